@@ -1,0 +1,20 @@
+"""nmt: train, evaluate, run and ship your own neural translation model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+__all__ = ["Translator", "__version__"]
+
+if TYPE_CHECKING:
+    from nmt.translate import Translator
+
+
+def __getattr__(name: str) -> object:
+    # Lazily, so that `import nmt` costs nothing until a model is wanted.
+    if name == "Translator":
+        from nmt.translate import Translator
+
+        return Translator
+    raise AttributeError(f"module 'nmt' has no attribute {name!r}")

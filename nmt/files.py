@@ -1,0 +1,46 @@
+"""Writing files so that a reader sees the old one or the new one, never a part."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def write_atomically(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success flush it to the disk and rename it to `path`.
+
+    If the block raises, the temporary file is removed and `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        _flush(partial)
+        os.replace(partial, path)
+        _flush(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` as UTF-8 with LF line ends, atomically."""
+    with write_atomically(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, as hex."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

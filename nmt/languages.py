@@ -1,0 +1,33 @@
+"""What the toolkit needs to know of a language, by its code."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+# Written without spaces between words, so "pieces per word" means nothing there.
+_WITHOUT_SPACES = {"zh", "cmn", "yue", "wuu", "lzh", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo"}
+_CHINESE = {"zh", "cmn", "yue", "wuu", "lzh"}
+
+
+def _base(code: str) -> str:
+    return code.replace("_", "-").split("-")[0].lower()
+
+
+def written_without_spaces(code: str) -> bool:
+    """Whether text in this language has no spaces between its words."""
+    return _base(code) in _WITHOUT_SPACES
+
+
+def bleu_tokenizer(code: str) -> str:
+    """sacreBLEU's tokenizer for a target language.
+
+    `zh` for Chinese, `ja-mecab` and `ko-mecab` where MeCab is installed (else `char`), `13a` for the others.
+    """
+    base = _base(code)
+    if base in _CHINESE:
+        return "zh"
+    if base in {"ja", "jpn"}:
+        return "ja-mecab" if find_spec("MeCab") else "char"
+    if base in {"ko", "kor"}:
+        return "ko-mecab" if find_spec("mecab_ko") else "char"
+    return "char" if base in _WITHOUT_SPACES else "13a"
