@@ -1,0 +1,27 @@
+"""The configuration: its sections, reading, writing, and what suits a number of pairs."""
+
+from nmt.config.dump import dump_config
+from nmt.config.load import load_config
+from nmt.config.presets import suggest_config
+from nmt.config.sections import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    ModelConfig,
+    ParallelFiles,
+    TokenizerConfig,
+    TrainingConfig,
+)
+
+__all__ = [
+    "Config",
+    "DataConfig",
+    "DecodingConfig",
+    "ModelConfig",
+    "ParallelFiles",
+    "TokenizerConfig",
+    "TrainingConfig",
+    "dump_config",
+    "load_config",
+    "suggest_config",
+]

@@ -14,7 +14,7 @@ Count = Annotated[int, Field(ge=1)]
 class Section(BaseModel):
     """What all sections share: unknown keys refused, values fixed once read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class ParallelFiles(Section):
@@ -96,7 +96,7 @@ class TokenizerConfig(Section):
 class ModelConfig(Section):
     """The Transformer encoder-decoder (Vaswani et al. 2017)."""
 
-    d_model: Count = 256
+    d_model: int = Field(256, ge=1, le=65_536)
     num_heads: Count = 4
     d_ff: Count = 1024
     encoder_layers: Count = 3

@@ -1,0 +1,54 @@
+# The verbs of this project: the same on a laptop and in CI. `make` lists them.
+#
+# PYTHON    the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
+# PIP_ARGS  further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--index-url ..."
+
+PYTHON ?= python3
+PIP_ARGS ?=
+
+BIN := .venv/bin
+PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
+# Stamps: newer than pyproject.toml and constraints.txt when what these ask for is installed.
+RUNTIME := .venv/.installed
+DEV := .venv/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test test-slow bench clean
+
+help:  ## list these verbs
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: $(DEV)  ## make .venv and install nmt into it, with what check and test need
+
+demo: $(RUNTIME)  ## train a small English-Mandarin model on the pairs in data/, and translate with it
+	$(BIN)/python scripts/demo.py
+
+check: $(DEV)  ## lint, formatting and types: ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy nmt
+
+test: $(DEV)  ## the tests that take seconds
+	$(BIN)/python -m pytest
+
+test-slow: $(DEV)  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+bench: $(RUNTIME)  ## time the start of the command line against that of torch (scripts/bench/startup.py)
+	$(BIN)/python scripts/bench/startup.py
+
+clean:  ## remove .venv, caches and build output; runs/ stays
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find nmt tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("$(PYTHON) is Python %d.%d, and nmt needs 3.11 to 3.13: make setup PYTHON=python3.12" % v)'
+	$(PYTHON) -m venv .venv
+
+$(RUNTIME): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e ".[dev]"
+	@touch $(RUNTIME) $@

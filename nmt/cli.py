@@ -1,0 +1,54 @@
+"""The command line. `main` is the one place that turns an `NmtError` into a message and exit code 1."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nmt.commands import config, evaluate, plot, train, translate, vocab
+from nmt.errors import NmtError
+
+app = typer.Typer(
+    name="nmt",
+    help="Train, evaluate, run and ship your own neural translation model.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(train.train)
+app.command()(translate.translate)
+app.command(name="eval")(evaluate.evaluate)
+app.command()(vocab.vocab)
+app.command()(plot.plot)
+app.add_typer(config.app, name="config")
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from nmt import __version__
+
+        typer.echo(f"nmt {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        app()
+    except NmtError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has enough. Point stdout elsewhere, so that the flush at exit does not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

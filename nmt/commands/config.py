@@ -1,0 +1,141 @@
+"""`nmt config`: make, show and check a configuration file."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
+from nmt.config.presets import reason_for
+from nmt.errors import ConfigError, DataError
+
+FEW_PAIRS = 100
+ROWS_LOOKED_AT = 100
+_NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
+_GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+_GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
+
+app = typer.Typer(help="Make, show and check a configuration file.", no_args_is_help=True)
+
+ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file.")]
+Overrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
+]
+
+
+@app.command()
+def new(
+    src: Annotated[str | None, typer.Option(help="Source sentences, one a line (.gz too).")] = None,
+    tgt: Annotated[str | None, typer.Option(help="Their translations, line by line.")] = None,
+    tsv: Annotated[str | None, typer.Option(help="Both in one tab-separated file, instead of --src and --tgt.")] = None,
+    columns: Annotated[str, typer.Option(help="Source and target column of the tsv, from 1.")] = "1,2",
+    src_lang: Annotated[str | None, typer.Option(help="Source language; else the ending of --src, as in a.de.")] = None,
+    tgt_lang: Annotated[str | None, typer.Option(help="Target language; else the ending of --tgt.")] = None,
+) -> None:
+    """Print a commented configuration that suits your data: nmt config new --src a.de --tgt a.en > my.yaml"""
+    if bool(tsv) == bool(src and tgt) or bool(src) != bool(tgt):
+        mend = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+        raise ConfigError(
+            "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)", mend=mend
+        )
+    train = ParallelFiles(src=src or None, tgt=tgt or None, tsv=tsv or None, columns=_columns(columns))
+    data = DataConfig(
+        src_lang=_language("--src-lang", src_lang, src), tgt_lang=_language("--tgt-lang", tgt_lang, tgt), train=train
+    )
+    num_pairs, num_blank = _count_pairs(train)
+    if num_pairs < FEW_PAIRS:
+        _warn(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
+    config = suggest_config(num_pairs, data)
+    typer.echo(dump_config(config, comments=True, header=_header(config, num_pairs, num_blank)), nl=False)
+
+
+@app.command()
+def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
+    """Print every key of a configuration as it will be used, with what it means."""
+    typer.echo(dump_config(load_config(config, overrides), comments=True), nl=False)
+
+
+@app.command()
+def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
+    """Check a configuration, and that the files it names are there and readable."""
+    wanted = load_config(config, overrides)
+    for key, folder in (("tokenizer.path", wanted.tokenizer.path), ("training.init_from", wanted.training.init_from)):
+        if folder is not None and not Path(folder).is_dir():
+            mend = f"paths are taken from {Path.cwd()}"
+            raise ConfigError(f"{key}: no such folder: {folder}", path=config, mend=mend)
+    from nmt.data.corpus import read_parallel
+
+    for files in (wanted.data.train, wanted.data.valid, wanted.data.test):
+        if files is not None:
+            list(islice(read_parallel(files), ROWS_LOOKED_AT))
+    typer.echo(f"{config}: ok\n  {_summary(wanted)}")
+
+
+def _columns(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\s*([1-9][0-9]{0,5})\s*,\s*([1-9][0-9]{0,5})\s*", text)
+    if match is None or match[1] == match[2]:
+        raise ConfigError(f"--columns {text}: two different column numbers are needed, from 1", mend="such as 1,2")
+    return int(match[1]), int(match[2])
+
+
+def _language(option: str, given: str | None, path: str | None) -> str:
+    """The language named by an option, or else by the ending of a file: `a.de`, `a.pt-BR.gz`."""
+    if given is not None:
+        if not _GIVEN.fullmatch(given):
+            raise ConfigError(f"{option} {given}: not a language code", mend="such as de, zh or pt-BR")
+        return given
+    ending = "" if path is None else Path(path.removesuffix(".gz")).suffix.removeprefix(".")
+    if not _GUESSED.fullmatch(ending) or ending.lower() in _NOT_LANGUAGES:
+        unclear = "a tsv does not say its languages" if path is None else f"the name {path} does not say its language"
+        raise ConfigError(f"{unclear}; {option} is missing", mend=f"such as {option} de")
+    return ending
+
+
+def _count_pairs(files: ParallelFiles) -> tuple[int, int]:
+    """How many pairs have text on both sides, and how many rows have not. Raises `DataError` if none has."""
+    from nmt.data.corpus import read_parallel
+
+    num_rows = num_pairs = 0
+    for pair in read_parallel(files):
+        num_rows += 1
+        num_pairs += bool(pair.src and pair.tgt)
+    if num_pairs == 0:
+        raise DataError("no row has text on both sides", path=files.tsv or files.src)
+    return num_pairs, num_rows - num_pairs
+
+
+def _header(config: Config, num_pairs: int, num_blank: int) -> str:
+    train, training = config.data.train, config.training
+    blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
+    where = train.tsv or f"{train.src} and {train.tgt}"
+    return "\n".join(
+        (
+            "Train with: nmt train --config THIS-FILE.yaml",
+            f"Found {num_pairs:,} sentence pairs{blank} in {where}.",
+            f"Chosen for them: {_sizes(config)}, dropout {config.model.dropout},",
+            f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
+            f"Why: {reason_for(num_pairs)}.",
+        )
+    )
+
+
+def _sizes(config: Config) -> str:
+    model, tokenizer = config.model, config.tokenizer
+    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
+    pieces = f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} pieces"
+    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads, {pieces}"
+
+
+def _summary(config: Config) -> str:
+    data = config.data
+    held_out = [name for name, files in (("valid", data.valid), ("test", data.test)) if files is None]
+    holdout = f"; {' and '.join(held_out)} held out of train" if held_out else ""
+    return f"{data.src_lang} to {data.tgt_lang}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"warning: {text}", err=True)

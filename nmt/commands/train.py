@@ -1,0 +1,54 @@
+"""`nmt train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.config import load_config
+from nmt.errors import RunError
+
+Overrides = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
+]
+
+
+def train(
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="The YAML that describes the run.")] = None,
+    run: Annotated[Path | None, typer.Option("--run", help="The run's folder; default: runs/NAME-OF-CONFIG.")] = None,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
+) -> None:
+    """Train a model from a configuration and a parallel corpus."""
+    if resume and overwrite:
+        raise typer.BadParameter("choose one of --resume and --overwrite")
+    if config is None and not (resume and run):
+        raise typer.BadParameter("name a configuration with --config (or a run to go on with: --resume --run FOLDER)")
+    wanted = load_config(config, overrides) if config else None
+    if wanted is None and overrides:
+        raise typer.BadParameter("--set needs --config")
+    if run is None:
+        assert config is not None
+        run = Path("runs") / config.stem
+    if run.exists() and not (resume or overwrite):  # told before torch is imported
+        mend = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
+        raise RunError("this run exists already", path=run, mend=mend)
+    from nmt.training.train import resume_run, start_run
+
+    if resume:
+        finished = resume_run(wanted, run, _say)
+    else:
+        assert wanted is not None
+        finished = start_run(wanted, run, _say, overwrite=overwrite)
+    if not finished:
+        again = f"--config {config} --run {run}" if config else f"--run {run}"
+        _say(f"stopped; the state is saved. Go on with: nmt train --resume {again}")
+        raise typer.Exit(130)
+    _say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,123 @@
+"""`nmt translate`: texts, standard input or a file in; translations to standard output or a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+
+import typer
+
+from nmt.errors import DataError
+from nmt.files import write_atomically
+from nmt.rundir import find_run
+
+if TYPE_CHECKING:
+    from nmt.translate import Translation, Translator
+
+Model = Annotated[str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")]
+
+
+def translate(
+    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; none: read standard input.")] = None,
+    model: Model = None,
+    input: Annotated[Path | None, typer.Option("--input", "-i", help="A file to translate, line by line.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; default: standard output.")] = None,
+    format: Annotated[Literal["text", "jsonl"], typer.Option(help="jsonl: text, score and pieces of each line.")] = "text",
+    attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
+    device: Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option(help="Where to compute.")] = "auto",
+) -> None:
+    """Translate text arguments, standard input, or a file; one line out for each line in."""
+    if texts and input:
+        raise typer.BadParameter("give texts or --input, not both")
+    run = find_run(model)
+    if model is None:
+        _say(f"model: {run.path}")
+    lines = list(texts) if texts else _read(input)
+    if attention is not None and len(lines) != 1:
+        raise typer.BadParameter(f"--attention draws one text, not {len(lines)}")
+    from nmt.translate import Translator
+
+    translator = Translator.load(run, device)
+    translations = translator.translate_fully(lines)
+    for number, translation in enumerate(translations, 1):
+        if translation.truncated:
+            limit = translator.max_src_len
+            _say(f"warning: line {number} is longer than the model's {limit} pieces; what follows was not translated")
+    _write([_render(translation, translator, format) for translation in translations], output)
+    if attention is not None:
+        _draw(translations[0], translator, attention)
+
+
+def _read(path: Path | None) -> list[str]:
+    """All lines of a file, or of standard input."""
+    if path is None:
+        if sys.stdin.isatty():
+            _say("type a line to translate, Ctrl-D to end")
+        return list(_decoded_lines(sys.stdin.buffer, "standard input"))
+    try:
+        with open(path, "rb") as file:
+            return list(_decoded_lines(file, str(path)))
+    except OSError as error:
+        raise DataError(f"cannot read this file ({error.strerror})", path=path) from error
+
+
+def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Lines as text; what is not UTF-8 becomes U+FFFD, with a warning that names the line."""
+    for number, raw in enumerate(stream, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            _say(f"warning: {name}:{number}: not valid UTF-8; the broken bytes are replaced")
+            yield line.decode("utf-8", errors="replace")
+
+
+def _render(translation: Translation, translator: Translator, format: str) -> str:
+    if format == "text":
+        return translation.text
+    tokenizers = translator.tokenizers
+    return json.dumps(
+        {
+            "text": translation.text,
+            "score": round(translation.score, 6),
+            "pieces": tokenizers.tgt.pieces(translation.tgt_ids),
+            "src_pieces": tokenizers.src.pieces(translation.src_ids),
+            "truncated": translation.truncated,
+            "finished": translation.finished,
+        },
+        ensure_ascii=False,
+    )
+
+
+def _write(lines: list[str], path: Path | None) -> None:
+    text = "".join(line + "\n" for line in lines).encode("utf-8")
+    if path is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with write_atomically(path) as partial:
+            partial.write_bytes(text)
+    except OSError as error:
+        raise DataError(f"cannot write this file ({error.strerror})", path=path) from error
+
+
+def _draw(translation: Translation, translator: Translator, path: Path) -> None:
+    from nmt.plots import draw_attention
+
+    tokenizers = translator.tokenizers
+    weights = translator.engine.cross_attention(translation.src_ids, translation.tgt_ids)
+    src_pieces = [*tokenizers.src.pieces(translation.src_ids), "</s>"]
+    tgt_pieces = [*tokenizers.tgt.pieces(translation.tgt_ids), "</s>"]
+    for warning in draw_attention(weights, src_pieces, tgt_pieces, path):
+        _say(f"warning: {warning}")
+    _say(f"attention: {path}")
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

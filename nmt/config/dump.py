@@ -1,0 +1,112 @@
+"""A configuration written as YAML that `load_config` reads back to an equal one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args, get_origin
+
+import yaml
+from pydantic.fields import FieldInfo
+
+from nmt.config.load import PATH_KEYS
+from nmt.config.nodes import CoreLoader
+from nmt.config.sections import Config, ParallelFiles, Section
+
+_WIDTH = 120  # a comment that would go further stands above its key
+
+
+def dump_config(config: Config, comments: bool = False, header: str = "") -> str:
+    """The configuration as YAML text, every field named, in the order of the sections.
+
+    `comments` adds what each field means and takes. `header` is put at the top, as comment lines. `$` in a path is
+    written `$$`, so that it is not read as a variable.
+    """
+    lines = [f"# {_printable(line)}".rstrip() for line in header.splitlines()]
+    for name, field in Config.model_fields.items():
+        section = getattr(config, name)
+        lines += [""] if lines else []
+        if comments:
+            lines.append(f"# {_first_sentence(type(section))}")
+        lines += _entry(name, section, field, "", comments)
+    return "\n".join(lines) + "\n"
+
+
+def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(section, ParallelFiles) and (
+            value is None or (name == "columns" and section.tsv is None and value == field.default)
+        ):
+            continue
+        if name in PATH_KEYS.get(type(section), ()) and value is not None:
+            value = value.replace("$", "$$")
+        yield from _entry(name, value, field, indent, comments)
+
+
+def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bool) -> Iterator[str]:
+    """The lines of one key: its value, or the keys below it."""
+    if isinstance(value, Section):
+        yield f"{indent}{name}:"
+        yield from _section_lines(value, indent + "  ", comments)
+        return
+    line = f"{indent}{name}: {_value(value)}"
+    comment = _comment(field) if comments else ""
+    if comment and len(line) + len(comment) + 4 > _WIDTH:
+        yield f"{indent}# {comment}"
+    elif comment:
+        line += f"  # {comment}"
+    yield line
+
+
+def _comment(field: FieldInfo) -> str:
+    choices = " | ".join(map(str, get_args(field.annotation))) if get_origin(field.annotation) is Literal else ""
+    return "; ".join(part for part in (choices, field.description) if part)
+
+
+def _first_sentence(section: type[Section]) -> str:
+    return (section.__doc__ or "").split("\n")[0]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _float(value)
+    return _text(value) if isinstance(value, str) else str(value)
+
+
+def _float(value: float) -> str:
+    # 1e-09 is text to a YAML 1.1 reader; 1.0e-9 is a number to all of them.
+    mantissa, e, exponent = repr(value).partition("e")
+    if not e:
+        return mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(exponent):+d}"
+
+
+def _text(value: str) -> str:
+    """A string as it is where every YAML reader takes it for one, also inside a list; else in double quotes."""
+    if value and all(char.isalnum() or char in "./_<>+-~$" for char in value) and value.isprintable():
+        readings = [_plain_tag(loader, value) for loader in (CoreLoader, yaml.SafeLoader)]
+        if readings == ["tag:yaml.org,2002:str"] * 2:
+            return value
+    quoted: str = yaml.dump(value, Dumper=yaml.SafeDumper, default_style='"', allow_unicode=True, width=10**9)
+    return quoted.removesuffix("\n")
+
+
+def _plain_tag(loader: type[yaml.SafeLoader], text: str) -> str:
+    """What a reader takes a bare word for; empty if it does not read it as one word."""
+    try:
+        node = yaml.compose(f"[{text}]", loader)
+    except yaml.YAMLError:
+        return ""
+    words = node.value if isinstance(node, yaml.SequenceNode) else []
+    one_word = len(words) == 1 and isinstance(words[0], yaml.ScalarNode) and words[0].value == text
+    return str(words[0].tag) if one_word else ""
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in line)

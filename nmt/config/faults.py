@@ -1,0 +1,232 @@
+"""What is wrong with a configuration, in plain words: each fault with its file:line and the nearest name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
+
+import annotated_types
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from nmt.config.sections import Config, Section
+from nmt.errors import ConfigError
+
+Loc = tuple[str | int, ...]
+
+MOST_LISTED = 20
+_MOST_SHOWN = 60  # characters of a value in a message
+_NUMBERS = {int: "a whole number", float: "a number"}
+_PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
+
+
+class Place(NamedTuple):
+    """Where a key stands: a file and its line (from 1), or a `--set` and no line."""
+
+    source: str
+    line: int | None
+
+
+class Fault(NamedTuple):
+    """One thing wrong: the key it is about, where it stands, what it is and how to mend it."""
+
+    loc: Loc
+    place: Place
+    message: str
+    mend: str = ""
+
+
+class Unusable:
+    """Stands for a value that no field may take, so that validation refuses it; `text` is what was written."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+
+def as_error(faults: Sequence[Fault]) -> ConfigError:
+    """One error for all faults, in the order of their lines; those of `--set` come last."""
+    ordered = sorted(faults, key=lambda fault: (fault.place.line is None, fault.place.line or 0))
+    first, rest = ordered[0], ordered[1:]
+    if not rest:
+        return ConfigError(first.message, path=first.place.source, line=first.place.line, mend=first.mend)
+    lines = [first.message + (f"\n  {first.mend}" if first.mend else "")]
+    said = {first.mend}
+    for fault in rest[: MOST_LISTED - 1]:
+        mend = "" if fault.mend in said else fault.mend  # such as the keys allowed, once
+        said.add(mend)
+        lines.append(str(ConfigError(fault.message, path=fault.place.source, line=fault.place.line, mend=mend)))
+    if len(ordered) > MOST_LISTED:
+        lines.append(f"and {len(ordered) - MOST_LISTED} more")
+    return ConfigError("\n".join(lines), path=first.place.source, line=first.place.line)
+
+
+def dotted(loc: Loc) -> str:
+    """A key's full name, such as `training.lr` or `item 2 of data.train.columns`."""
+    name = ".".join(shortened(part) for part in loc if isinstance(part, str))
+    return "".join(f"item {part + 1} of " for part in reversed(loc) if isinstance(part, int)) + name
+
+
+def shortened(text: str) -> str:
+    """`text`, cut where it is too long for a message."""
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"
+
+
+def shown(value: object) -> str:
+    """A value as a message names it."""
+    if isinstance(value, Unusable):
+        return shortened(value.text)
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(shortened(value)) if isinstance(value, str) else shortened(str(value))
+
+
+def section_in(annotation: object) -> type[Section] | None:
+    """The section that a field's annotation holds, if it holds one (`ParallelFiles | None` does)."""
+    for kind in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
+        if isinstance(kind, type) and issubclass(kind, Section):
+            return kind
+    return None
+
+
+def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tuple[Loc, type[Section]]]:
+    """All sections below `section`, each with its place in the tree; `section` itself first."""
+    yield loc, section
+    for key, field in section.model_fields.items():
+        inner = section_in(field.annotation)
+        if inner is not None:
+            yield from every_section(inner, (*loc, key))
+
+
+def unknown_key(section: type[Section], loc: Loc, key: str, place: Place) -> Fault:
+    """The fault of a key that `section` (at `loc`) does not have, with the section or the name that was meant."""
+    name = shortened(key)
+    homes = [dotted(at) for at, other in every_section() if at and key in other.model_fields]
+    if homes:
+        fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
+        belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
+        return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}")
+    near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]
+    if not near:
+        elsewhere = {field: at for at, other in every_section() for field in other.model_fields if at}
+        matches = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
+        near = [f"'{match}' in {dotted(elsewhere[match])}" for match in matches]
+    mend = "".join(f"did you mean {guess}? " for guess in near) + f"allowed: {', '.join(section.model_fields)}"
+    message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
+    return Fault((*loc, key), place, message, mend)
+
+
+def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
+    """What a field of this type takes, in words."""
+    origin, kinds = get_origin(annotation), get_args(annotation)
+    section = section_in(annotation)
+    if origin is Annotated:
+        return allowed(kinds[0], kinds[1:])
+    if origin is Literal:
+        return f"one of {', '.join(map(str, kinds))}"
+    if origin in (Union, UnionType):
+        return " or ".join(allowed(kind, metadata) for kind in kinds)
+    if origin is tuple:
+        return f"a list{'' if kinds[-1] is Ellipsis else f' of {len(kinds)}'}, each {allowed(kinds[0])}"
+    if section is not None:
+        few = len(section.model_fields) <= 5
+        return f"a mapping ({', '.join(section.model_fields)})" if few else "a mapping of keys to values"
+    if isinstance(annotation, type) and annotation in _NUMBERS:
+        limits = " and ".join(_limits(metadata))
+        return _NUMBERS[annotation] + (f" ({limits})" if limits else "")
+    return _PLAIN[annotation] if isinstance(annotation, type) and annotation in _PLAIN else str(annotation)
+
+
+def _limits(metadata: Sequence[object]) -> Iterator[str]:
+    for limit in metadata:
+        if isinstance(limit, FieldInfo):
+            yield from _limits(limit.metadata)
+        elif isinstance(limit, annotated_types.Ge):
+            yield f"at least {_figure(limit.ge)}"
+        elif isinstance(limit, annotated_types.Gt):
+            yield f"above {_figure(limit.gt)}"
+        elif isinstance(limit, annotated_types.Le):
+            yield f"at most {_figure(limit.le)}"
+        elif isinstance(limit, annotated_types.Lt):
+            yield f"below {_figure(limit.lt)}"
+
+
+def _figure(limit: object) -> str:
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)
+
+
+def field_at(loc: Loc) -> FieldInfo | None:
+    """The field a location leads to; for an item of a list, the field of the list."""
+    section: type[Section] | None = Config
+    field: FieldInfo | None = None
+    for part in loc:
+        if isinstance(part, int) or section is None:
+            break
+        field = section.model_fields.get(part)
+        section = None if field is None else section_in(field.annotation)
+    return field
+
+
+def invalid(error: ErrorDetails, places: Mapping[Loc, Place]) -> Fault:
+    """One of pydantic's complaints as a fault."""
+    loc, value, kind = error["loc"], error["input"], error["type"]
+    field = field_at(loc)
+    if kind == "value_error":
+        complaint = str(error["ctx"]["error"])
+        if field is None or section_in(field.annotation) is not None:
+            return _contradiction(loc, complaint, places)
+        # About a text, a validator says what is allowed; about a list, what is wrong in it.
+        message = f" must be {complaint}, got {shown(value)}" if isinstance(value, str) else f": {complaint}"
+        return Fault(loc, nearest_place(loc, places), dotted(loc) + message)
+    if kind == "missing" and isinstance(loc[-1], str):
+        return _missing(loc, nearest_place(loc, places))
+    if kind in ("missing", "too_long"):  # a list of the wrong length, not one of its items
+        loc = tuple(part for part in loc if isinstance(part, str))
+    assert field is not None
+    annotation: object = get_args(field.annotation)[0] if isinstance(loc[-1], int) else field.annotation
+    message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
+    return Fault(loc, nearest_place(loc, places), message, _mend(annotation, value))
+
+
+def _mend(annotation: object, value: object) -> str:
+    if get_origin(annotation) is Literal and isinstance(value, str):
+        near = difflib.get_close_matches(value, map(str, get_args(annotation)), n=1)
+        return f"did you mean '{near[0]}'?" if near else ""
+    takes_text = annotation is str or str in get_args(annotation)
+    if takes_text and isinstance(value, int | float | Unusable):
+        return f"if text is meant, quote it: '{shown(value)}'"
+    return ""
+
+
+def _missing(loc: Loc, place: Place) -> Fault:
+    section, key = loc[:-1], loc[-1]
+    if not section:
+        return Fault(loc, place, f"section '{key}' is missing", "it names the languages and the parallel text")
+    field = field_at(loc)
+    assert field is not None
+    what = field.description or "src and tgt (two aligned files), or tsv (one tab-separated file)"
+    return Fault(loc, place, f"{dotted(section)} lacks the key '{key}'", f"{key}: {what}")
+
+
+def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Place]) -> Fault:
+    """Values that do not go together: at a key that the message names, one from `--set` if there is one."""
+    words = [loc + tuple(word.split(".")) for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", message)]
+    named = [places[word] for word in words if word in places]
+    named.sort(key=lambda place: place.line is not None)
+    place = named[0] if named else nearest_place(loc, places)
+    return Fault(loc, place, f"{dotted(loc)}: {message}" if loc else message)
+
+
+def nearest_place(loc: Loc, places: Mapping[Loc, Place]) -> Place:
+    """The place of a key, or of the closest section around it that was written down."""
+    while loc not in places:
+        loc = loc[:-1]
+    return places[loc]

@@ -1,0 +1,204 @@
+"""YAML and `--set` in, a checked `Config` out; every fault with its file, its line and the nearest key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from nmt.config.faults import (
+    Fault,
+    Loc,
+    Place,
+    Unusable,
+    as_error,
+    dotted,
+    field_at,
+    invalid,
+    section_in,
+    shortened,
+    shown,
+    unknown_key,
+)
+from nmt.config.nodes import Tree, read_tree
+from nmt.config.sections import Config, DataConfig, ParallelFiles, Section, TokenizerConfig, TrainingConfig
+from nmt.errors import ConfigError
+
+MAX_BYTES = 1_000_000
+
+PATH_KEYS: Mapping[type[Section], frozenset[str]] = {
+    ParallelFiles: frozenset({"src", "tgt", "tsv"}),
+    DataConfig: frozenset({"store_dir"}),
+    TokenizerConfig: frozenset({"path"}),
+    TrainingConfig: frozenset({"init_from"}),
+}
+"""Keys that hold a path, and so have `~` and environment variables read in them."""
+
+_VARIABLE = re.compile(
+    r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\{))",
+    re.ASCII,
+)
+
+
+def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, the value YAML).
+
+    In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are replaced, and `$$` is `$`.
+    Raises `ConfigError` that lists every fault found, each with file and line, or with its `--set`.
+    """
+    tree = read_tree(_read_text(path), str(path))
+    given = _mapping_in(tree, path)
+    for override in overrides:
+        _apply(tree, given, override)
+    values = _section_values(Config, given, (), tree)
+    config = _validate(values, tree)
+    if tree.faults or config is None:
+        raise as_error(tree.faults)
+    return config
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        mend = f"`nmt config new --src a.de --tgt a.en > {path.name}` writes a first one"
+        raise ConfigError("no such file", path=path, mend=mend) from None
+    except IsADirectoryError:
+        inside = path / "config.yaml"
+        mend = f"name the file in it: {inside}" if inside.is_file() else ""
+        raise ConfigError("this is a folder; a YAML file is needed", path=path, mend=mend) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(f"the file is over {MAX_BYTES:,} bytes; a configuration is never that long", path=path)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError("not UTF-8 text", path=path, line=line, mend="save the file as UTF-8") from None
+
+
+def _mapping_in(tree: Tree, path: Path) -> dict[str, object]:
+    """The sections of the file. Raises `ConfigError` if it is empty or holds something else."""
+    if isinstance(tree.data, dict):
+        return tree.data
+    sections = ", ".join(Config.model_fields)
+    if tree.faults:
+        raise as_error(tree.faults)
+    if tree.data is None:
+        raise ConfigError("the file is empty", path=path, mend=f"write the sections {sections}; only data is required")
+    line = tree.places[()].line
+    raise ConfigError(f"expected a mapping ({sections}), got {shown(tree.data)}", path=path, line=line)
+
+
+def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
+    """Put one `a.b=value` into the sections, with the `--set` as its place. Raises `ConfigError` if it is malformed."""
+    place = Place(f"--set {shortened(override)}", None)
+    name, equals, text = override.partition("=")
+    loc = tuple(part.strip() for part in name.split("."))
+    if not equals or not all(loc):
+        raise ConfigError("expected section.key=value", path=place.source, mend="such as --set training.lr=1e-3")
+    value = read_tree(text, place.source, at=loc, numbered=False)
+    here = given
+    for depth, part in enumerate(loc[:-1], start=1):
+        if here.get(part) is None:
+            here[part] = {}
+            tree.places[loc[:depth]] = place
+        inner = here[part]
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{dotted(loc[:depth])} is {shown(inner)} and has no keys", path=place.source)
+        here = inner
+    here[loc[-1]] = value.data
+    # What stood there before, its faults included, no longer counts.
+    for old in [known for known in tree.places if known[: len(loc)] == loc]:
+        del tree.places[old]
+    tree.faults[:] = [fault for fault in tree.faults if fault.loc[: len(loc)] != loc] + value.faults
+    tree.places.update(value.places)
+    tree.places[loc] = place
+
+
+def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:
+    """The values of one section ready for validation: known keys only, paths expanded. Faults go to the tree."""
+    values: dict[str, object] = {}
+    for key, value in given.items():
+        here = (*loc, key)
+        field = section.model_fields.get(key)
+        if field is None:
+            tree.faults.append(unknown_key(section, loc, key, tree.places[here]))
+            continue
+        inner = section_in(field.annotation)
+        if inner is not None and value is None and inner is field.annotation:
+            value = {}  # a section whose keys are all commented out
+        if inner is not None and isinstance(value, dict):
+            values[key] = _section_values(inner, value, here, tree)
+        elif key in PATH_KEYS.get(section, ()) and isinstance(value, str):
+            values[key] = _expand(value, here, tree)
+        else:
+            values[key] = value if field.annotation is bool else _without_booleans(value)
+    return values
+
+
+def _without_booleans(value: object) -> object:
+    # Pydantic takes True for 1; nobody who writes `batch_tokens: true` means 1.
+    if isinstance(value, list):
+        return [_without_booleans(item) for item in value]
+    return Unusable(shown(value)) if isinstance(value, bool) else value
+
+
+def _expand(value: str, loc: Loc, tree: Tree) -> str:
+    """A path with `~` and environment variables replaced; a variable that is not set is a fault."""
+
+    def replaced(match: re.Match[str]) -> str:
+        if match["dollar"]:
+            return "$"
+        name = match["bare"] or match["name"]
+        if name is None:
+            complain(f"{dotted(loc)}: '${{' without a name and a '}}' after it", "write $$ for a plain $")
+            return ""
+        found = os.environ.get(name, "")
+        if match["default"] is not None:
+            return found or match["default"]
+        if name not in os.environ:
+            mend = f"set it, or write ${{{name}:-default}}"
+            complain(f"{dotted(loc)}: the environment variable {name} is not set", mend)
+        return found
+
+    def complain(message: str, mend: str) -> None:
+        tree.faults.append(Fault(loc, tree.places[loc], message, mend))
+
+    num_faults = len(tree.faults)
+    path = os.path.expanduser(_VARIABLE.sub(replaced, value))
+    if not path and len(tree.faults) == num_faults:
+        complain(f"{dotted(loc)} is an empty path", "name a file, or leave the key out")
+    return path
+
+
+def _validate(values: dict[str, object], tree: Tree) -> Config | None:
+    """The configuration, or None and the faults in the tree."""
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    known = {fault.loc for fault in tree.faults}
+    # A value that YAML alone made unusable was complained about when it was read.
+    unread = [detail for detail in details if not (isinstance(detail["input"], Unusable) and detail["loc"] in known)]
+    strangers = [fault for fault in tree.faults if fault.loc and field_at(fault.loc) is None]
+    for detail in unread:
+        if not (strangers and _follows_from(strangers, detail)):
+            tree.faults.append(invalid(detail, tree.places))
+    return None
+
+
+def _follows_from(strangers: Sequence[Fault], detail: ErrorDetails) -> bool:
+    """Whether a complaint may be only the echo of unknown keys: `scr_lang` for `src_lang` leaves that one missing."""
+    loc = detail["loc"]
+    if detail["type"] == "missing":
+        return any(s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.mend for s in strangers)
+    field = field_at(loc)
+    # Values that do not go together may do so once the unknown keys are put right.
+    return detail["type"] == "value_error" and (field is None or section_in(field.annotation) is not None)

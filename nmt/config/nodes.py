@@ -1,0 +1,171 @@
+"""YAML text to plain values, each with the line it stands on.
+
+Numbers and words are read as in YAML 1.2's core schema: `3e-4` is a number, `no` and `2020-01-01` are text. Nothing
+but mappings, lists, text, numbers, true, false and null is let in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from typing import NamedTuple
+
+import yaml
+
+from nmt.config.faults import Fault, Loc, Place, Unusable, dotted, shortened
+from nmt.errors import ConfigError
+
+MAX_DEPTH = 32
+MAX_NODES = 10_000
+_CORE = "tag:yaml.org,2002:"
+_LARGEST = 2**63
+
+
+class Tree(NamedTuple):
+    """What a YAML text says: its values, where each key and item stands, and the faults found on the way."""
+
+    data: object
+    places: dict[Loc, Place]
+    faults: list[Fault]
+
+
+class CoreLoader(yaml.SafeLoader):
+    """PyYAML's safe loader with YAML 1.2's reading of plain words, and a limit to nesting."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own name, filled below
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _too_much(f"nested more than {MAX_DEPTH} deep", self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+(_[0-9]+)*", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
+        list("-+.0123456789"),
+    ),
+):
+    CoreLoader.add_implicit_resolver(_CORE + _tag, re.compile(rf"^(?:{_pattern})\Z"), _first)
+
+
+def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) -> Tree:
+    """The values in `text`, with the place of each key and item.
+
+    `source` is the file's name, or the `--set` (then `numbered` is false and places have no line); `at` is where in the
+    configuration the text belongs. Raises `ConfigError`, with the line, for text that is not YAML, nests too deeply
+    or holds too many values; lesser faults (a key twice, a number too large) are listed in the tree.
+    """
+    reading = _Reading(source, numbered)
+    line: int | None = None
+    mend = ""
+    try:
+        root = yaml.compose(text, CoreLoader)
+        data = None if root is None else reading.value(root, at, 0)
+    except yaml.MarkedYAMLError as error:
+        problem, mend = f"not readable as YAML: {error.problem or error.context}", _mend(error.problem or "")
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+    except yaml.reader.ReaderError as error:
+        problem = f"holds the control character {ord(text[error.position]):#04x}"
+        line = text.count("\n", 0, error.position) + 1
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        problem = f"not readable as YAML: {error}"
+    else:
+        return Tree(data, reading.places, reading.faults)
+    raise ConfigError(problem, path=source, line=line if numbered else None, mend=mend)
+
+
+def _too_much(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def _mend(problem: str) -> str:
+    if "'\\t'" in problem:
+        return "indent with spaces, not with tabs"
+    if "mapping values are not allowed" in problem:
+        return "a ': ' too many, or an indent that does not match; text that holds ': ' needs quotes"
+    if "could not find expected ':'" in problem:
+        return "write key: value; look at the line above too"
+    if "expected ',' or" in problem:
+        return "text that holds any of { } [ ] , needs quotes here"
+    if "another document" in problem:
+        return "leave one document in the file; --- begins another"
+    return ""
+
+
+class _Reading:
+    """One walk over a graph of YAML nodes."""
+
+    def __init__(self, source: str, numbered: bool):
+        self._source = source
+        self._numbered = numbered
+        self._num_nodes = 0
+        self.places: dict[Loc, Place] = {}
+        self.faults: list[Fault] = []
+
+    def value(self, node: yaml.Node, loc: Loc, depth: int) -> object:
+        """The plain value of a node. An alias is followed, and counts each time."""
+        self._num_nodes += 1
+        if self._num_nodes > MAX_NODES:
+            raise _too_much(f"more than {MAX_NODES} values, aliases counted each time", node.start_mark)
+        if depth >= MAX_DEPTH:
+            raise _too_much(f"nested more than {MAX_DEPTH} deep", node.start_mark)
+        self.places.setdefault(loc, self._place(node))
+        kind = node.tag.removeprefix(_CORE)
+        if isinstance(node, yaml.MappingNode) and kind == "map":
+            return self._mapping(node, loc, depth)
+        if isinstance(node, yaml.SequenceNode) and kind == "seq":
+            return [self.value(item, (*loc, i), depth + 1) for i, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode) and kind in ("str", "int", "float", "bool", "null"):
+            return self._scalar(node.value, kind, loc)
+        tag = shortened(node.tag.replace(_CORE, "!!"))
+        return self._unusable(
+            loc, tag, f"{dotted(loc)}: the tag {tag} is not allowed" if loc else f"the tag {tag} is not allowed"
+        )
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc, depth: int) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            place = self._place(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.faults.append(Fault(loc, place, "a key must be a word, not a list or a mapping"))
+                continue
+            key = key_node.value
+            inner = (*loc, key)
+            if key in values:
+                first = self.places[inner].line
+                earlier = f"; it already stands on line {first}" if first else ""
+                self.faults.append(Fault(inner, place, f"{dotted(inner)} is given twice{earlier}", "leave one of them"))
+                continue
+            self.places[inner] = place
+            values[key] = self.value(value_node, inner, depth + 1)
+        return values
+
+    def _scalar(self, text: str, kind: str, loc: Loc) -> object:
+        if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\t\n" for char in text):
+            return self._unusable(loc, text, f"{dotted(loc)} holds a control character")
+        try:
+            number = {"int": int, "float": float}[kind](text)
+        except KeyError:
+            return {"str": text, "null": None, "bool": text.lower() == "true"}[kind]
+        except ValueError:  # such as `!!int abc`, or thousands of digits
+            return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
+        if not math.isfinite(number) or (kind == "int" and abs(number) >= _LARGEST):
+            return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
+        return number
+
+    def _unusable(self, loc: Loc, text: str, message: str) -> Unusable:
+        self.faults.append(Fault(loc, self.places[loc], message))
+        return Unusable(text)
+
+    def _place(self, node: yaml.Node) -> Place:
+        return Place(self._source, node.start_mark.line + 1 if self._numbered else None)

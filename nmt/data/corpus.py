@@ -1,0 +1,151 @@
+"""Text files to sentence pairs, one line at a time; every complaint about text names its file and line.
+
+A line ends at LF (or CR LF) and nowhere else: U+2028, U+0085 and form feeds are text. A corpus is UTF-8, with or
+without a byte order mark, plain or gzip (by its name, `.gz`). White space around a sentence is no part of it.
+Tabs alone separate the columns of a tsv; quotation marks are text.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from nmt.config.sections import ParallelFiles
+from nmt.errors import DataError
+
+MAX_LINE_BYTES = 1_000_000
+"""A longer line is a file of another kind, or one that lost its line ends; it is refused before it fills the memory."""
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP_MARK = b"\x1f\x8b"
+_ONE_A_LINE = "a corpus has one sentence a line, each line ended by LF"
+_SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
+
+
+class SentencePair(NamedTuple):
+    """A source sentence, its translation, and the line they stand on (from 1). Either side may be empty."""
+
+    src: str
+    tgt: str
+    line: int
+
+
+def paths_of(files: ParallelFiles) -> list[Path]:
+    """The files that hold the text: source and target, or the one tsv."""
+    return [Path(name) for name in (files.src, files.tgt, files.tsv) if name is not None]
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, plain or `.gz`, without their line ends; memory holds one line.
+
+    Raises DataError with the path, and the line where there is one: the file cannot be opened or is empty; bytes that
+    are not UTF-8, UTF-16, a NUL character, a line over `MAX_LINE_BYTES`; gzip data that is damaged or cut short.
+    """
+    number = 0
+    with _open(path) as file:
+        while raw := _read_raw_line(file, path, number + 1):
+            number += 1
+            if number == 1:
+                _check_beginning(raw, path)
+                raw = raw.removeprefix(_UTF8_MARK)
+            yield _decode_line(raw, path, number)
+    if number == 0:
+        raise DataError("the file is empty", path=path, mend=_ONE_A_LINE)
+
+
+def read_parallel(files: ParallelFiles) -> Iterator[SentencePair]:
+    """Yield the pairs of two aligned files or of one tab-separated file, in order, both sides stripped of white space.
+
+    A blank row yields a pair with an empty side or two; to drop and count it is the caller's part. Raises DataError as
+    `read_lines` does, where one aligned file is longer than the other, and where a row has too few columns.
+    """
+    paths = paths_of(files)
+    return _read_tsv(paths[0], *files.columns) if files.tsv is not None else _read_aligned(*paths)
+
+
+def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[SentencePair]:
+    src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
+    for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), start=1):
+        if src is None or tgt is None:
+            longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
+            num_src, num_tgt = (longer, number - 1) if tgt is None else (number - 1, longer)
+            raise DataError(
+                f"{num_src} source lines (in {src_path}) but {num_tgt} target lines",
+                path=tgt_path,
+                line=number,
+                mend="line n of one file must translate line n of the other; look from this line on",
+            )
+        yield SentencePair(src.strip(), tgt.strip(), number)
+
+
+def _read_tsv(path: Path, src_column: int, tgt_column: int) -> Iterator[SentencePair]:
+    wanted = max(src_column, tgt_column)
+    for number, row in enumerate(read_lines(path), start=1):
+        if not row.strip():
+            yield SentencePair("", "", number)
+            continue
+        fields = row.split("\t")
+        if len(fields) < wanted:
+            raise DataError(
+                f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)}, but column {wanted} is asked for",
+                path=path,
+                line=number,
+                mend="columns are separated by one tab each; `columns` names the source and the target column, from 1",
+            )
+        yield SentencePair(fields[src_column - 1].strip(), fields[tgt_column - 1].strip(), number)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        if path.is_dir():
+            raise DataError("this is a folder; a text file is needed", path=path)
+        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
+    except FileNotFoundError:
+        raise DataError("no such file", path=path, mend=f"paths are taken from {Path.cwd()}") from None
+    except PermissionError:
+        raise DataError("no permission to read this file", path=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be opened: {error.strerror or error}", path=path) from None
+
+
+def _read_raw_line(file: BinaryIO, path: Path, number: int) -> bytes:
+    """The next line with its line end; empty at the end of the file."""
+    try:
+        raw = file.readline(MAX_LINE_BYTES + 1)
+    except gzip.BadGzipFile as error:
+        mend = "a name in .gz must be gzip data; rename a plain text file"
+        raise DataError(f"not readable as gzip ({error})", path=path, line=number, mend=mend) from None
+    except EOFError:
+        raise DataError("the gzip data ends too early", path=path, line=number, mend="copy or load it again") from None
+    except (OSError, zlib.error) as error:
+        raise DataError(f"cannot be read: {error}", path=path, line=number, mend="copy or load it again") from None
+    if len(raw) > MAX_LINE_BYTES:
+        raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=path, line=number, mend=_ONE_A_LINE)
+    return raw
+
+
+def _check_beginning(raw: bytes, path: Path) -> None:
+    if raw == _UTF8_MARK:
+        raise DataError("the file is empty", path=path, mend=_ONE_A_LINE)
+    if raw.startswith(_UTF16_MARKS):
+        raise DataError(
+            "this is UTF-16, not UTF-8", path=path, line=1, mend=_SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
+        )
+    if raw.startswith(_GZIP_MARK) and path.suffix != ".gz":
+        raise DataError("this is gzip data, but its name does not end in .gz", path=path, line=1, mend="rename it")
+
+
+def _decode_line(raw: bytes, path: Path, number: int) -> str:
+    if b"\0" in raw:
+        mend = "text has no NUL; a file full of them is UTF-16 or not text. " + _SAVE_AS_UTF8
+        raise DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, mend=mend)
+    try:
+        return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
+        raise DataError(message, path=path, line=number, mend=_SAVE_AS_UTF8) from None

@@ -1,0 +1,82 @@
+"""Which source sentences are held out of the training text for validation and test.
+
+A sentence is chosen by a seeded hash of its source text, so the choice depends neither on the order of the file nor on
+how often a sentence stands in it, and all translations of one source sentence fall on one side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nmt.errors import DataError
+
+_LARGEST_SHARE = 10  # a held-out set is at most one tenth of the distinct source sentences
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """The held-out source sentences, as hashes with the name of their set. Made by `choose_holdout`."""
+
+    seed: int
+    chosen: Mapping[int, str]
+
+    def split_of(self, src: str) -> str:
+        """The set a pair with this source sentence belongs to: "train", or one of the held-out names."""
+        return self.chosen.get(_hash(src, self.seed), "train")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Distinct source sentences in each held-out set."""
+        names = list(self.chosen.values())
+        return {name: names.count(name) for name in sorted(set(names))}
+
+
+def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int) -> Holdout:
+    """Choose `counts[name]` distinct source sentences for each name ("valid", "test"), in one pass over `sources`.
+
+    The sentences with the smallest hashes are chosen; each set is capped to a tenth of the distinct sentences. Empty
+    sentences are never chosen. Memory grows with the counts, not with the corpus. Raises DataError where there are
+    fewer than ten distinct sentences, which leaves nothing to train on.
+    """
+    if not counts:
+        return Holdout(seed, {})
+    # Ten times the largest set: either this holds every distinct sentence, or no set needs a cap.
+    smallest = _smallest_hashes(sources, _LARGEST_SHARE * max(counts.values()), seed)
+    if len(smallest) < _LARGEST_SHARE:
+        raise DataError(
+            f"{len(smallest)} distinct source sentences are too few to hold out {' and '.join(counts)}",
+            mend=f"give at least {_LARGEST_SHARE}, or name the files of data.valid and data.test",
+        )
+    chosen: dict[int, str] = {}
+    start = 0
+    # In alphabetical order: the test set stays the same whether or not valid is held out too.
+    for name in sorted(counts):
+        end = start + min(counts[name], len(smallest) // _LARGEST_SHARE)
+        chosen.update(dict.fromkeys(smallest[start:end], name))
+        start = end
+    return Holdout(seed, chosen)
+
+
+def _smallest_hashes(sources: Iterable[str], limit: int, seed: int) -> list[int]:
+    """The `limit` smallest distinct hashes in rising order; all of them if there are fewer."""
+    kept: set[int] = set()
+    heap: list[int] = []  # negated: the largest hash kept is on top
+    for src in sources:
+        value = _hash(src, seed)
+        if not src or value in kept:
+            continue
+        if len(heap) < limit:
+            heapq.heappush(heap, -value)
+            kept.add(value)
+        elif value < -heap[0]:
+            kept.remove(-heapq.heapreplace(heap, -value))
+            kept.add(value)
+    return sorted(kept)
+
+
+def _hash(src: str, seed: int) -> int:
+    text = src.encode("utf-8", errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8, salt=seed.to_bytes(8, "big")).digest(), "big")

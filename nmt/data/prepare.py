@@ -1,0 +1,217 @@
+"""Files, hold-out, tokenizer and store brought together before training, and the report on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.config import Config
+from nmt.config.sections import ParallelFiles
+from nmt.data.corpus import SentencePair, paths_of, read_parallel
+from nmt.data.holdout import Holdout, choose_holdout
+from nmt.data.store import FORMAT, Side, TokenStore, build_store
+from nmt.data.tokenizer import TokenizerPair, train_tokenizers
+from nmt.errors import DataError
+from nmt.files import sha256_of
+from nmt.languages import written_without_spaces
+from nmt.rundir import RunDir
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Prepared:
+    """What training needs of the data."""
+
+    tokenizers: TokenizerPair
+    store: TokenStore
+    fingerprint: str
+    report: dict[str, Any]
+
+
+class _Corpus:
+    """The training files of one configuration, with what is held out of them."""
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.named = {name: getattr(config.data, name) for name in ("valid", "test")}
+        self.missing = [name for name, files in self.named.items() if files is None]
+        self.holdout: Holdout | None = None
+        if self.missing:
+            counts = {name: config.data.holdout for name in self.missing}
+            sources = (pair.src for pair in read_parallel(config.data.train) if pair.src and pair.tgt)
+            self.holdout = choose_holdout(sources, counts, config.training.seed)
+
+    def pairs(self, split: str) -> Iterator[SentencePair]:
+        """All pairs of `split`, those with an empty side included."""
+        if split != "train" and self.named[split] is not None:
+            yield from read_parallel(self.named[split])
+            return
+        for pair in read_parallel(self.config.data.train):
+            if self.holdout is None or self.holdout.split_of(pair.src) == split:
+                yield pair
+
+    def whole_pairs(self, split: str) -> Iterator[SentencePair]:
+        """The pairs of `split` in which neither side is empty."""
+        return (pair for pair in self.pairs(split) if pair.src and pair.tgt)
+
+    def files(self) -> list[Path]:
+        """Every file the corpus is read from."""
+        named: list[ParallelFiles] = [self.config.data.train, *(files for files in self.named.values() if files)]
+        return [path for files in named for path in paths_of(files)]
+
+
+def prepare(config: Config, run: RunDir, store_root: Path, say: Say) -> Prepared:
+    """Make or find all that training reads.
+
+    Writes the validation and test sets and the tokenizer into `run` where they are not there yet, and the tokenised
+    corpus under `store_root`, unless one with the same fingerprint lies there. `say` is given lines for the user.
+    """
+    corpus = _Corpus(config)
+    for split in ("valid", "test"):
+        if not (run.data / f"{split}.src").exists():
+            pairs = list(corpus.whole_pairs(split))
+            if not pairs:
+                raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
+            run.write_pairs(split, pairs)
+    tokenizers = _tokenizers(config, run, corpus, say)
+    fingerprint = _fingerprint(corpus, tokenizers)
+    folder = store_root / fingerprint
+    if folder.is_dir():
+        store = TokenStore(folder)
+    else:
+        notes: dict[str, Any] = {}
+        store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes)
+    report = _report(config, store)
+    run.write_json(run.report_file, report)
+    for line in describe(report):
+        say(line)
+    return Prepared(tokenizers, store, fingerprint, report)
+
+
+def _tokenizers(config: Config, run: RunDir, corpus: _Corpus, say: Say) -> TokenizerPair:
+    """Those of the run; else those named by the configuration; else newly trained ones."""
+    if run.tokenizer.is_dir():
+        return TokenizerPair.load(run.tokenizer)
+    if config.training.init_from:
+        tokenizers = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+    elif config.tokenizer.path:
+        tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
+    else:
+        tokenizers = train_on_corpus(config, corpus, say)
+    tokenizers.save(run.tokenizer)
+    return tokenizers
+
+
+def train_on_corpus(config: Config, corpus: _Corpus | None, say: Say) -> TokenizerPair:
+    """Train the tokenizers on the training pairs of `config` (held-out sentences are not seen)."""
+    whole = corpus or _Corpus(config)
+
+    def side(name: str) -> Callable[[], Iterable[str]]:
+        return lambda: (getattr(pair, name) for pair in whole.whole_pairs("train"))
+
+    return train_tokenizers(config.tokenizer, side("src"), side("tgt"), seed=config.training.seed, warn=say)
+
+
+def _fingerprint(corpus: _Corpus, tokenizers: TokenizerPair) -> str:
+    """Of all that decides the contents of a store: an edited corpus or another tokenizer makes another one."""
+    config = corpus.config
+    parts = {
+        "format": FORMAT,
+        "files": [sha256_of(path) for path in corpus.files()],
+        "data": config.data.model_dump(include={"src_lang", "tgt_lang", "holdout"}),
+        "columns": [files.columns for files in (config.data.train, *corpus.named.values()) if files],
+        "held_out": [corpus.missing, config.training.seed if corpus.missing else None],
+        "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _counted(corpus: _Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[SentencePair]:
+    """The training pairs to keep, counted into `notes` as they pass."""
+    data = corpus.config.data
+    count_src = len if written_without_spaces(data.src_lang) else lambda text: len(text.split())
+    count_tgt = len if written_without_spaces(data.tgt_lang) else lambda text: len(text.split())
+    sources = {split: set(run.read_pairs(split)[0]) for split in ("valid", "test")}
+    notes.update(src_words=0, tgt_words=0, empty=0, same_on_both_sides=0, in_valid=0, in_test=0)
+    num_kept = 0
+    for pair in corpus.pairs("train"):
+        if not (pair.src and pair.tgt):
+            notes["empty"] += 1
+            continue
+        num_kept += 1
+        notes["src_words"] += count_src(pair.src)
+        notes["tgt_words"] += count_tgt(pair.tgt)
+        notes["same_on_both_sides"] += pair.src == pair.tgt
+        notes["in_valid"] += pair.src in sources["valid"]
+        notes["in_test"] += pair.src in sources["test"]
+        yield pair
+    if num_kept == 0:
+        raise DataError("no pair with text on both sides", path=corpus.files()[0])
+
+
+def _report(config: Config, store: TokenStore) -> dict[str, Any]:
+    notes = store.info["notes"]
+    sides = {
+        "src": _side_report(store.src, config.model.max_src_len, notes["src_words"], config.data.src_lang),
+        "tgt": _side_report(store.tgt, config.model.max_tgt_len, notes["tgt_words"], config.data.tgt_lang),
+    }
+    too_long = 0
+    for start in range(0, len(store), 1 << 20):  # in blocks: the corpus may be larger than memory
+        block = np.arange(start, min(start + (1 << 20), len(store)))
+        src_over = store.src.lengths(block) + 1 > config.model.max_src_len
+        too_long += int((src_over | (store.tgt.lengths(block) + 1 > config.model.max_tgt_len)).sum())
+    return {
+        "pairs": len(store),
+        "empty_dropped": notes["empty"],
+        "too_long": too_long,
+        "too_long_are": {"truncate": "truncated", "drop": "dropped"}[config.data.too_long],
+        "same_on_both_sides": notes["same_on_both_sides"],
+        "train_sources_in_valid": notes["in_valid"],
+        "train_sources_in_test": notes["in_test"],
+        **sides,
+    }
+
+
+def _side_report(side: Side, limit: int, num_words: int, language: str) -> dict[str, Any]:
+    lengths = np.diff(side.offsets)
+    return {
+        "language": language,
+        "pieces": int(lengths.sum()),
+        "length_median": int(np.median(lengths)),
+        "length_99_percent": int(np.quantile(lengths, 0.99)),
+        "length_longest": int(lengths.max()),
+        "limit": limit,
+        "pieces_per": "character" if written_without_spaces(language) else "word",
+        "pieces_per_word": round(float(lengths.sum()) / max(1, num_words), 2),
+    }
+
+
+def describe(report: dict[str, Any]) -> list[str]:
+    """The report as lines for a person."""
+    lines = [f"corpus: {report['pairs']:,} training pairs"]
+    for name in ("src", "tgt"):
+        side = report[name]
+        lines.append(
+            f"  {side['language']}: {side['pieces']:,} pieces; {side['pieces_per_word']} a {side['pieces_per']}; sentence length "
+            f"median {side['length_median']}, 99% up to {side['length_99_percent']}, longest {side['length_longest']}"
+        )
+    if report["too_long"]:
+        limits = f"{report['src']['limit']} source or {report['tgt']['limit']} target pieces"
+        lines.append(f"  {report['too_long']:,} pairs longer than {limits} are {report['too_long_are']}")
+    if report["empty_dropped"]:
+        lines.append(f"  {report['empty_dropped']:,} pairs with an empty side are dropped")
+    if report["same_on_both_sides"] * 2 > report["pairs"]:
+        lines.append("  warning: most pairs have the same text on both sides; are the columns right?")
+    for split in ("valid", "test"):
+        if overlap := report[f"train_sources_in_{split}"]:
+            lines.append(
+                f"  warning: {overlap:,} training pairs have a source of the {split} set; its scores will flatter"
+            )
+    return lines

@@ -1,0 +1,169 @@
+"""Training one SentencePiece model from streamed sentences; its C++ errors are turned into ours."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import sentencepiece
+
+from nmt.config.sections import TokenizerConfig
+from nmt.errors import ConfigError, DataError
+
+UNK_ID, PAD_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
+
+MAX_SENTENCE_BYTES = 16_384
+"""Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""
+
+SMALLEST_COVERAGE = 0.98  # SentencePiece refuses less
+_NUM_BYTE_PIECES = 256
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+Sentences = Callable[[], Iterable[str]]
+"""Starts a new pass over the sentences of one side each time it is called."""
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with each lone surrogate, which UTF-8 cannot express, replaced by U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def train_model(
+    config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int, warn: Callable[[str], None]
+) -> bytes:
+    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}) together; returns it serialised.
+
+    At most `config.max_sentences` of each side are used, drawn evenly with `seed`; each side is read twice, streaming.
+    A vocabulary that the text cannot fill is smaller than asked for, and `warn` is told. Raises DataError where a side
+    holds no text or the vocabulary is too small, ConfigError for a character coverage SentencePiece cannot work with.
+    """
+    _check_coverage(config)
+    name = " and ".join(sides)
+    if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
+        raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
+    samples = [_sample(side, sentences, config.max_sentences, seed, warn) for side, sentences in sides.items()]
+    model = io.BytesIO()
+    fault: list[BaseException] = []  # SentencePiece hides the exceptions of its input behind its own
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_caught(chain.from_iterable(samples), fault),
+            model_writer=model,
+            num_threads=threads,
+            **_options(config),
+        )
+    except (RuntimeError, SystemError, ValueError, OSError) as error:
+        raise (fault[0] if fault else _translated(error, config, name)) from None
+    _warn_if_clamped(model.getvalue(), config, name, warn)
+    return model.getvalue()
+
+
+def _options(config: TokenizerConfig) -> dict[str, Any]:
+    is_word = config.type == "word"
+    return {
+        "model_type": config.type,
+        "vocab_size": config.vocab_size,
+        "hard_vocab_limit": False,
+        "byte_fallback": not is_word,
+        "character_coverage": config.character_coverage,
+        "normalization_rule_name": config.normalization,
+        "remove_extra_whitespaces": False,
+        # A word piece begins with the space before it, so a symbol that is to match a word does too.
+        "user_defined_symbols": [f"▁{symbol}" if is_word else symbol for symbol in config.user_symbols],
+        "max_sentence_length": MAX_SENTENCE_BYTES,
+        "unk_id": UNK_ID,
+        "pad_id": PAD_ID,
+        "bos_id": BOS_ID,
+        "eos_id": EOS_ID,
+        "minloglevel": 2,  # errors only; they reach us as exceptions too
+    }
+
+
+def _check_coverage(config: TokenizerConfig) -> None:
+    if config.character_coverage < SMALLEST_COVERAGE:
+        raise ConfigError(
+            f"tokenizer.character_coverage {config.character_coverage:g} is too low",
+            mend=f"SentencePiece takes {SMALLEST_COVERAGE} to 1.0; 0.9995 suits Chinese and Japanese",
+        )
+
+
+def _sample(side: str, sentences: Sentences, limit: int, seed: int, warn: Callable[[str], None]) -> Iterator[str]:
+    """At most `limit` usable sentences, equally likely, in their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
+    total = too_long = 0
+    for text in sentences():
+        usable = bool(text) and not _is_too_long(text)
+        total += usable
+        too_long += bool(text) and not usable
+    if total == 0:
+        raise DataError(
+            f"no {side} text to train a tokenizer on", mend=f"look at the {side} side: it is empty or blank"
+        )
+    if too_long:
+        warn(f"{too_long} {side} lines of over {MAX_SENTENCE_BYTES:,} bytes were left out of tokenizer training")
+    return _draw(sentences, total, limit, seed)
+
+
+def _draw(sentences: Sentences, total: int, limit: int, seed: int) -> Iterator[str]:
+    generator = random.Random(seed)
+    wanted = min(total, limit)
+    for text in sentences():
+        if not text or _is_too_long(text):
+            continue
+        if wanted == total or generator.random() * total < wanted:
+            wanted -= 1
+            yield without_surrogates(text)
+        total -= 1
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) * 4 > MAX_SENTENCE_BYTES and len(text.encode("utf-8", "replace")) > MAX_SENTENCE_BYTES
+
+
+def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
+    """Yield `sentences`; an exception is kept in `fault` on its way up."""
+    try:
+        yield from sentences
+    except (Exception, KeyboardInterrupt) as error:
+        fault.append(error)
+        raise
+
+
+def _translated(error: Exception, config: TokenizerConfig, name: str) -> DataError:
+    """SentencePiece's exception as a DataError that says what to change."""
+    needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+    if needed:
+        return _too_small(config, name, int(needed[1]))
+    return DataError(f"SentencePiece cannot learn a tokenizer from the {name} text: {error}")
+
+
+def _num_reserved(config: TokenizerConfig) -> int:
+    """Pieces that are there whatever the text: special, user-defined and byte pieces."""
+    return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_PIECES)
+
+
+def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
+    reserved = _num_reserved(config)
+    learnt = "words" if config.type == "word" else "characters"
+    mend = f"set tokenizer.vocab_size to {smallest} or more"
+    if config.type in ("unigram", "bpe") and config.character_coverage > SMALLEST_COVERAGE:
+        mend += (
+            f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
+            f"(to {SMALLEST_COVERAGE} at least): rarer characters are then spelt in bytes"
+        )
+    return DataError(
+        f"a vocabulary of {config.vocab_size} is too small for the {name} text: it takes at least {smallest}, "
+        f"{reserved} for reserved pieces and {smallest - reserved} for {learnt}",
+        mend=mend,
+    )
+
+
+def _warn_if_clamped(model: bytes, config: TokenizerConfig, name: str, warn: Callable[[str], None]) -> None:
+    size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
+    if size < config.vocab_size:
+        warn(
+            f"tokenizer.vocab_size {config.vocab_size} is more than the {name} text supports "
+            f"(type {config.type}); the vocabulary has {size} pieces"
+        )

@@ -1,0 +1,124 @@
+"""The corpus as token ids on disk, memory-mapped: built once, streaming, so a corpus larger than memory is fine.
+
+A store is a folder: flat token arrays, offsets that say where each sentence starts, and `store.json`. It is built under
+a temporary name and renamed when whole; a folder with the final name is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.corpus import SentencePair
+from nmt.data.tokenizer import Tokenizer, TokenizerPair
+from nmt.errors import RunError
+
+FORMAT = 1
+_BLOCK_PAIRS = 20_000  # pairs in memory at once while building
+
+
+@dataclass
+class Side:
+    """One language of a store: all sentences' pieces one after another, without specials."""
+
+    tokens: NDArray[Any]  # [number of pieces], uint16 or uint32
+    offsets: NDArray[np.int64]  # [number of sentences + 1]
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        return self.tokens[self.offsets[index] : self.offsets[index + 1]]
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Pieces of the sentences at `indices`."""
+        return self.offsets[indices + 1] - self.offsets[indices]
+
+
+class TokenStore:
+    """Random access to the tokenised pairs of a finished store."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        try:
+            self.info = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+            self.src, self.tgt = self._open("src"), self._open("tgt")
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(
+                f"the tokenised corpus is damaged ({error})",
+                path=folder,
+                mend="delete the folder; it will be built again",
+            ) from error
+
+    def _open(self, side: str) -> Side:
+        tokens = np.memmap(self.folder / f"{side}.tokens", dtype=self.info["dtype"], mode="r")
+        offsets = np.memmap(self.folder / f"{side}.offsets", dtype=np.int64, mode="r")
+        if len(offsets) != self.info["num_pairs"] + 1 or len(tokens) != offsets[-1]:
+            raise ValueError(f"{side}.tokens does not have the length that store.json says")
+        return Side(tokens, offsets)
+
+    def __len__(self) -> int:
+        return self.info["num_pairs"]
+
+
+class _SideWriter:
+    """Appends sentences of one language to the files of a store in the making."""
+
+    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
+        self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by close)
+        self.offsets: BinaryIO = open(folder / f"{side}.offsets", "wb")  # noqa: SIM115
+        self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        self.tokenizer = tokenizer
+        self.dtype = dtype
+        self.end = 0
+
+    def append(self, texts: list[str]) -> None:
+        pieces = self.tokenizer.encode_batch(texts)
+        ends = self.end + np.cumsum([len(ids) for ids in pieces], dtype=np.int64)
+        self.tokens.write(np.fromiter((i for ids in pieces for i in ids), dtype=self.dtype).tobytes())
+        self.offsets.write(ends.tobytes())
+        self.end = int(ends[-1])
+
+    def close(self) -> None:
+        for file in (self.tokens, self.offsets):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+
+
+def build_store(
+    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, notes: dict[str, Any]
+) -> TokenStore:
+    """Tokenise `pairs` into `folder`, which must not exist yet, and open it.
+
+    Memory is bounded by a block of pairs, whatever the size of the corpus. `notes` is kept in `store.json`; it is read
+    after the last pair, so whoever yields the pairs may count into it.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        largest = max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+        dtype = "uint16" if largest <= 1 << 16 else "uint32"
+        src = _SideWriter(partial, "src", tokenizers.src, dtype)
+        tgt = _SideWriter(partial, "tgt", tokenizers.tgt, dtype)
+        num_pairs = 0
+        while block := list(islice(pairs, _BLOCK_PAIRS)):
+            src.append([pair.src for pair in block])
+            tgt.append([pair.tgt for pair in block])
+            num_pairs += len(block)
+        src.close()
+        tgt.close()
+        info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, "notes": notes}
+        (partial / "store.json").write_text(json.dumps(info), encoding="utf-8")
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return TokenStore(folder)

@@ -1,0 +1,237 @@
+"""Text to piece ids and back with SentencePiece.
+
+`decode(encode(x)) == x` for every text, spaces and line ends included, but for:
+
+- "▁" (U+2581), which SentencePiece uses for the space and gives back as one;
+- a lone surrogate, which is no character: it is given back as U+FFFD;
+- a `normalization` other than identity: the normalised text is given back;
+- type `word`: it has no byte fallback, so whatever is not a known word is lost.
+
+Text that looks like a special piece, such as "</s>" or "<0x41>", is text: it is spelt in ordinary pieces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import sentencepiece
+
+from nmt.config.sections import TokenizerConfig
+from nmt.data.sentencepiece_training import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Sentences, train_model, without_surrogates
+from nmt.errors import DataError
+from nmt.files import write_atomically
+
+__all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer", "TokenizerPair", "train_tokenizers"]
+
+DEFAULT_THREADS = 4
+"""Fixed, not the number of cores: scores of unigram pieces depend on it in the last digits, and so does their order."""
+
+_FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
+_FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
+_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_NUM_SPECIALS = 4
+_RETRAIN = "make it again with `nmt vocab`"
+
+log = logging.getLogger(__name__)
+
+
+class Tokenizer:
+    """A SentencePiece model whose special pieces have the ids 0 to 3: unk, pad, bos, eos."""
+
+    def __init__(self, model_bytes: bytes):
+        """`model_bytes` is a serialised SentencePiece model. Raises DataError if damaged or with other special ids."""
+        self.model_bytes = model_bytes
+        self._processor, self._pieces = _read_model(model_bytes)
+        self.type = _model_type(model_bytes)
+        self.vocab_size = len(self._pieces)
+        self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
+        self._byte_values = self._find_byte_pieces()
+        self.never_generated = self._find_never_generated()
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a `.model` file. Raises DataError if it is missing, damaged, or has other special ids."""
+        try:
+            return cls(path.read_bytes())
+        except FileNotFoundError:
+            raise DataError("no such tokenizer model", path=path, mend="`nmt vocab` makes one") from None
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
+        except DataError as error:
+            raise DataError(error.message, path=path, mend=error.mend) from None
+
+    def encode(self, text: str) -> list[int]:
+        """The piece ids of `text`, without bos and eos; empty for empty text."""
+        return self._processor.encode(without_surrogates(text), out_type=int)
+
+    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+        """The piece ids of each text, in order."""
+        return self._processor.encode([without_surrogates(text) for text in texts], out_type=int)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of any ids in the vocabulary.
+
+        The special ids 0 to 3 are skipped, and so are byte pieces that together make no valid UTF-8.
+        """
+        kept = self._without_broken_bytes([int(i) for i in ids if i >= _NUM_SPECIALS])
+        return self._processor.decode(kept) if kept else ""
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The written form of each piece, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
+        return [self._pieces[i] for i in ids]
+
+    def _find_byte_pieces(self) -> dict[int, int]:
+        """Piece id to byte value, of the pieces that stand for one byte."""
+        return {i: int(piece[3:5], 16) for i, piece in enumerate(self._pieces) if self._processor.is_byte(i)}
+
+    def _find_never_generated(self) -> tuple[int, ...]:
+        """Ids a search must not choose: what is no text (but eos); line ends and NUL, as bytes or inside a piece."""
+        spm = self._processor
+        found = []
+        for i, piece in enumerate(self._pieces):
+            no_text = spm.is_unknown(i) or spm.is_control(i) or spm.is_unused(i)
+            forbidden = piece in _FORBIDDEN_BYTES if i in self._byte_values else set(piece) & set(_FORBIDDEN_CHARACTERS)
+            if i != EOS_ID and (no_text or forbidden):
+                found.append(i)
+        return tuple(found)
+
+    def _without_broken_bytes(self, ids: list[int]) -> list[int]:
+        """`ids` less the byte pieces that belong to no whole UTF-8 character."""
+        kept: list[int] = []
+        start = 0
+        while start < len(ids):
+            lead = self._byte_values.get(ids[start])
+            length = 1 if lead is None else _utf8_length(lead)
+            values = [self._byte_values.get(i, -1) for i in ids[start : start + length]]
+            if lead is None or _is_utf8(values, length):
+                kept += ids[start : start + length]
+                start += length
+            else:
+                start += 1
+        return kept
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of both sides; `joint` when one vocabulary serves both."""
+
+    src: Tokenizer
+    tgt: Tokenizer
+    joint: bool
+
+    def save(self, folder: Path) -> None:
+        """Write `joint.model`, or `src.model` and `tgt.model`, each atomically; models of the other form go."""
+        models = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
+        for name, tokenizer in models.items():
+            with write_atomically(folder / f"{name}.model") as partial:
+                partial.write_bytes(tokenizer.model_bytes)
+        for name in {"joint", "src", "tgt"} - models.keys():
+            (folder / f"{name}.model").unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote. Raises DataError where models are missing or damaged, or both forms are there."""
+        found = {name for name in ("joint", "src", "tgt") if (folder / f"{name}.model").exists()}
+        if found == {"joint"}:
+            tokenizer = Tokenizer.load(folder / "joint.model")
+            return cls(tokenizer, tokenizer, joint=True)
+        if found == {"src", "tgt"}:
+            return cls(Tokenizer.load(folder / "src.model"), Tokenizer.load(folder / "tgt.model"), joint=False)
+        if not folder.is_dir():
+            raise DataError("no such tokenizer folder", path=folder, mend="`nmt vocab` makes one")
+        listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
+        raise DataError(
+            f"a tokenizer folder holds either joint.model, or src.model and tgt.model; this one holds {listed}",
+            path=folder,
+            mend=_RETRAIN,
+        )
+
+
+def train_tokenizers(
+    config: TokenizerConfig,
+    src: Sentences,
+    tgt: Sentences,
+    seed: int = 1,
+    threads: int = DEFAULT_THREADS,
+    warn: Callable[[str], None] = log.warning,
+) -> TokenizerPair:
+    """Train one joint tokenizer, or one for each side, as `config` says.
+
+    `src` and `tgt` start a new pass over the sentences of their side at every call (two passes each). The same
+    sentences, seed and threads give the same bytes. `warn` gets a line when the vocabulary is smaller than asked for.
+    Raises DataError where a side has no text or the vocabulary asked for is too small; the message says what would do.
+    """
+    if config.joint:
+        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads, warn))
+        return TokenizerPair(joint, joint, joint=True)
+    src_model = train_model(config, {"source": src}, seed, threads, warn)
+    tgt_model = train_model(config, {"target": tgt}, seed, threads, warn)
+    return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
+
+
+def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
+    """The processor and the written form of its pieces."""
+    try:
+        if not model_bytes:  # would give a processor without a model, and no error before its first use
+            raise RuntimeError
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+    except (RuntimeError, UnicodeDecodeError):
+        raise DataError("this is not a SentencePiece model, or it is damaged", mend=_RETRAIN) from None
+    ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
+    if ids != (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
+        raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be (0, 1, 2, 3)", mend=_RETRAIN)
+    return processor, pieces
+
+
+def _utf8_length(lead: int) -> int:
+    """Bytes in the UTF-8 character that begins with `lead`; 1 for a byte that begins none."""
+    return 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
+
+
+def _is_utf8(values: list[int], length: int) -> bool:
+    """Whether byte values (-1: not a byte) make one whole UTF-8 character of `length` bytes."""
+    try:
+        return len(values) == length and min(values) >= 0 and len(bytes(values).decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False
+
+
+def _model_type(model_bytes: bytes) -> str:
+    """The type written in a model: field 3 (`model_type`) of field 2 (`trainer_spec`) of SentencePiece's ModelProto."""
+    spec = _protobuf_fields(model_bytes).get(2, b"")
+    number = _protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
+    return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
+
+
+def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:
+    """Field number to value (the last, where repeated) of a serialised protocol buffer message, known to parse."""
+    fields: dict[int, int | bytes] = {}
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    while at < len(message):
+        key = varint()
+        kind = key & 7
+        if kind == 0:
+            fields[key >> 3] = varint()
+            continue
+        size = varint() if kind == 2 else 8 if kind == 1 else 4
+        fields[key >> 3] = message[at : at + size]
+        at += size
+    return fields

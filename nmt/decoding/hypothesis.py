@@ -1,0 +1,13 @@
+"""What a search finds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Hypothesis(NamedTuple):
+    """One translation in pieces, eos left out."""
+
+    ids: list[int]
+    score: float  # sum of natural-log probabilities of the pieces, eos included
+    finished: bool  # ended by eos, not cut at the longest length

@@ -1,0 +1,64 @@
+"""BLEU, chrF and TER of translations, each with the sacreBLEU signature without which a score says little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt.errors import DataError, NmtError
+from nmt.languages import bleu_tokenizer
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+METRICS = ("bleu", "chrf", "ter")
+
+
+class Score(NamedTuple):
+    """One corpus score: sacreBLEU's name for it (BLEU, chrF2, TER), its value, and its signature.
+
+    Values are 0-100, higher is better; TER is edits per 100 reference words, lower is better, and can pass 100.
+    """
+
+    name: str
+    value: float
+    signature: str
+
+
+def score(
+    hypotheses: list[str], references: list[str], tgt_lang: str, metrics: Sequence[str] = ("bleu", "chrf")
+) -> list[Score]:
+    """Corpus scores of `hypotheses` against one reference each, in the order of `metrics` (of `bleu`, `chrf`, `ter`).
+
+    Both lists are plain text, line by line. Values and signatures are those of the `sacrebleu` command on the same
+    lines with `--tokenize` as `bleu_tokenizer(tgt_lang)` says (Post 2018, "A Call for Clarity in Reporting BLEU
+    Scores"); chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists differ in length or are
+    empty, NmtError for an unknown metric.
+    """
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses)} translations but {len(references)} references",
+            mend="line n of one must belong to line n of the other",
+        )
+    if not references:
+        raise DataError("there is nothing to score: no references")
+    scores = []
+    for metric in [_metric(name, tgt_lang) for name in metrics]:
+        result = metric.corpus_score(hypotheses, [references])
+        scores.append(Score(result.name, result.score, metric.get_signature().format()))
+    return scores
+
+
+def _metric(name: str, tgt_lang: str) -> Metric:
+    # Lazily: sacreBLEU brings numpy and, for its colours and locks, half a dozen packages.
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    if name == "bleu":
+        tokenizer = bleu_tokenizer(tgt_lang)
+        # `force` silences advice on tokenized text, which is beside the point where each character is a token.
+        return BLEU(tokenize=tokenizer, force=tokenizer in {"zh", "char"})
+    if name == "chrf":
+        return CHRF()
+    if name == "ter":
+        return TER()
+    raise NmtError(f"unknown metric {name}", mend=f"choose from {', '.join(METRICS)}")

@@ -1,0 +1,83 @@
+"""Label-smoothed cross-entropy over real target tokens: always a sum and a count.
+
+Sum, not mean: micro-batches hold different numbers of real tokens, and the mean of their means is not the token mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt.data.tokenizer import PAD_ID
+
+CHUNK_ROWS = 1024  # rows of logits alive at once
+
+
+def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Sum of cross-entropy over real target tokens, in nats, and their number.
+
+    logits [..., T, V], tgt_out [..., T]; pad positions count nothing. Label smoothing as in Szegedy et al. 2016,
+    section 7: the target keeps 1 - e, and e is spread evenly over all V tokens.
+    """
+    loss_sum = F.cross_entropy(
+        logits.flatten(0, -2).float(), tgt_out.flatten(), ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction="sum"
+    )
+    return loss_sum, (tgt_out != PAD_ID).sum()
+
+
+def projected_token_loss(
+    states: Tensor, weight: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """`token_loss(states @ weight.T, tgt_out)` without ever holding all the logits.
+
+    states [B, T, D], weight [V, D], tgt_out [B, T]. Gradients are made chunk by chunk in the forward pass, where the
+    logits are at hand (as in Hsu et al. 2024, Liger Kernel, section 3.2). Returns (sum in nats, number of real tokens).
+    """
+    real = (tgt_out != PAD_ID).flatten().nonzero().squeeze(1)
+    rows = states.flatten(0, 1).index_select(0, real)  # [N, D]
+    targets = tgt_out.flatten().index_select(0, real)  # [N]
+    loss_sum = _ProjectedLoss.apply(rows, weight, targets, label_smoothing)
+    return loss_sum, torch.tensor(len(real), device=states.device)
+
+
+class _ProjectedLoss(torch.autograd.Function):
+    """Sum of label-smoothed cross-entropy of rows @ weight.T against targets."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        loss_sum = torch.zeros((), dtype=torch.float32, device=rows.device)
+        rows_grad = torch.empty_like(rows)
+        weight_grad = torch.zeros_like(weight, dtype=torch.float32)
+        for start in range(0, len(rows), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            logits = (rows[chunk] @ weight.t()).float()  # [n, V]
+            target = targets[chunk, None]
+            # The part of the loss that is linear in the logits: (1 - e) of the target's, e of their mean.
+            linear = (1 - smoothing) * logits.gather(1, target)
+            if smoothing:
+                linear += smoothing * logits.mean(-1, keepdim=True)
+            largest = logits.amax(-1, keepdim=True)
+            total = logits.sub_(largest).exp_().sum(-1, keepdim=True)
+            loss_sum += (total.log() + largest - linear).sum()
+            # d loss / d logits = softmax - (1 - e) onehot - e / V
+            grad = logits.div_(total)
+            if smoothing:
+                grad.sub_(smoothing / weight.size(0))
+            grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0))
+            grad = grad.to(rows.dtype)
+            torch.mm(grad, weight, out=rows_grad[chunk])
+            if weight.dtype == torch.float32:
+                weight_grad.addmm_(grad.t(), rows[chunk])
+            else:
+                weight_grad += grad.t() @ rows[chunk]
+        ctx.save_for_backward(rows_grad, weight_grad)
+        return loss_sum
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        rows_grad, weight_grad = ctx.saved_tensors
+        # The gradient from above scales both: 1 / tokens of the update, as a rule.
+        return rows_grad * grads[0], (weight_grad * grads[0]).to(rows_grad.dtype), None, None

@@ -1,0 +1,126 @@
+"""The Transformer encoder-decoder: embeddings, stacks, initialisation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nmt.config.sections import ModelConfig
+from nmt.model.attention import Rotary, sinusoidal_positions
+from nmt.model.cache import KVCache
+from nmt.model.dropout import Dropout
+from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
+from nmt.model.masks import causal_mask, padding_mask
+
+
+class Memory(NamedTuple):
+    """What the encoder hands to the decoder."""
+
+    states: Tensor  # [B, S, D]
+    mask: Tensor  # [B, 1, 1, S], True = a real source position
+
+
+class Embedding(nn.Module):
+    """Token embedding times sqrt(D), plus position (Vaswani et al. 2017, sections 3.4 and 3.5)."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int, max_len: int):
+        super().__init__()
+        self.scale = config.d_model**0.5
+        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        self.learned = nn.Embedding(max_len, config.d_model) if config.positions == "learned" else None
+        table = sinusoidal_positions(max_len, config.d_model) if config.positions == "sinusoidal" else None
+        self.register_buffer("sinusoidal", table, persistent=False)
+        self.dropout = Dropout(config.embedding_dropout)
+
+    def forward(self, ids: Tensor, offset: int = 0) -> Tensor:
+        """ids [B, T], the first at position `offset` -> [B, T, D]."""
+        states = self.tokens(ids) * self.scale
+        positions = self.sinusoidal if self.learned is None else self.learned.weight
+        if positions is not None:  # rotary positions act inside attention
+            states = states + positions[offset : offset + ids.size(1)].to(states.dtype)
+        return self.dropout(states)
+
+
+class Transformer(nn.Module):
+    """Encoder-decoder (Vaswani et al. 2017) with the options of `ModelConfig`.
+
+    `forward(src, tgt_in)` is `decode(tgt_in, start_cache(encode(src)))`: training and cached decoding are one path.
+    """
+
+    def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):
+        super().__init__()
+        self.config = config
+        max_len = max(config.max_src_len, config.max_tgt_len)
+        rotary = Rotary(config.d_model // config.num_heads, max_len) if config.positions == "rotary" else None
+        self.src_embedding = Embedding(config, src_vocab_size, max_len)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(config, rotary) for _ in range(config.encoder_layers))
+        self.tgt_embedding = Embedding(config, tgt_vocab_size, max_len)
+        self.decoder_layers = nn.ModuleList(DecoderLayer(config, rotary) for _ in range(config.decoder_layers))
+        # Post-norm layers end in a norm of their own.
+        pre_norm = config.norm_position == "pre"
+        self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
+        self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
+        self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=False)
+        self._initialise()
+        self._tie(config.tied_embeddings)
+
+    def _initialise(self) -> None:
+        """Glorot-uniform matrices, zero biases, embeddings of variance 1/D (1 once scaled)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+
+    def _tie(self, tied: str) -> None:
+        """Share embedding and output matrices (Press and Wolf 2017)."""
+        if tied in ("target", "all"):
+            self.output_proj.weight = self.tgt_embedding.tokens.weight
+        if tied == "all":
+            self.src_embedding.tokens = self.tgt_embedding.tokens
+
+    def encode(self, src: Tensor) -> Memory:
+        """src [B, S], right-padded -> memory states [B, S, D] and mask [B, 1, 1, S]."""
+        mask = padding_mask(src)
+        states = self.src_embedding(src)
+        for layer in self.encoder_layers:
+            states = layer(states, mask)
+        return Memory(self.encoder_norm(states), mask)
+
+    def start_cache(self, memory: Memory, max_len: int = 0, keep_attention: bool = False) -> KVCache:
+        """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training."""
+        cross = [layer.cross_attention.project_key_value(memory.states) for layer in self.decoder_layers]
+        return KVCache(cross, memory.mask, max_len, keep_attention)
+
+    def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
+        """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D]."""
+        num_new = tgt_in.size(1)
+        # A single new position may see all there is. Right padding needs no mask: it lies in the future of every real token.
+        mask = causal_mask(num_new, cache.length + num_new, tgt_in.device) if num_new > 1 else None
+        states = self.tgt_embedding(tgt_in, cache.length)
+        for index, layer in enumerate(self.decoder_layers):
+            states = layer(states, mask, cache, index)
+        cache.advance(num_new)
+        return self.decoder_norm(states)
+
+    def decode(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
+        """tgt_in [B, T] -> logits [B, T, V] of the token after each."""
+        return F.linear(self.decode_states(tgt_in, cache), self.output_proj.weight)
+
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """src [B, S], tgt_in [B, T] (bos first) -> logits [B, T, V]."""
+        return self.decode(tgt_in, self.start_cache(self.encode(src)))
+
+    def num_parameters(self) -> int:
+        """Trained numbers, shared ones counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.output_proj.weight.device

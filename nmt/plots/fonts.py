@@ -1,0 +1,86 @@
+"""Which installed fonts can draw a text, so that a PNG never shows boxes in place of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nmt.errors import NmtError
+
+# For SVG: the reader's program takes the first that it has, and falls back for characters that one lacks.
+SVG_FAMILIES = ["DejaVu Sans", "Arial", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei"]
+
+_PREFERRED = (
+    *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB"),
+    *("Microsoft YaHei", "Heiti SC", "SimHei", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans CJK JP"),
+    *("Hiragino Sans", "Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Noto Sans"),
+)
+# Fonts that say they have a character and draw something else: boxes, formula parts, colour bitmaps.
+_UNFIT = ("Last Resort", "LastResort", "cm", "STIX", ".")
+_MOST_NAMED = 12  # characters in an error message
+
+
+def installed_families() -> list[str]:
+    """Names of the font families matplotlib can use here, the ones that look best first."""
+    from matplotlib.font_manager import fontManager
+
+    names = {entry.name for entry in fontManager.ttflist}
+    fit = {name for name in names if not name.startswith(_UNFIT) and "Emoji" not in name}
+    return [name for name in _PREFERRED if name in fit] + sorted(fit.difference(_PREFERRED))
+
+
+def characters_of(family: str) -> set[str]:
+    """The characters the upright font of `family` has; empty where its file cannot be read."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    try:
+        font = get_font(findfont(FontProperties(family=[family]), fallback_to_default=False))
+    except (OSError, RuntimeError, ValueError):
+        return set()
+    return {chr(code) for code in font.get_charmap()} if font.scalable else set()
+
+
+def families_covering(texts: Iterable[str]) -> list[str]:
+    """Installed families that together have every character of `texts`, the main one first.
+
+    NmtError names the characters that no installed font has.
+    """
+    wanted = {character for text in texts for character in text if not character.isspace()}
+    chosen, missing = _choose(wanted)
+    if missing:
+        _find_new_fonts()  # matplotlib remembers its list for good: a font installed since would stay unseen
+        chosen, missing = _choose(wanted)
+    if missing:
+        named = " ".join(sorted(missing)[:_MOST_NAMED]) + (" …" if len(missing) > _MOST_NAMED else "")
+        raise NmtError(
+            f"no installed font has these characters: {named}",
+            mend="write to a name that ends in .svg, or install a font that has them, such as Noto Sans CJK",
+        )
+    return chosen
+
+
+def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
+    """Families for `wanted`: the first of all, then one for all the rest, else as many as it takes. What none has."""
+    families = installed_families()
+    chosen, missing = families[:1], wanted.copy()
+    for family in chosen:
+        missing -= characters_of(family)
+    if not missing:
+        return chosen, missing
+    whole = next((family for family in families[1:] if missing <= characters_of(family)), None)
+    for family in [whole] if whole else families[1:]:
+        if found := missing & characters_of(family):
+            chosen.append(family)
+            missing -= found
+    return chosen, missing
+
+
+def _find_new_fonts() -> None:
+    """Tell matplotlib of font files that appeared after it made its list."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {entry.fname for entry in fontManager.ttflist}
+    for path in set(findSystemFonts()) - known:
+        try:
+            fontManager.addfont(path)
+        except (OSError, RuntimeError, ValueError):
+            continue  # not a font matplotlib can use

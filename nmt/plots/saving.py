@@ -1,0 +1,63 @@
+"""What the pictures share: the formats, drawing apart from anyone's matplotlib settings, the atomic save."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.errors import NmtError
+from nmt.files import write_atomically
+from nmt.plots.fonts import SVG_FAMILIES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png")
+_PNG_DPI = 150  # dots per inch
+
+
+def picture_format(path: Path) -> str:
+    """`svg` or `png`, by the suffix of `path`; any other suffix is an NmtError."""
+    name = path.suffix.lower().removeprefix(".")
+    if name not in FORMATS:
+        raise NmtError("a picture is written as .svg or .png", path=path, mend="end the name in .svg or .png")
+    return name
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw and save inside this: matplotlib's own defaults, text kept as text in SVG, no word on fonts to be had later.
+
+    A font that is named for the browser need not be installed here, and a glyph missing here is not missing there;
+    for PNG the fonts are checked beforehand (`nmt.plots.fonts`). Settings, warnings and logging are put back.
+    """
+    import matplotlib
+
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        # Not rcdefaults(): that would also choose a backend for whoever imported us.
+        for key, value in matplotlib.rcParamsDefault.items():
+            if not key.startswith(("backend", "interactive", "toolbar", "webagg", "date.", "animation")):
+                matplotlib.rcParams[key] = value
+        matplotlib.rcParams["svg.fonttype"] = "none"
+        matplotlib.rcParams["svg.hashsalt"] = "nmt"
+        matplotlib.rcParams["font.sans-serif"] = SVG_FAMILIES
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing", category=UserWarning)
+        log.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Write `figure` to `path` in the format of its suffix, atomically; the same figure gives the same bytes."""
+    name = picture_format(path)
+    metadata = {"Date": None} if name == "svg" else None
+    with write_atomically(path) as partial:
+        figure.savefig(partial, format=name, dpi=_PNG_DPI, metadata=metadata)

@@ -1,0 +1,113 @@
+"""The run directory: the only place that knows file names inside a run. One folder is one loadable model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config, dump_config, load_config
+from nmt.data.corpus import SentencePair, read_lines
+from nmt.errors import RunError
+from nmt.files import write_atomically, write_text
+
+FORMAT = 1  # of the run directory; a run says which one it is
+
+
+class RunDir:
+    """Paths and small JSON files of one run."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.config_file = path / "config.yaml"
+        self.info_file = path / "run.json"
+        self.report_file = path / "report.json"
+        self.card = path / "README.md"
+        self.tokenizer = path / "tokenizer"
+        self.data = path / "data"
+        self.checkpoints = path / "checkpoints"
+        self.index_file = self.checkpoints / "index.json"
+        self.state = path / "state" / "training.pt"
+        self.metrics = path / "logs" / "metrics.jsonl"
+        self.evaluations = path / "eval"
+
+    def checkpoint(self, name: str) -> Path:
+        """The weights called `name` (step-00000500, average)."""
+        return self.checkpoints / f"{name}.safetensors"
+
+    def config(self) -> Config:
+        """The resolved configuration the run was trained with."""
+        return load_config(self.config_file)
+
+    def write_config(self, config: Config) -> None:
+        """Write the resolved configuration."""
+        write_text(self.config_file, dump_config(config))
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        """One of the run's JSON files."""
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read this file of the run ({error})", path=path) from error
+        if not isinstance(value, dict):
+            raise RunError("not a JSON object", path=path)
+        return value
+
+    def write_json(self, path: Path, value: dict[str, Any]) -> None:
+        """Write one of the run's JSON files, atomically."""
+        write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def index(self) -> dict[str, Any]:
+        """Which checkpoints there are: {best, last, checkpoints: {name: scores}}; empty before the first."""
+        return self.read_json(self.index_file) if self.index_file.exists() else {}
+
+    def best_checkpoint(self) -> Path:
+        """The weights to translate with."""
+        best = self.index().get("best")
+        if not isinstance(best, str) or Path(best).name != best:
+            raise RunError("this run has no checkpoint yet", path=self.path, mend="train it first, or name another run")
+        return self.checkpoint(best)
+
+    def write_pairs(self, split: str, pairs: list[SentencePair]) -> None:
+        """Keep the sentences of `split` (valid, test), one a line, as what the scores were measured on."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
+            with write_atomically(self.data / f"{split}.{side}") as partial:
+                partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
+
+    def read_pairs(self, split: str) -> tuple[list[str], list[str]]:
+        """Sources and targets of `split`, as written by `write_pairs`."""
+        src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
+        return list(read_lines(src)), list(read_lines(tgt))
+
+
+def find_run(model: str | None) -> RunDir:
+    """The run to use: `model` (--model), else $NMT_MODEL, else the run under ./runs that was trained last.
+
+    RunError if there is none, or it has no checkpoint.
+    """
+    named = model or os.environ.get("NMT_MODEL")
+    if named:
+        run = RunDir(Path(named))
+        if not run.path.is_dir():
+            raise RunError("no such run", path=run.path, mend="name a folder that `nmt train` made")
+        if not run.config_file.is_file():
+            raise RunError("not a run: it has no config.yaml", path=run.path, mend="name a folder that `nmt train` made")
+        run.best_checkpoint()
+        return run
+    runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
+    if not runs:
+        raise RunError(
+            "no trained run under ./runs",
+            mend="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
+        )
+    return max(runs, key=lambda run: run.index_file.stat().st_mtime)
+
+
+def remove_run(path: Path) -> None:
+    """Delete a run, but nothing that is not one: a folder without config.yaml is refused."""
+    if path.exists() and not (path / "config.yaml").is_file():
+        raise RunError("not a run, so it is not overwritten", path=path, mend="choose another name with --run")
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,73 @@
+"""What training reports: one JSON object a line in the run, and progress for the person who waits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from nmt.files import write_text
+
+
+class MetricsLog:
+    """`logs/metrics.jsonl`: records of kind `train` and `valid`, in the order of updates."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add one record."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def forget_after(self, update: int) -> None:
+        """Drop what was logged after `update`: a resumed run makes those updates again."""
+        if self.path.exists():
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            write_text(self.path, "".join(line + "\n" for line in lines if _update_of(line) <= update))
+
+    @staticmethod
+    def read(path: Path) -> list[dict[str, Any]]:
+        """All whole records of a log."""
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines if _update_of(line) < float("inf")]
+
+
+def _update_of(line: str) -> float:
+    try:
+        return json.loads(line)["update"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line cut short by a crash
+
+
+class Progress:
+    """A tqdm bar where stderr is a terminal, plain lines elsewhere."""
+
+    def __init__(self, max_updates: int, start: int):
+        self.max_updates = max_updates
+        self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=not sys.stderr.isatty(), smoothing=0.05)
+
+    def advance(self) -> None:
+        """One update is done."""
+        self.bar.update(1)
+
+    def report(self, record: dict[str, Any], seconds_left: float) -> None:
+        """Show a `train` record."""
+        shown = f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  lr {record['lr']:.2e}"
+        if self.bar.disable:
+            left = f"{seconds_left / 60:.0f} min left"
+            self.say(f"update {record['update']}/{self.max_updates}  {shown}  {left}")
+        else:
+            self.bar.set_postfix_str(shown)
+
+    def say(self, line: str) -> None:
+        """A line to stderr, above the bar."""
+        tqdm.write(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self.bar.close()

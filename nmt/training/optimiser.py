@@ -1,0 +1,93 @@
+"""AdamW, its learning-rate schedule, and the fp32 master copy of weights trained in bf16."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from nmt.checkpoint import unique_parameters
+from nmt.config.sections import TrainingConfig
+from nmt.model.transformer import Transformer
+
+
+def learning_rate(config: TrainingConfig, update: int) -> float:
+    """The rate of an update, counted from 1: linear warmup to `lr`, then the schedule's decay.
+
+    inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3); cosine (Loshchilov and Hutter 2017) and
+    linear fall to 0 at `max_updates`.
+    """
+    warmup = config.warmup_updates
+    if update <= warmup:
+        return config.lr * update / warmup
+    if config.schedule == "inverse_sqrt":
+        return config.lr * math.sqrt(max(1, warmup) / update)
+    left = max(0.0, 1.0 - (update - warmup) / max(1, config.max_updates - warmup))
+    return config.lr * (left if config.schedule == "linear" else 0.5 * (1.0 - math.cos(math.pi * left)))
+
+
+class Optimiser:
+    """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights.
+
+    Where the model computes in fp32, the copy is the model's own parameters. Where it computes in bf16, whose 8 bits of
+    mantissa would swallow small steps, gradients are added up and applied in fp32, and the result is rounded back.
+    """
+
+    def __init__(self, model: Transformer, config: TrainingConfig):
+        self.config = config
+        self.model_parameters = unique_parameters(model)
+        reduced = any(parameter.dtype != torch.float32 for parameter in self.model_parameters.values())
+        self.master: dict[str, nn.Parameter] = (
+            {name: nn.Parameter(p.detach().float()) for name, p in self.model_parameters.items()}
+            if reduced
+            else self.model_parameters
+        )
+        self.reduced = reduced
+        embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+        decays = {n: p.dim() > 1 and id(p) not in embeddings for n, p in self.model_parameters.items()}
+        groups = [
+            {"params": [self.master[n] for n in decays if decays[n]], "weight_decay": config.weight_decay},
+            {"params": [self.master[n] for n in decays if not decays[n]], "weight_decay": 0.0},
+        ]
+        fused = next(model.parameters()).device.type in ("cpu", "cuda")
+        self.adam = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
+
+    def collect(self) -> None:
+        """Add the model's gradients to those of the master copy; call after each backward pass."""
+        if not self.reduced:
+            return
+        for name, parameter in self.model_parameters.items():
+            if parameter.grad is not None:
+                grad, master = parameter.grad.float(), self.master[name]
+                master.grad = grad if master.grad is None else master.grad.add_(grad)
+                parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, update: int) -> Tensor:
+        """Clip, apply and clear the gradients; returns their norm before clipping."""
+        limit = self.config.clip_norm or math.inf
+        norm = nn.utils.clip_grad_norm_(self.master.values(), limit)
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate(self.config, update)
+        self.adam.step()
+        self.adam.zero_grad(set_to_none=True)
+        if self.reduced:
+            self._round_into_model()
+        return norm
+
+    def _round_into_model(self) -> None:
+        torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
+
+    def state_dict(self) -> dict[str, object]:
+        """Weights and optimiser state."""
+        return {"weights": {n: p.detach() for n, p in self.master.items()}, "adam": self.adam.state_dict()}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: dict) -> None:
+        """Take up what `state_dict` gave."""
+        for name, parameter in self.master.items():
+            parameter.copy_(state["weights"][name])
+        self.adam.load_state_dict(state["adam"])
+        if self.reduced:
+            self._round_into_model()

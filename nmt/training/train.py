@@ -1,0 +1,148 @@
+"""A run from start to finish: prepare the data, train, write the model card."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import nmt
+from nmt.config import Config
+from nmt.data.prepare import Prepared, prepare
+from nmt.device import choose_device
+from nmt.errors import RunError
+from nmt.rundir import FORMAT, RunDir, remove_run
+from nmt.training.card import write_card
+from nmt.training.interrupt import Interrupt
+from nmt.training.trainer import Trainer
+
+Say = Callable[[str], None]
+
+# What may differ when a run is resumed: none of it changes what the weights mean.
+_MAY_CHANGE = {
+    "training": {"max_updates", "patience", "log_every", "keep_checkpoints", "average_last", "threads", "device"},
+    "decoding": {"batch_tokens", "max_len_factor", "max_len_offset"},
+    "data": {"store_dir"},
+}
+
+
+def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) -> bool:
+    """Train a new run at `path`; returns whether it was finished (False: interrupted, state saved).
+
+    The folder appears once its data is prepared, so a fault in the data leaves nothing behind.
+    """
+    if path.exists() and not overwrite:
+        mend = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
+        raise RunError("this run exists already", path=path, mend=mend)
+    staging = RunDir(path.with_name(f".{path.name}.{os.getpid()}.partial"))
+    try:
+        staging.path.mkdir(parents=True)
+        device, precision = _resolve(config)
+        prepared = prepare(config, staging, _store_root(config, path), say)
+        staging.write_config(config)
+        staging.write_json(staging.info_file, _run_info(config, prepared, device, precision))
+        remove_run(path)
+        os.replace(staging.path, path)
+    finally:
+        shutil.rmtree(staging.path, ignore_errors=True)
+    return _train(RunDir(path), config, prepared, device, precision, say, resume=False)
+
+
+def resume_run(config: Config | None, path: Path, say: Say) -> bool:
+    """Go on with the run at `path`, with its own configuration, or with `config` where that differs harmlessly."""
+    run = RunDir(path)
+    if not run.config_file.is_file():
+        raise RunError("there is no run to resume", path=path, mend="start it without --resume")
+    old = run.config()
+    if config is not None:
+        _refuse_changes(old, config, path)
+        run.write_config(config)
+    config = config or old
+    info = run.read_json(run.info_file)
+    prepared = prepare(config, run, _store_root(config, path), say)
+    if prepared.fingerprint != info["data_fingerprint"]:
+        mend = "restore the files the run was started with, or start a new run with training.init_from"
+        raise RunError("the corpus has changed since this run was started", path=path, mend=mend)
+    device, _ = _resolve(config)
+    return _train(run, config, prepared, device, info["precision"], say, resume=True)
+
+
+def _train(
+    run: RunDir, config: Config, prepared: Prepared, device: torch.device, precision: str, say: Say, *, resume: bool
+) -> bool:
+    trainer = Trainer(run, config, prepared, device, precision)
+    if resume and run.state.exists():
+        trainer.resume()
+        say(f"resuming {run.path} after update {trainer.update}")
+    size = f"{trainer.model.num_parameters() / 1e6:.1f}M parameters"
+    say(f"model: {size}; device {device.type}, {precision}, {torch.get_num_threads()} threads")
+    with Interrupt() as interrupt:
+        finished = trainer.train(interrupt)
+    if finished:
+        write_card(run, trainer.update, trainer.train_seconds, trainer.model.num_parameters())
+    return finished
+
+
+def _resolve(config: Config) -> tuple[torch.device, str]:
+    """Device and precision, with each `auto` decided, and the number of CPU threads set."""
+    torch.set_num_threads(config.training.threads or _num_cores())
+    device = choose_device(config.training.device)
+    if config.training.precision != "auto":
+        return device, config.training.precision
+    return device, "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _store_root(config: Config, path: Path) -> Path:
+    return Path(config.data.store_dir) if config.data.store_dir else path.parent / ".store"
+
+
+def _refuse_changes(old: Config, new: Config, path: Path) -> None:
+    """RunError if `new` differs from the run's own configuration in more than `_MAY_CHANGE`."""
+    before, after = old.model_dump(), new.model_dump()
+    for section, values in after.items():
+        for key, value in values.items():
+            was = before[section][key]
+            if value != was and key not in _MAY_CHANGE.get(section, ()):
+                allowed = ", ".join(f"{s}.{k}" for s, keys in _MAY_CHANGE.items() for k in sorted(keys))
+                raise RunError(
+                    f"{section}.{key} was {was!r} when the run was started and is {value!r} now",
+                    path=path / "config.yaml",
+                    mend=f"a resumed run may change {allowed}; start a new run for the rest",
+                )
+
+
+def _run_info(config: Config, prepared: Prepared, device: torch.device, precision: str) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "nmt": nmt.__version__,
+        "commit": _git_commit(),
+        "command": sys.argv[1:],
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "seed": config.training.seed,
+        "device": device.type,
+        "precision": precision,
+        "threads": torch.get_num_threads(),
+        "data_fingerprint": prepared.fingerprint,
+    }
+
+
+def _git_commit() -> str | None:
+    """The commit of the code that trains, where it runs from a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

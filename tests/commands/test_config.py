@@ -1,0 +1,172 @@
+"""`nmt config new`, `show` and `check`, called as from the shell."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.commands.config import app
+from nmt.config import load_config
+from nmt.errors import ConfigError, DataError, NmtError
+
+NUM_PAIRS = 131
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_with_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    src = "".join(f"Satz {n}\n" for n in range(NUM_PAIRS))
+    tgt = "".join(f"sentence {n}\n" for n in range(NUM_PAIRS))
+    Path("a.de").write_text(src + "leer\n")
+    Path("a.en").write_text(tgt + "\n")
+    Path("a.pt-BR.gz").write_bytes(gzip.compress((tgt + "\n").encode()))
+    Path("a.txt").write_text(src + "leer\n")
+    Path("a.tsv").write_text("".join(f"{n}\tsentence {n}\tSatz {n}\n" for n in range(NUM_PAIRS)))
+    Path("few.tsv").write_text("eins\tone\n")
+    Path("blank.tsv").write_text("eins\t\n\n")
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def succeed(*arguments: str):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fail(*arguments: str) -> NmtError:
+    """The error of a command, which must not have written anything to stdout."""
+    result = run(*arguments)
+    assert isinstance(result.exception, NmtError), result.output
+    assert result.stdout == ""
+    return result.exception
+
+
+def new(*arguments: str):
+    """The configuration that `new` prints, read back."""
+    path = Path("my.yaml")
+    path.write_text(succeed("new", *arguments).stdout)
+    return load_config(path)
+
+
+def test_new_prints_a_commented_configuration_that_suits_the_data():
+    result = succeed("new", "--src", "a.de", "--tgt", "a.en")
+    assert result.stdout.split("\n")[:5] == [
+        "# Train with: nmt train --config THIS-FILE.yaml",
+        "# Found 131 sentence pairs (rows with an empty side, not counted: 1) in a.de and a.en.",
+        "# Chosen for them: d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 pieces, dropout 0.3,",
+        "# 1,000 updates, a validation every 100.",
+        "# Why: little data wants a small model and much dropout (Sennrich & Zhang 2019; Araabi & Monz 2020).",
+    ]
+    assert result.stderr == ""
+    config = new("--src", "a.de", "--tgt", "a.en")
+    assert (config.data.src_lang, config.data.tgt_lang) == ("de", "en")
+    assert (config.data.train.src, config.data.train.tgt) == ("a.de", "a.en")
+    assert config.data.holdout == 6
+
+
+def test_new_reads_the_language_before_gz_and_takes_the_one_given():
+    config = new("--src", "a.txt", "--tgt", "a.pt-BR.gz", "--src-lang", "no")
+    assert (config.data.src_lang, config.data.tgt_lang) == ("no", "pt-BR")
+
+
+def test_new_takes_columns_of_a_tsv():
+    config = new("--tsv", "a.tsv", "--columns", "3, 2", "--src-lang", "de", "--tgt-lang", "en")
+    assert (config.data.train.tsv, config.data.train.columns) == ("a.tsv", (3, 2))
+
+
+def test_new_keeps_a_name_with_a_dollar_and_spaces():
+    Path("$HOME x.de").write_bytes(Path("a.de").read_bytes())
+    assert new("--src", "$HOME x.de", "--tgt", "a.en").data.train.src == "$HOME x.de"
+
+
+def test_new_warns_of_too_few_pairs_on_stderr():
+    result = succeed("new", "--tsv", "few.tsv", "--src-lang", "de", "--tgt-lang", "en")
+    assert result.stderr == ("warning: only 1 sentence pairs: enough to try things out, not to learn a language\n")
+    assert "warning" not in result.stdout
+
+
+NEITHER = (
+    "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)\n"
+    "  nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", NEITHER),
+        ("--src a.de", NEITHER),
+        ("--tgt a.en", NEITHER),
+        ("--src a.de --tsv a.tsv", NEITHER),
+        ("--src a.de --tgt a.en --tsv a.tsv", NEITHER),
+        ("--tsv a.tsv", "a tsv does not say its languages; --src-lang is missing\n  such as --src-lang de"),
+        (
+            "--src a.txt --tgt a.en",
+            "the name a.txt does not say its language; --src-lang is missing\n  such as --src-lang de",
+        ),
+        (
+            "--src a.de --tgt a --src-lang de",
+            "the name a does not say its language; --tgt-lang is missing\n  such as --tgt-lang de",
+        ),
+        ("--src a.de --tgt a.en --tgt-lang d/e", "--tgt-lang d/e: not a language code\n  such as de, zh or pt-BR"),
+        (
+            "--tsv a.tsv --columns 1,1",
+            "--columns 1,1: two different column numbers are needed, from 1\n  such as 1,2",
+        ),
+        ("--tsv a.tsv --columns 0,1", "--columns 0,1: two different column numbers are needed, from 1\n  such as 1,2"),
+        ("--tsv a.tsv --columns x", "--columns x: two different column numbers are needed, from 1\n  such as 1,2"),
+    ],
+)
+def test_new_says_what_is_missing_or_wrong(arguments, message):
+    error = fail("new", *arguments.split())
+    assert isinstance(error, ConfigError)
+    assert str(error) == message
+
+
+def test_new_passes_on_what_is_wrong_with_the_text():
+    error = fail("new", "--src", "a.de", "--tgt", "nothing.en")
+    assert isinstance(error, DataError)
+    assert "no such file" in str(error)
+
+
+def test_new_refuses_a_corpus_without_pairs():
+    error = fail("new", "--tsv", "blank.tsv", "--src-lang", "de", "--tgt-lang", "en")
+    assert str(error) == "blank.tsv: no row has text on both sides"
+
+
+def test_show_prints_every_key_as_it_will_be_used():
+    new("--src", "a.de", "--tgt", "a.en")
+    result = succeed("show", "--config", "my.yaml", "--set", "training.lr=1e-5", "--set", "model.norm=rms")
+    assert "\n  lr: 1.0e-5  # peak learning rate\n" in result.stdout
+    assert "\n  norm: rms  # layer | rms\n" in result.stdout
+    assert result.stderr == ""
+
+
+def test_check_says_ok_and_sums_up():
+    new("--src", "a.de", "--tgt", "a.en")
+    assert succeed("check", "-c", "my.yaml", "--set", "data.valid.tsv=few.tsv").stdout == (
+        "my.yaml: ok\n"
+        "  de to en, d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 pieces, 1,000 updates; "
+        "test held out of train\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.norm=x", "--set model.norm=x: model.norm must be one of layer, rms, got 'x'"),
+        ("data.train.src=b.de", "b.de: no such file"),
+        ("data.test.tsv=c.tsv", "c.tsv: no such file"),
+        ("tokenizer.path=v", "my.yaml: tokenizer.path: no such folder: v"),
+        ("training.init_from=runs/a", "my.yaml: training.init_from: no such folder: runs/a"),
+    ],
+)
+def test_check_finds_wrong_keys_and_missing_files(override, message):
+    new("--src", "a.de", "--tgt", "a.en")
+    assert str(fail("check", "--config", "my.yaml", "--set", override)).split("\n")[0] == message

@@ -1,0 +1,79 @@
+"""Writing a configuration: readable, and read back to the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config
+
+DATA = DataConfig(src_lang="no", tgt_lang="en", train=ParallelFiles(src="a.no", tgt="b c.en"))
+CONFIG = Config.model_validate(
+    {
+        "data": {
+            "src_lang": "no",
+            "tgt_lang": "pt-BR",
+            "train": {"tsv": "$5/a.tsv", "columns": [3, 1]},
+            "valid": {"src": "v: #1.no", "tgt": "2020-01-01"},
+        },
+        "tokenizer": {
+            "user_symbols": ["<2de>", "yes", "[a]", "'", '"', "#", "12:30", "1e5", "~", "<<", "-", "=", "中"]
+        },
+        "training": {"eps": 1e-9, "lr": 3e-4, "weight_decay": 1e22, "betas": [0.9, 0.98]},
+    }
+)
+
+
+@pytest.mark.parametrize("comments", [False, True])
+def test_what_is_written_is_read_back_the_same(tmp_path: Path, comments: bool):
+    path = tmp_path / "x.yaml"
+    path.write_text(dump_config(CONFIG, comments=comments, header="one\ntwo: [\x07\r\u2028x"), encoding="utf-8")
+    assert load_config(path) == CONFIG
+
+
+def test_every_yaml_reader_sees_the_same_numbers_and_words():
+    read = yaml.safe_load(dump_config(CONFIG))
+    assert read["data"]["src_lang"] == "no"
+    assert read["data"]["valid"]["tgt"] == "2020-01-01"
+    assert tuple(read["tokenizer"]["user_symbols"]) == CONFIG.tokenizer.user_symbols
+    assert [read["training"][key] for key in ("eps", "lr", "weight_decay")] == [1e-9, 3e-4, 1e22]
+
+
+def test_the_text_of_a_section_without_comments():
+    text = dump_config(Config(data=DATA))
+    assert text.startswith(
+        "data:\n"
+        '  src_lang: "no"\n'
+        "  tgt_lang: en\n"
+        "  train:\n"
+        "    src: a.no\n"
+        '    tgt: "b c.en"\n'
+        "  valid: null\n"
+        "  test: null\n"
+        "  holdout: 500\n"
+    )
+    assert "\n\ndecoding:\n  batch_tokens: 4096\n  max_len_factor: 2.0\n  max_len_offset: 10\n" in text
+    assert "  betas: [0.9, 0.98]\n  eps: 1.0e-9\n" in text
+    assert "  user_symbols: []\n" in text
+    assert "#" not in text
+
+
+def test_comments_say_what_a_key_means_and_takes():
+    text = dump_config(Config(data=DATA), comments=True, header="A header\n\nof three lines")
+    assert text.startswith("# A header\n#\n# of three lines\n\n# The parallel text and what is kept of it.\ndata:\n")
+    assert "  holdout: 500  # source sentences held out for each of valid and test that is not named\n" in text
+    assert "  norm: layer  # layer | rms\n" in text
+    assert "  best_by: bleu  # bleu | chrf | loss; what the best checkpoint is chosen by\n" in text
+    assert max(map(len, text.split("\n"))) <= 120
+
+
+def test_every_field_is_written():
+    read = yaml.safe_load(dump_config(CONFIG))
+    for name in Config.model_fields:
+        assert list(read[name]) == list(type(getattr(CONFIG, name)).model_fields)
+
+
+def test_a_dollar_in_a_path_is_not_read_as_a_variable():
+    assert "tsv: $$5/a.tsv\n    columns: [3, 1]\n" in dump_config(CONFIG)

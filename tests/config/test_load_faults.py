@@ -1,0 +1,296 @@
+"""Every message about a configuration, word for word, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.config import load_config
+from nmt.config.sections import ModelConfig, TrainingConfig
+from nmt.errors import ConfigError
+
+DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines
+MODEL_KEYS = ", ".join(ModelConfig.model_fields)
+TRAINING_KEYS = ", ".join(TrainingConfig.model_fields)
+
+
+@pytest.fixture
+def complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is said about a text (and `--set`s) in the file x.yaml."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOT_SET", raising=False)
+
+    def read(text: str | bytes, *overrides: str) -> str:
+        Path("x.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+        with pytest.raises(ConfigError) as caught:
+            load_config(Path("x.yaml"), overrides)
+        return str(caught.value)
+
+    return read
+
+
+FILES = {
+    "": "x.yaml: the file is empty\n"
+    "  write the sections data, tokenizer, model, training, decoding; only data is required",
+    "# only a comment\n": "x.yaml: the file is empty\n"
+    "  write the sections data, tokenizer, model, training, decoding; only data is required",
+    "\n- 1\n": "x.yaml:2: expected a mapping (data, tokenizer, model, training, decoding), got a list of 1",
+    "word": "x.yaml:1: expected a mapping (data, tokenizer, model, training, decoding), got 'word'",
+    "a: b: c": "x.yaml:1: not readable as YAML: mapping values are not allowed here\n"
+    "  a ': ' too many, or an indent that does not match; text that holds ': ' needs quotes",
+    "a:\n\tb: 1": "x.yaml:2: not readable as YAML: found character '\\t' that cannot start any token\n"
+    "  indent with spaces, not with tabs",
+    "a:\nb\nc: 1": "x.yaml:3: not readable as YAML: could not find expected ':'\n"
+    "  write key: value; look at the line above too",
+    "a: {b: ${C}}": "x.yaml:1: not readable as YAML: expected ',' or '}', but got '{'\n"
+    "  text that holds any of { } [ ] , needs quotes here",
+    "a: 1\n---\nb: 1": "x.yaml:2: not readable as YAML: but found another document\n"
+    "  leave one document in the file; --- begins another",
+    "a: *b": "x.yaml:1: not readable as YAML: found undefined alias 'b'",
+    "a: &a [*a]": "x.yaml:1: not readable as YAML: nested more than 32 deep",
+    "a:\n " + "[" * 9999: "x.yaml:2: not readable as YAML: nested more than 32 deep",
+    "a: [" + "1," * 10_000 + "]": "x.yaml:1: not readable as YAML: more than 10000 values, aliases counted each time",
+    "a: 1\nb: \x01": "x.yaml:2: holds the control character 0x01",
+    'a: "\\UFFFFFFFF"': "x.yaml: not readable as YAML: Python int too large to convert to C int",
+    "!!python/object:os.system {}": "x.yaml:1: the tag !!python/object:os.system is not allowed",
+    "a" * 1_000_001: "x.yaml: the file is over 1,000,000 bytes; a configuration is never that long",
+}
+
+
+@pytest.mark.parametrize("text", FILES, ids=lambda text: text[:20])
+def test_a_file_that_is_not_a_configuration(complaint, text):
+    assert complaint(text) == FILES[text]
+
+
+def test_bytes_that_are_not_utf8(complaint):
+    assert complaint(b"a: 1\nb: \xff") == "x.yaml:2: not UTF-8 text\n  save the file as UTF-8"
+
+
+def test_aliases_that_grow_without_end(complaint):
+    rows = [f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]" for old, new in zip("abcde", "bcdef", strict=True)]
+    text = "\n".join(["a: &a [1, 1]", *rows])
+    assert complaint(text) == "x.yaml:1: not readable as YAML: more than 10000 values, aliases counted each time"
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "my.yaml")
+    mend = "`nmt config new --src a.de --tgt a.en > my.yaml` writes a first one"
+    assert str(caught.value) == f"{tmp_path}/my.yaml: no such file\n  {mend}"
+
+
+def test_a_folder_with_and_without_a_configuration_in_it(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: this is a folder; a YAML file is needed"
+    (tmp_path / "config.yaml").write_text(DATA)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: this is a folder; a YAML file is needed\n  name the file in it: {tmp_path}/config.yaml"
+    )
+
+
+def test_a_name_that_no_file_can_have():
+    with pytest.raises(ConfigError) as caught:
+        load_config(Path("a\0b"))
+    assert str(caught.value) == "a\0b: cannot be read: embedded null byte"
+
+
+KEYS = {
+    "model:\n  dropuot: 0.1": "x.yaml:6: unknown key 'dropuot' in model\n"
+    f"  did you mean 'dropout'? allowed: {MODEL_KEYS}",
+    "model:\n  qqq: 1": f"x.yaml:6: unknown key 'qqq' in model\n  allowed: {MODEL_KEYS}",
+    "model:\n  label_smooting: 1": "x.yaml:6: unknown key 'label_smooting' in model\n"
+    f"  did you mean 'label_smoothing' in training? allowed: {MODEL_KEYS}",
+    "training:\n  lr: 1\n  d_model: 8": "x.yaml:7: training has no 'd_model'; it belongs in model",
+    "model:\n  batch_tokens: 8": "x.yaml:6: model has no 'batch_tokens'; it belongs in training or decoding",
+    "  src: a": "x.yaml:5: data has no 'src'; it belongs in data.train, data.valid or data.test",
+    "modle:\n  d_model: 8": "x.yaml:5: unknown section 'modle'\n"
+    "  did you mean 'model'? allowed: data, tokenizer, model, training, decoding",
+    "lr: 1": "x.yaml:5: 'lr' is not a section; it belongs in training",
+    "on: 1": "x.yaml:5: unknown section 'on'\n  allowed: data, tokenizer, model, training, decoding",
+    "? [a]\n: 1": "x.yaml:5: a key must be a word, not a list or a mapping",
+    "model:\n  norm: rms\n\n  norm: rms": "x.yaml:8: model.norm is given twice; it already stands on line 6\n"
+    "  leave one of them",
+    "data: {}": "x.yaml:5: data is given twice; it already stands on line 1\n  leave one of them",
+}
+
+
+@pytest.mark.parametrize("text", KEYS)
+def test_a_key_that_is_not_known_or_given_twice(complaint, text):
+    assert complaint(DATA + text) == KEYS[text]
+
+
+VALUES = {
+    "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 65536), got 'big'",
+    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1), got 1.5",
+    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1), got null",
+    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1), got a list of 2",
+    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1), got '0x1F'",
+    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1), got '12:30'",
+    "model:\n  dropout: 1": "model.dropout must be a number (at least 0 and below 1), got 1",
+    "model:\n  dropout: false": "model.dropout must be a number (at least 0 and below 1), got false",
+    "model:\n  norm: lyer": "model.norm must be one of layer, rms, got 'lyer'\n  did you mean 'layer'?",
+    "model:\n  norm: 7": "model.norm must be one of layer, rms, got 7",
+    "model:\n  d_ff: !!binary a": "model.d_ff: the tag !!binary is not allowed",
+    "model:\n  d_ff: !!int a": "model.d_ff: a is not a number, or too large a one",
+    "training:\n  lr: .inf": "training.lr must be a number (above 0), got '.inf'",
+    "training:\n  lr: nan": "training.lr must be a number (above 0), got 'nan'",
+    "training:\n  lr: 1e999": "training.lr: 1e999 is not a number, or too large a one",
+    "training:\n  seed: 9"
+    + "9" * 30: "training.seed: 9999999999999999999999999999999 is not a number, or too large a one",
+    "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and below 2147483648), got -1",
+    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16), got true",
+    "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
+    "got a list of 1",
+    "training:\n  betas: [0.9, 0.9, 0.9]": "training.betas must be a list of 2, "
+    "each a number (at least 0 and below 1), got a list of 3",
+    "training:\n  betas: [0.9, 2]": "item 2 of training.betas must be a number (at least 0 and below 1), got 2",
+    "training:\n  betas: [true, 0.9]": "item 1 of training.betas must be a number (at least 0 and below 1), got true",
+    "training:\n  init_from: 5": "training.init_from must be text or null, got 5\n  if text is meant, quote it: '5'",
+    'training:\n  init_from: "a\\0"': "training.init_from holds a control character",
+    "training:\n  init_from: ''": "training.init_from is an empty path\n  name a file, or leave the key out",
+    "training:\n  init_from: $NOT_SET": "training.init_from: the environment variable NOT_SET is not set\n"
+    "  set it, or write ${NOT_SET:-default}",
+    "training:\n  init_from: ${a": "training.init_from: '${' without a name and a '}' after it\n"
+    "  write $$ for a plain $",
+    "tokenizer:\n  joint: 3": "tokenizer.joint must be true or false, got 3",
+    "tokenizer:\n  character_coverage: 0": "tokenizer.character_coverage must be a number (above 0 and at most 1), "
+    "got 0",
+    "tokenizer:\n  user_symbols: <x>": "tokenizer.user_symbols must be a list, each text, got '<x>'",
+    "tokenizer:\n  user_symbols: [1]": "item 1 of tokenizer.user_symbols must be text, got 1\n"
+    "  if text is meant, quote it: '1'",
+    "tokenizer:\n  user_symbols: [<s>]": "tokenizer.user_symbols: <s> is reserved; choose another name",
+}
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_a_value_that_its_key_does_not_take(complaint, text):
+    assert complaint(DATA + text) == f"x.yaml:6: {VALUES[text]}"
+
+
+DATA_FAULTS = {
+    "model: {}": "x.yaml:1: section 'data' is missing\n  it names the languages and the parallel text",
+    "\ndata:\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data lacks the key 'src_lang'\n"
+    "  src_lang: code of the source language, such as de",
+    "data:\n  src_lang: de\n  tgt_lang: en": "x.yaml:1: data lacks the key 'train'\n"
+    "  train: src and tgt (two aligned files), or tsv (one tab-separated file)",
+    "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
+    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, store_dir",
+    "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
+    "  if text is meant, quote it: 'true'",
+    "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be a language code, "
+    "such as de, zh or pt-BR, got 'd e'",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: a.tsv": "x.yaml:4: data.train must be a mapping "
+    "(src, tgt, tsv, columns), got 'a.tsv'",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: {tsv: a}\n  valid: no": "x.yaml:5: data.valid must be a mapping "
+    "(src, tgt, tsv, columns) or null, got 'no'",
+}
+
+
+@pytest.mark.parametrize("text", DATA_FAULTS)
+def test_a_data_section_that_lacks_or_mistakes_something(complaint, text):
+    assert complaint(text) == DATA_FAULTS[text]
+
+
+CONTRADICTIONS = {
+    "model:\n  dropout: 0\n  num_heads: 3": "x.yaml:7: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
+    "model:\n  dropout: 0\n  d_model: 254": "x.yaml:7: model: num_heads 4 does not divide d_model 254; 1 or 2 would",
+    "model:\n  attention: additive\n  positions: rotary": "x.yaml:7: model: rotary positions act on dot products; "
+    "additive attention has none",
+    "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_last 5 needs as many checkpoints; "
+    "keep_checkpoints is 2",
+    "training:\n  max_updates: 9": "x.yaml:6: training: warmup_updates 400 must be less than max_updates 9",
+    "tokenizer:\n  joint: false": "x.yaml:6: model.tied_embeddings all shares one embedding between the languages, so "
+    "tokenizer.joint must be true; with separate vocabularies use target",
+    "tokenizer:\n  path: v\ntraining:\n  init_from: r": "x.yaml:8: training.init_from brings its own tokenizer; "
+    "leave tokenizer.path out",
+    "  valid: {src: a}": "x.yaml:5: data.valid: name either src and tgt (two aligned files) or tsv "
+    "(one tab-separated file)",
+    "  valid: {}": "x.yaml:5: data.valid: name either src and tgt (two aligned files) or tsv (one tab-separated file)",
+    "  valid:\n    tsv: a\n    columns: [2, 2]": "x.yaml:7: data.valid: columns must name two different columns",
+}
+
+
+@pytest.mark.parametrize("text", CONTRADICTIONS)
+def test_values_that_do_not_go_together(complaint, text):
+    assert complaint(DATA + text) == CONTRADICTIONS[text]
+
+
+SETS = {
+    "training.lrr=1": "--set training.lrr=1: unknown key 'lrr' in training\n"
+    f"  did you mean 'lr'? allowed: {TRAINING_KEYS}",
+    "lr=1": "--set lr=1: 'lr' is not a section; it belongs in training",
+    "training.lr": "--set training.lr: expected section.key=value\n  such as --set training.lr=1e-3",
+    "=1": "--set =1: expected section.key=value\n  such as --set training.lr=1e-3",
+    "training..lr=1": "--set training..lr=1: expected section.key=value\n  such as --set training.lr=1e-3",
+    "training.lr=[": "--set training.lr=[: not readable as YAML: expected the node content, but found '<stream end>'",
+    "training.lr=\x01": "--set training.lr=\x01: holds the control character 0x01",
+    "training.lr=no": "--set training.lr=no: training.lr must be a number (above 0), got 'no'",
+    "training.lr.x=1": "--set training.lr.x=1: training.lr must be a number (above 0), got a mapping",
+    "data.src_lang.x=1": "--set data.src_lang.x=1: data.src_lang is 'de' and has no keys",
+    "model.num_heads=3": "--set model.num_heads=3: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
+    "model.d_model=250": "--set model.d_model=250: model: num_heads 4 does not divide d_model 250; 2 or 5 would",
+    "training=5": "--set training=5: training must be a mapping of keys to values, got 5",
+    "training={lr: 1, lr: 2}": "--set training={lr: 1, lr: 2}: training.lr is given twice\n  leave one of them",
+}
+
+
+@pytest.mark.parametrize("override", SETS)
+def test_a_set_that_cannot_be_followed(complaint, override):
+    assert complaint(DATA + "model:\n  num_heads: 4\n", override) == SETS[override]
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines(complaint):
+    text = DATA + "training:\n  lr: fast\n  d_modle: 8\n  lr: 1\n  seed: 1e999\n  epss: 1\nmodel:\n  dropout: 2\n"
+    assert complaint(text, "decoding.beams=5") == "\n".join(
+        [
+            "x.yaml:6: training.lr must be a number (above 0), got 'fast'",
+            "x.yaml:7: unknown key 'd_modle' in training",
+            f"  did you mean 'd_model' in model? allowed: {TRAINING_KEYS}",
+            "x.yaml:8: training.lr is given twice; it already stands on line 6",
+            "  leave one of them",
+            "x.yaml:9: training.seed: 1e999 is not a number, or too large a one",
+            "x.yaml:10: unknown key 'epss' in training",
+            f"  did you mean 'eps'? allowed: {TRAINING_KEYS}",
+            "x.yaml:12: model.dropout must be a number (at least 0 and below 1), got 2",
+            "--set decoding.beams=5: unknown key 'beams' in decoding",
+            "  allowed: batch_tokens, max_len_factor, max_len_offset",
+        ]
+    )
+
+
+def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
+    text = "data:\n  scr_lang: de\n  train: {tvs: a}\nmodel: 5\n"
+    assert complaint(text) == "\n".join(
+        [
+            "x.yaml:1: data lacks the key 'tgt_lang'",
+            "  tgt_lang: code of the target language; it also chooses sacreBLEU's tokenizer",
+            "x.yaml:2: unknown key 'scr_lang' in data",
+            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, store_dir",
+            "x.yaml:3: unknown key 'tvs' in data.train",
+            "  did you mean 'tsv'? allowed: src, tgt, tsv, columns",
+            "x.yaml:4: model must be a mapping of keys to values, got 5",
+        ]
+    )
+
+
+def test_a_long_list_of_faults_is_cut_and_says_what_is_allowed_once(complaint):
+    lines = complaint(DATA + "model:\n" + "".join(f"  x{i}: 1\n" for i in range(31))).split("\n")
+    assert lines[:3] == [
+        "x.yaml:6: unknown key 'x0' in model",
+        f"  allowed: {MODEL_KEYS}",
+        "x.yaml:7: unknown key 'x1' in model",
+    ]
+    assert lines[-1] == "and 11 more"
+    assert len(lines) == 22
+
+
+def test_the_error_knows_its_place(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(DATA + "model:\n  norm: lyer\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert (caught.value.path, caught.value.line, caught.value.mend) == (str(path), 6, "did you mean 'layer'?")

@@ -1,0 +1,81 @@
+"""What is suggested for a number of sentence pairs."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.config import DataConfig, ParallelFiles, suggest_config
+from nmt.config.presets import PRESETS, reason_for
+
+DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", tgt="a.en"))
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "d_model", "d_ff", "layers", "heads", "dropout", "vocab_size"),
+    [
+        (1, 128, 512, 2, 4, 0.3, 2000),
+        (10_000, 128, 512, 2, 4, 0.3, 2000),
+        (10_001, 256, 1024, 3, 4, 0.3, 6000),
+        (50_000, 256, 1024, 3, 4, 0.3, 6000),
+        (300_000, 256, 1024, 4, 4, 0.2, 8000),
+        (2_000_000, 512, 2048, 6, 8, 0.1, 16_000),
+        (50_000_000, 512, 2048, 6, 8, 0.1, 32_000),
+    ],
+)
+def test_sizes_grow_and_dropout_falls_with_the_data(num_pairs, d_model, d_ff, layers, heads, dropout, vocab_size):
+    config = suggest_config(num_pairs, DATA)
+    model = config.model
+    assert (model.d_model, model.d_ff, model.num_heads) == (d_model, d_ff, heads)
+    assert model.encoder_layers == model.decoder_layers == layers
+    assert model.dropout == model.embedding_dropout == dropout
+    assert config.tokenizer.vocab_size == vocab_size
+    assert config.tokenizer.joint
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 8500, 200), (10**6, 10**5, 2000)]
+)
+def test_updates_and_validations_follow_the_pairs(num_pairs, updates, every):
+    training = suggest_config(num_pairs, DATA).training
+    assert (training.max_updates, training.validate_every) == (updates, every)
+
+
+@pytest.mark.parametrize("num_pairs", [0, 1, 99, 10_000, 29_000, 50_001, 300_001, 2_000_001, 10**9])
+def test_any_number_of_pairs_gives_a_consistent_schedule(num_pairs):
+    training = suggest_config(num_pairs, DATA).training
+    assert training.warmup_updates * 10 <= training.max_updates
+    assert 100 <= training.validate_every <= training.max_updates
+    assert training.max_updates // training.validate_every >= 10
+
+
+@pytest.mark.parametrize("num_pairs", [5000, 10_000, 30_000, 50_000, 100_000, 300_000])
+def test_a_small_corpus_is_passed_over_some_fifty_times(num_pairs):
+    training = suggest_config(num_pairs, DATA).training
+    epochs = training.max_updates * training.batch_tokens / (num_pairs * 24)
+    assert 39 <= epochs <= 61
+
+
+def test_a_small_corpus_is_not_all_held_out_unless_that_was_asked_for():
+    assert suggest_config(1000, DATA).data.holdout == 50
+    assert suggest_config(7, DATA).data.holdout == 1
+    assert suggest_config(10**6, DATA).data == DATA
+    asked = DataConfig(src_lang="de", tgt_lang="en", train=DATA.train, holdout=300)
+    assert suggest_config(1000, asked).data == asked
+
+
+@pytest.mark.parametrize("code", ["zh", "zh_Hans", "JA", "ko-KR"])
+def test_a_script_of_many_characters_gets_room_for_them(code):
+    data = DataConfig(src_lang="en", tgt_lang=code, train=DATA.train)
+    small, large = suggest_config(1000, data).tokenizer, suggest_config(10**6, data).tokenizer
+    assert (small.vocab_size, small.character_coverage) == (6000, 0.9995)
+    assert (large.vocab_size, large.character_coverage) == (16_000, 0.9995)
+
+
+def test_the_reason_changes_with_the_data():
+    assert reason_for(300_000).startswith("little data wants a small model")
+    assert reason_for(300_001).startswith("this much data feeds the base Transformer")
+
+
+def test_the_table_is_in_order():
+    assert [preset.max_pairs for preset in PRESETS] == sorted(preset.max_pairs for preset in PRESETS)
+    assert PRESETS[-1].max_pairs == float("inf")
