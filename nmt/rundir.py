@@ -106,6 +106,13 @@ def find_run(model: str | None) -> RunDir:
     return max(runs, key=lambda run: run.index_file.stat().st_mtime)
 
 
+def refuse_existing(path: Path) -> None:
+    """RunError if something is where a new run is to be."""
+    if path.exists():
+        mend = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
+        raise RunError("this run exists already", path=path, mend=mend)
+
+
 def remove_run(path: Path) -> None:
     """Delete a run, but nothing that is not one: a folder without config.yaml is refused."""
     if path.exists() and not (path / "config.yaml").is_file():

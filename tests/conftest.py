@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiny import tiny_config, write_digits
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
@@ -16,3 +18,20 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; name its folder in $NMT_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus of digit strings and their reverse."""
+    return write_digits(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture(scope="session")
+def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt to reverse digits."""
+    from nmt.training.train import start_run
+
+    path = tmp_path_factory.mktemp("runs") / "digits"
+    training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024, "threads": 2}
+    assert start_run(tiny_config(digits, training=training), path, lambda line: None)
+    return path

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nmt.config import load_config
-from nmt.errors import RunError
+from nmt.rundir import refuse_existing
 
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
@@ -33,9 +33,8 @@ def train(
     if run is None:
         assert config is not None
         run = Path("runs") / config.stem
-    if run.exists() and not (resume or overwrite):  # told before torch is imported
-        mend = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
-        raise RunError("this run exists already", path=run, mend=mend)
+    if not (resume or overwrite):
+        refuse_existing(run)  # here too, so that it is told before torch is imported
     from nmt.training.train import resume_run, start_run
 
     if resume:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +69,24 @@ class TokenStore:
 
 
 class _SideWriter:
-    """Appends sentences of one language to the files of a store in the making."""
+    """Appends sentences of one language to the files of a store in the making; `with` closes them."""
 
     def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
-        self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by close)
+        self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by __exit__)
         self.offsets: BinaryIO = open(folder / f"{side}.offsets", "wb")  # noqa: SIM115
         self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         self.tokenizer = tokenizer
         self.dtype = dtype
         self.end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for file in (self.tokens, self.offsets):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
 
     def append(self, texts: list[str]) -> None:
         pieces = self.tokenizer.encode_batch(texts)
@@ -84,12 +94,6 @@ class _SideWriter:
         self.tokens.write(np.fromiter((i for ids in pieces for i in ids), dtype=self.dtype).tobytes())
         self.offsets.write(ends.tobytes())
         self.end = int(ends[-1])
-
-    def close(self) -> None:
-        for file in (self.tokens, self.offsets):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
 
 
 def build_store(
@@ -107,15 +111,15 @@ def build_store(
     try:
         largest = max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
         dtype = "uint16" if largest <= 1 << 16 else "uint32"
-        src = _SideWriter(partial, "src", tokenizers.src, dtype)
-        tgt = _SideWriter(partial, "tgt", tokenizers.tgt, dtype)
         num_pairs = 0
-        while block := list(islice(pairs, _BLOCK_PAIRS)):
-            src.append([pair.src for pair in block])
-            tgt.append([pair.tgt for pair in block])
-            num_pairs += len(block)
-        src.close()
-        tgt.close()
+        with (
+            _SideWriter(partial, "src", tokenizers.src, dtype) as src,
+            _SideWriter(partial, "tgt", tokenizers.tgt, dtype) as tgt,
+        ):
+            while block := list(islice(pairs, _BLOCK_PAIRS)):
+                src.append([pair.src for pair in block])
+                tgt.append([pair.tgt for pair in block])
+                num_pairs += len(block)
         info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, "notes": notes}
         (partial / "store.json").write_text(json.dumps(info), encoding="utf-8")
         os.replace(partial, folder)

@@ -18,7 +18,7 @@ from nmt.config import Config
 from nmt.data.prepare import Prepared, prepare
 from nmt.device import choose_device
 from nmt.errors import RunError
-from nmt.rundir import FORMAT, RunDir, remove_run
+from nmt.rundir import FORMAT, RunDir, find_run, refuse_existing, remove_run
 from nmt.training.card import write_card
 from nmt.training.interrupt import Interrupt
 from nmt.training.trainer import Trainer
@@ -38,9 +38,9 @@ def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) 
 
     The folder appears once its data is prepared, so a fault in the data leaves nothing behind.
     """
-    if path.exists() and not overwrite:
-        mend = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
-        raise RunError("this run exists already", path=path, mend=mend)
+    if not overwrite:
+        refuse_existing(path)
+    _refuse_other_model(config)
     staging = RunDir(path.with_name(f".{path.name}.{os.getpid()}.partial"))
     try:
         staging.path.mkdir(parents=True)
@@ -120,6 +120,21 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
                     path=path / "config.yaml",
                     mend=f"a resumed run may change {allowed}; start a new run for the rest",
                 )
+
+
+def _refuse_other_model(config: Config) -> None:
+    """RunError if the run to continue from has weights of another shape. Dropout rates may differ."""
+    if config.training.init_from is None:
+        return
+    base = find_run(config.training.init_from)
+    before, after = base.config().model.model_dump(), config.model.model_dump()
+    for key, value in after.items():
+        if value != before[key] and not key.endswith("dropout"):
+            raise RunError(
+                f"model.{key} is {value!r} here and {before[key]!r} in the run to continue from",
+                path=base.config_file,
+                mend="training.init_from needs the same model section",
+            )
 
 
 def _run_info(config: Config, prepared: Prepared, device: torch.device, precision: str) -> dict[str, Any]:

@@ -1,0 +1,112 @@
+"""Batches hold every pair once an epoch, within the budget, and their order can be taken up anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nmt.data import batching
+from nmt.data.batching import Place, TokenBudgetSampler, collate, fill_batches, permute
+from nmt.data.store import Side
+from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
+
+
+class Pairs:
+    """A store in memory, of pairs with the given lengths."""
+
+    def __init__(self, src_lens, tgt_lens):
+        self.src, self.tgt = (
+            Side(np.full(sum(lens), 9, dtype=np.uint16), np.cumsum([0, *lens], dtype=np.int64)) for lens in (src_lens, tgt_lens)
+        )
+
+    def __len__(self):
+        return len(self.src.offsets) - 1
+
+
+@pytest.fixture
+def pairs():
+    draw = np.random.default_rng(3)
+    return Pairs(draw.integers(1, 30, 501).tolist(), draw.integers(1, 40, 501).tolist())
+
+
+def sampler(pairs, **options):
+    settings = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31, "seed": 5, "drop_too_long": False}
+    return TokenBudgetSampler(pairs, **{**settings, **options})
+
+
+def epoch_of(sampler, number=0):
+    batches = []
+    while True:
+        batch = next(sampler)
+        if sampler.place.epoch != number:
+            return batches
+        batches.append(batch)
+
+
+@pytest.mark.parametrize("pool", [64, 1 << 16])
+def test_an_epoch_holds_every_pair_once(pairs, pool, monkeypatch):
+    monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
+    assert sorted(i for batch in epoch_of(sampler(pairs)) for i in batch.tolist()) == list(range(501))
+
+
+def test_batches_stay_within_the_budget_and_are_well_filled(pairs):
+    batches = epoch_of(sampler(pairs))
+    costs = []
+    for indices in batches:
+        longest = np.maximum(pairs.src.lengths(indices).clip(max=24), pairs.tgt.lengths(indices).clip(max=30)).max() + 1
+        costs.append(len(indices) * longest)
+    assert max(costs) <= 200
+    assert np.mean(costs) > 150
+
+
+def test_epochs_differ_and_seeds_differ(pairs):
+    first, other_seed = sampler(pairs), sampler(pairs, seed=6)
+    one, two = epoch_of(first, 0), [next(first) for _ in range(3)]
+    assert [b.tolist() for b in one[:3]] != [b.tolist() for b in two]
+    assert [b.tolist() for b in one] != [b.tolist() for b in epoch_of(other_seed)]
+
+
+@pytest.mark.parametrize("pool", [64, 1 << 16])
+@pytest.mark.parametrize("num_before", [0, 1, 17, 60, 140])
+def test_a_sampler_goes_on_from_any_place(pairs, pool, num_before, monkeypatch):
+    monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
+    whole = sampler(pairs)
+    for _ in range(num_before):
+        next(whole)
+    resumed = sampler(pairs)
+    resumed.seek(Place(whole.place.epoch, whole.place.pool, whole.place.batch))
+    assert [next(whole).tolist() for _ in range(40)] == [next(resumed).tolist() for _ in range(40)]
+
+
+def test_pairs_that_are_too_long_are_dropped_when_asked(pairs):
+    kept = [i for batch in epoch_of(sampler(pairs, drop_too_long=True)) for i in batch.tolist()]
+    short = [i for i in range(501) if len(pairs.src[i]) < 25 and len(pairs.tgt[i]) < 31]
+    assert sorted(kept) == short
+    assert len(short) < 501
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 65, 1000])
+def test_permute_is_a_permutation(size):
+    there = permute(np.arange(size), size, key=(1, 2))
+    assert sorted(there.tolist()) == list(range(size))
+
+
+def test_permute_depends_on_its_key_and_mixes():
+    ranks = np.arange(10_000)
+    one, two = permute(ranks, 10_000, key=(1, 0)), permute(ranks, 10_000, key=(1, 1))
+    assert (one == two).mean() < 0.01
+    assert abs(np.corrcoef(ranks, one)[0, 1]) < 0.05
+
+
+def test_a_sentence_over_the_budget_is_a_batch_of_its_own():
+    assert [b.tolist() for b in fill_batches(np.array([3, 3, 50, 60]), 12)] == [[0, 1], [2], [3]]
+
+
+def test_collate_pads_on_the_right_and_keeps_eos_on_truncation():
+    batch = collate([[5, 6, 7, 8, 9], [5]], [[4], [4, 5, 6, 7]], max_src_len=4, max_tgt_len=3)
+    assert batch.src.tolist() == [[5, 6, 7, EOS_ID], [5, EOS_ID, PAD_ID, PAD_ID]]
+    assert batch.tgt_in.tolist() == [[BOS_ID, 4, PAD_ID], [BOS_ID, 4, 5]]
+    assert batch.tgt_out.tolist() == [[4, EOS_ID, PAD_ID], [4, 5, EOS_ID]]
+    assert batch.num_tgt_tokens == 5
+    assert batch.src.dtype == torch.int64

@@ -1,0 +1,79 @@
+"""Before training: sets held out, tokenizer and store made or found, and an honest report."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.data.prepare import describe, prepare
+from nmt.errors import DataError
+from nmt.rundir import RunDir
+from tests.tiny import tiny_config, write_digits
+
+
+def silent(line):
+    pass
+
+
+def test_sets_that_are_named_are_written_into_the_run(digits, tmp_path):
+    run = RunDir(tmp_path / "run")
+    prepared = prepare(tiny_config(digits), run, tmp_path / "store", silent)
+    rows = [row.split("\t") for row in (digits / "test.tsv").read_text().splitlines()]
+    assert run.read_pairs("test") == ([row[0] for row in rows], [row[1] for row in rows])
+    assert len(prepared.store) == 3000
+
+
+def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(tmp_path):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"{n} a\t{n} {version}\n" for n in range(100) for version in "xyz"))
+    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout": 7}
+    run = RunDir(tmp_path / "run")
+    prepared = prepare(tiny_config(tmp_path, data=data), run, tmp_path / "store", silent)
+    valid, test = set(run.read_pairs("valid")[0]), set(run.read_pairs("test")[0])
+    assert (len(valid), len(test), len(valid & test)) == (7, 7, 0)
+    assert len(run.read_pairs("valid")[0]) == 21
+    assert len(prepared.store) == 300 - 42
+    assert prepared.report["train_sources_in_test"] == 0
+
+
+def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    config = tiny_config(folder)
+    prints = []
+    for name in ("one", "two", "three"):
+        if name == "three":
+            text = (folder / "train.tsv").read_text()
+            (folder / "train.tsv").write_text("9 9\t9 9\n" + text)
+        prints.append(prepare(config, RunDir(tmp_path / name), tmp_path / "store", silent).fingerprint)
+    assert prints[0] == prints[1] != prints[2]
+    assert len(list((tmp_path / "store").iterdir())) == 2
+
+
+def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
+    folder = write_digits(tmp_path, num_train=20)
+    shared = (folder / "test.tsv").read_text().splitlines()[0]
+    long_row = " ".join("1" * 40)
+    text = (folder / "train.tsv").read_text() + f"{shared}\n1 2\t\n{long_row}\t{long_row}\n"
+    (folder / "train.tsv").write_text(text)
+    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent).report
+    assert report["pairs"] == 22
+    assert (report["too_long"], report["too_long_are"]) == (1, "truncated")
+    assert (report["empty_dropped"], report["train_sources_in_test"]) == (1, 1)
+    assert report["src"]["length_longest"] > 40
+    lines = "\n".join(describe(report))
+    assert "1 pairs longer than 32 source or 32 target pieces are truncated" in lines
+    assert "1 pairs with an empty side are dropped" in lines
+    assert "1 training pairs have a source of the test set" in lines
+
+
+def test_one_language_in_both_columns_is_warned_of(tmp_path):
+    folder = write_digits(tmp_path, num_train=20)
+    (folder / "train.tsv").write_text("".join(f"{n} {n}\t{n} {n}\n" for n in range(30)))
+    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent).report
+    assert any("the same text on both sides; are the columns right?" in line for line in describe(report))
+
+
+def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
+    folder = write_digits(tmp_path)
+    (folder / "train.tsv").write_text("1 2\t\n\t3 4\n")
+    with pytest.raises(DataError):
+        prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent)

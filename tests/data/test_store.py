@@ -1,0 +1,59 @@
+"""The tokenised corpus on disk gives back what was put in, and is never half there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nmt.config import TokenizerConfig
+from nmt.data.corpus import SentencePair
+from nmt.data.store import TokenStore, build_store
+from nmt.data.tokenizer import train_tokenizers
+from nmt.errors import RunError
+
+PAIRS = [SentencePair(f"{n} sheep", f"{n} 只羊", n) for n in range(1, 60)]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    config = TokenizerConfig(type="char", vocab_size=320, joint=False)
+    silent = lambda line: None  # noqa: E731
+    return train_tokenizers(config, lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS], warn=silent)
+
+
+def test_a_store_gives_back_the_pieces_of_every_pair(tmp_path, tokenizers):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, {})
+    store = TokenStore(tmp_path / "store")
+    assert len(store) == len(PAIRS)
+    for index, pair in enumerate(PAIRS):
+        assert store.src[index].tolist() == tokenizers.src.encode(pair.src)
+        assert store.tgt[index].tolist() == tokenizers.tgt.encode(pair.tgt)
+    indices = np.array([5, 0, 58])
+    assert store.src.lengths(indices).tolist() == [len(tokenizers.src.encode(PAIRS[i].src)) for i in indices]
+
+
+def test_the_size_of_a_block_does_not_show(tmp_path, tokenizers, monkeypatch):
+    build_store(tmp_path / "whole", iter(PAIRS), tokenizers, {})
+    monkeypatch.setattr("nmt.data.store._BLOCK_PAIRS", 7)
+    build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, {})
+    for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
+
+
+def test_a_fault_while_building_leaves_nothing(tmp_path, tokenizers):
+    def broken():
+        yield PAIRS[0]
+        raise ValueError("the disk is on fire")
+
+    with pytest.raises(ValueError, match="fire"):
+        build_store(tmp_path / "store", broken(), tokenizers, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["src.tokens", "tgt.offsets", "store.json"])
+def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, {})
+    path = tmp_path / "store" / name
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(RunError, match="delete the folder; it will be built again"):
+        TokenStore(tmp_path / "store")

@@ -1,0 +1,148 @@
+"""Masked softmax, scoring functions and multi-head attention, against numbers from the textbooks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from nmt.model.attention import (
+    AdditiveScore,
+    GaussianScore,
+    MultiHeadAttention,
+    ScaledDotProductScore,
+    attend,
+    masked_softmax,
+    sinusoidal_positions,
+)
+from nmt.model.masks import causal_mask
+
+TEXTBOOK_VALUES = torch.arange(40.0).reshape(1, 10, 4).repeat(2, 1, 1)
+TEXTBOOK_POOLED = torch.tensor([[[2.0, 3.0, 4.0, 5.0]], [[10.0, 11.0, 12.0, 13.0]]])
+
+
+def test_masked_softmax_takes_one_valid_length_a_sentence():
+    weights = masked_softmax(torch.rand(2, 2, 4), torch.tensor([2, 3]))
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 2))
+    assert weights[0, :, 2:].eq(0).all()
+    assert weights[1, :, 3:].eq(0).all()
+    assert weights[1, :, :3].gt(0).all()
+
+
+def test_masked_softmax_takes_one_valid_length_a_query():
+    weights = masked_softmax(torch.rand(2, 2, 4), torch.tensor([[1, 3], [2, 4]]))
+    assert (weights > 0).tolist() == [
+        [[True, False, False, False], [True, True, True, False]],
+        [[True, True, False, False], [True, True, True, True]],
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_fully_masked_row_gives_zeros_in_every_precision(dtype):
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    weights = masked_softmax(torch.full((2, 3), 30000.0, dtype=dtype), mask)
+    assert weights[1].tolist() == [0.0, 0.0, 0.0]
+    assert weights[0].tolist() == [0.5, 0.0, 0.5]
+
+
+def test_masked_softmax_leaves_its_input_as_it_was():
+    scores = torch.rand(2, 3)
+    before = scores.clone()
+    masked_softmax(scores, torch.tensor([[True, False, True]]))
+    assert torch.equal(scores, before)
+
+
+def test_uniform_keys_average_the_valid_values_with_dot_product_scores():
+    pooled, _ = attend(
+        ScaledDotProductScore(), torch.randn(2, 1, 2), torch.ones(2, 10, 2), TEXTBOOK_VALUES, torch.tensor([2, 6])
+    )
+    assert torch.allclose(pooled, TEXTBOOK_POOLED)
+
+
+def test_uniform_keys_average_the_valid_values_with_additive_scores_of_unlike_sizes():
+    score = AdditiveScore(query_size=20, key_size=2, hidden_size=8)
+    pooled, weights = attend(score, torch.randn(2, 1, 20), torch.ones(2, 10, 2), TEXTBOOK_VALUES, torch.tensor([2, 6]))
+    assert torch.allclose(pooled, TEXTBOOK_POOLED)
+    assert weights[0, 0, 2:].eq(0).all()
+
+
+def test_additive_scores_follow_their_formula():
+    score = AdditiveScore(query_size=3, key_size=5, hidden_size=7)
+    query, key = torch.randn(2, 3), torch.randn(11, 5)
+    wq, wk, wv = score.query_proj.weight, score.key_proj.weight, score.score_proj.weight[0]
+    expected = torch.stack([torch.stack([wv @ torch.tanh(wq @ q + wk @ k) for k in key]) for q in query])
+    assert torch.allclose(score(query, key), expected, atol=1e-6)
+
+
+def test_gaussian_scores_follow_their_formula():
+    query, key = torch.randn(2, 3), torch.randn(11, 3)
+    expected = -((query[:, None] - key[None]) * 0.7).square().sum(-1) / 2
+    assert torch.allclose(GaussianScore(0.7)(query, key), expected, atol=1e-6)
+
+
+def test_layer_norm_of_one_to_four():
+    normed = nn.LayerNorm(4)(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    assert torch.allclose(normed, torch.tensor([-1.3416, -0.4472, 0.4472, 1.3416]), atol=1e-4)
+
+
+def test_the_dot_product_of_sinusoidal_positions_depends_on_their_offset_alone():
+    table = sinusoidal_positions(97, 30).double()
+    products = table @ table.T
+    for offset in (0, 1, 7, 31):
+        diagonal = products.diagonal(offset)
+        assert torch.allclose(diagonal, diagonal[:1].expand_as(diagonal), atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nadaraya_watson_regression_learns_its_width(seed):
+    """Fifty noisy points of 2 sin(x) + x^0.8 (Dive into Deep Learning, section 11.2), the width learnt leave-one-out."""
+    random = torch.Generator().manual_seed(seed)
+    x = (torch.rand(50, generator=random) * 5).sort().values[:, None]
+    truth = lambda x: 2 * x.sin() + x**0.8  # noqa: E731
+    y = truth(x) + torch.randn(x.shape, generator=random) * 0.5
+    x_test = torch.arange(0, 5, 0.1)[:, None]
+    kernel = GaussianScore(1.0)
+    optimiser = torch.optim.Adam(kernel.parameters(), lr=0.1)
+    others = ~torch.eye(50, dtype=torch.bool)
+    for _ in range(100):
+        loss = (attend(kernel, x, x, y, others)[0] - y).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    def test_error(prediction):
+        return float((prediction - truth(x_test)).square().mean())
+
+    learnt = test_error(attend(kernel, x_test, x, y, None)[0].detach())
+    assert learnt < 0.25 * test_error(y.mean().expand_as(x_test))
+    assert learnt < test_error(attend(GaussianScore(1.0), x_test, x, y, None)[0].detach())
+
+
+def test_multi_head_attention_equals_torchs_with_the_same_weights():
+    ours = MultiHeadAttention(33, 3, attention="scaled_dot_product", dropout=0.0)
+    theirs = nn.MultiheadAttention(33, 3, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.query_proj.weight, ours.key_value_proj.weight]))
+        for parameter in (ours.query_proj.bias, ours.key_value_proj.bias):
+            parameter.normal_()
+        theirs.in_proj_bias.copy_(torch.cat([ours.query_proj.bias, ours.key_value_proj.bias]))
+        theirs.out_proj.load_state_dict(ours.output_proj.state_dict())
+    queries, memory = torch.randn(2, 5, 33), torch.randn(2, 7, 33)
+    mask = torch.ones(2, 1, 1, 7, dtype=torch.bool)
+    mask[0, ..., 4:] = False
+    pooled, weights = ours(queries, *ours.project_key_value(memory), mask, keep_weights=True)
+    expected, their_weights = theirs(queries, memory, memory, key_padding_mask=~mask[:, 0, 0], average_attn_weights=False)
+    assert torch.allclose(pooled, expected, atol=1e-5)
+    assert torch.allclose(weights, their_weights, atol=1e-5)
+
+
+def test_plain_attention_equals_torchs_fused_kernel():
+    query, key, value = torch.randn(2, 3, 5, 11), torch.randn(2, 3, 7, 11), torch.randn(2, 3, 7, 11)
+    mask = torch.rand(2, 1, 5, 7) > 0.3
+    mask[1, 0, 2] = False  # a row that may look nowhere
+    fused = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert torch.allclose(attend(ScaledDotProductScore(), query, key, value, mask)[0], fused, atol=1e-6)
+
+
+def test_the_causal_mask_of_a_chunk_lets_its_last_query_see_all():
+    assert causal_mask(2, 5).tolist() == [[True, True, True, True, False], [True, True, True, True, True]]

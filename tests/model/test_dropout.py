@@ -1,0 +1,48 @@
+"""The cheap dropout keeps what dropout promises."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.model.dropout import Dropout
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+def test_the_rate_and_the_expectation_are_right(rate):
+    torch.manual_seed(1)
+    states = torch.ones(1000, 1001)
+    dropped = Dropout(rate).train()(states)
+    assert float((dropped == 0).float().mean()) == pytest.approx(round(rate * 256) / 256, abs=2e-3)
+    assert float(dropped.mean()) == pytest.approx(1.0, abs=3e-3)
+
+
+def test_all_elements_of_a_draw_are_alike():
+    """Eight elements share one draw of 64 bits; none of the eight may be biased, nor follow its neighbour."""
+    torch.manual_seed(1)
+    dropped = (Dropout(0.25).train()(torch.ones(100_000, 8)) == 0).float()
+    assert torch.allclose(dropped.mean(0), torch.full((8,), 0.25), atol=6e-3)
+    covariance = torch.cov(dropped.T)
+    assert float((covariance - covariance.diag().diag()).abs().max()) < 4e-3
+
+
+def test_the_gradient_passes_where_the_value_did():
+    states = torch.randn(7, 11, requires_grad=True)
+    dropped = Dropout(0.5).train()(states)
+    dropped.sum().backward()
+    assert torch.equal(states.grad == 0, dropped == 0)
+    assert torch.allclose(states.grad * states.detach(), dropped.detach())
+
+
+def test_the_same_seed_drops_the_same():
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(9)
+        outputs.append(Dropout(0.2).train()(torch.ones(5, 13)))
+    assert torch.equal(*outputs)
+
+
+def test_nothing_is_dropped_in_evaluation_or_at_rate_zero():
+    states = torch.randn(3, 5)
+    assert torch.equal(Dropout(0.5).eval()(states), states)
+    assert torch.equal(Dropout(0.0).train()(states), states)

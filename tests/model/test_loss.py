@@ -1,0 +1,58 @@
+"""The loss counts real tokens alone, and the chunked one is the plain one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.data.tokenizer import PAD_ID
+from nmt.model import loss as loss_module
+from nmt.model.loss import projected_token_loss, token_loss
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(5)
+    tgt_out = torch.randint(2, 11, (3, 5))
+    tgt_out[0, 3:] = PAD_ID
+    return torch.randn(3, 5, 7, requires_grad=True), torch.randn(11, 7, requires_grad=True), tgt_out
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_padding_counts_nothing(smoothing):
+    states, weight, tgt_out = batch()
+    logits = states @ weight.T
+    whole, count = token_loss(logits, tgt_out, smoothing)
+    parts = [token_loss(logits[i, :n], tgt_out[i, :n], smoothing) for i, n in enumerate((3, 5, 5))]
+    assert int(count) == 13
+    assert torch.allclose(whole, sum(part for part, _ in parts))
+
+
+def test_label_smoothing_follows_its_formula():
+    logits, target = torch.randn(1, 11), torch.tensor([4])
+    log_probs = logits.log_softmax(-1)
+    expected = -(0.9 * log_probs[0, 4] + 0.1 * log_probs.mean())
+    assert torch.allclose(token_loss(logits[None], target[None], 0.1)[0], expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk_rows", [1, 4, 100])
+def test_the_chunked_loss_and_its_gradients_are_those_of_all_logits_at_once(smoothing, chunk_rows, monkeypatch):
+    monkeypatch.setattr(loss_module, "CHUNK_ROWS", chunk_rows)
+    states, weight, tgt_out = batch()
+    plain, plain_count = token_loss(states @ weight.T, tgt_out, smoothing)
+    plain_grads = torch.autograd.grad(plain / 7, (states, weight))
+    chunked, count = projected_token_loss(states, weight, tgt_out, smoothing)
+    grads = torch.autograd.grad(chunked / 7, (states, weight))
+    assert int(count) == int(plain_count)
+    assert torch.allclose(chunked, plain, rtol=1e-5)
+    for ours, theirs in zip(grads, plain_grads, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_chunked_loss_takes_bf16_within_its_precision():
+    states, weight, tgt_out = batch()
+    plain, _ = token_loss(states @ weight.T, tgt_out, 0.1)
+    reduced, _ = projected_token_loss(states.bfloat16(), weight.bfloat16(), tgt_out, 0.1)
+    reduced.backward()
+    assert torch.allclose(reduced, plain, rtol=0.02)
+    assert weight.grad is not None

@@ -1,0 +1,243 @@
+"""Runs: exact resumption, accumulation, averaging, early stopping, fine-tuning, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+import torch
+
+from nmt.checkpoint import load_state, put_weights, read_weights, save_state
+from nmt.errors import DataError, RunError
+from nmt.rundir import RunDir
+from nmt.training.metrics import MetricsLog
+from nmt.training.train import resume_run, start_run
+from nmt.training.trainer import Trainer
+from tests.tiny import tiny_config, write_digits
+
+
+def silent(line):
+    pass
+
+
+def stop_after(monkeypatch, update):
+    """Ask for a stop, as Ctrl-C does, once `update` is done."""
+    step = Trainer._step
+
+    def stopping_step(self):
+        result = step(self)
+        if self.update == update:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(Trainer, "_step", stopping_step)
+
+
+def state_of(run):
+    state = load_state(run.state)
+    del state["train_seconds"]
+    return state
+
+
+def same(a, b) -> bool:
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+def deterministic_metrics(run):
+    clock = {"tokens_per_second", "train_seconds", "seconds"}
+    return [{k: v for k, v in record.items() if k not in clock} for record in MetricsLog.read(run.metrics)]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("stop", [1, 6, 8])
+def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, stop, precision):
+    model = {"dropout": 0.1, "embedding_dropout": 0.1}
+    training = {"precision": precision, "effective_tokens": 500, "log_every": 1}
+    config = tiny_config(digits, model=model, training=training)
+    assert start_run(config, tmp_path / "whole", silent)
+    with monkeypatch.context() as patch:
+        stop_after(patch, stop)
+        assert not start_run(config, tmp_path / "stopped", silent)
+    assert resume_run(None, tmp_path / "stopped", silent)
+    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    assert same(state_of(whole), state_of(stopped))
+    assert whole.index() == stopped.index()
+    assert deterministic_metrics(whole) == deterministic_metrics(stopped)
+    for name in whole.index()["checkpoints"]:
+        assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
+
+
+def test_a_finished_run_goes_on_with_more_updates(digits, tmp_path):
+    path = tmp_path / "run"
+    start_run(tiny_config(digits), path, silent)
+    assert resume_run(tiny_config(digits, training={"max_updates": 16}), path, silent)
+    assert list(RunDir(path).index()["checkpoints"])[-2:] == ["step-00000016", "average"]
+
+
+def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
+    """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
+    run_path = tmp_path / "run"
+    start_run(tiny_config(digits), run_path, silent)
+    from nmt.data.prepare import prepare
+
+    config = tiny_config(digits, training={"effective_tokens": 900})
+    prepared = prepare(config, RunDir(run_path), tmp_path / ".store", silent)
+    trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), "fp32")
+    batches = trainer._micro_batches()
+    assert len(batches) > 1
+    assert sum(batch.num_tgt_tokens for batch in batches) >= 900
+    weight = trainer.model.output_proj.weight
+    total = sum(batch.num_tgt_tokens for batch in batches)
+    losses = []
+    for batch in batches:
+        logits = trainer.model(batch.src, batch.tgt_in)
+        losses.append(
+            torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=1, label_smoothing=0.1, reduction="sum"
+            )
+        )
+    expected = torch.autograd.grad(sum(losses) / total, weight)[0]
+    trainer.sampler.seek(type(trainer.sampler.place)())
+    seen = {}
+    trainer.optimiser.step = lambda update: seen.setdefault("grad", weight.grad.clone()).norm()
+    trainer._step()
+    assert torch.allclose(seen["grad"], expected, atol=1e-6)
+
+
+def test_the_average_is_the_mean_of_the_last_checkpoints(digits, tmp_path):
+    start_run(tiny_config(digits, training={"average_last": 2}), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    last = [read_weights(run.checkpoint(f"step-{n:08d}")) for n in (8, 12)]
+    average = read_weights(run.checkpoint("average"))
+    for name, tensor in average.items():
+        assert torch.allclose(tensor, (last[0][name] + last[1][name]) / 2, atol=1e-6)
+
+
+def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
+    training = {"keep_checkpoints": 1, "average_last": 0, "validate_every": 2, "best_by": "loss"}
+    start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    kept = {path.stem for path in run.checkpoints.glob("*.safetensors")}
+    assert kept == set(run.index()["checkpoints"]) == {run.index()["best"], "step-00000012"}
+
+
+def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
+    training = {"patience": 2, "validate_every": 1, "lr": 1e-12, "best_by": "bleu", "max_updates": 30}
+    start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
+    assert load_state(RunDir(tmp_path / "run").state)["update"] < 30
+
+
+def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(digits, digits_run, tmp_path):
+    training = {"init_from": str(digits_run), "lr": 1e-12, "max_updates": 4}
+    start_run(tiny_config(digits, training=training), tmp_path / "tuned", silent)
+    base, tuned = RunDir(digits_run), RunDir(tmp_path / "tuned")
+    assert (base.tokenizer / "joint.model").read_bytes() == (tuned.tokenizer / "joint.model").read_bytes()
+    before, after = read_weights(base.best_checkpoint()), read_weights(tuned.checkpoint("step-00000004"))
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+
+
+def test_fine_tuning_with_another_model_is_refused_and_leaves_no_run(digits, digits_run, tmp_path):
+    config = tiny_config(digits, training={"init_from": str(digits_run)}, model={"d_ff": 32})
+    with pytest.raises(RunError, match=r"model\.d_ff is 32 here and 96 in the run to continue from"):
+        start_run(config, tmp_path / "tuned", silent)
+    assert list(tmp_path.glob("tuned*")) == list(tmp_path.glob(".tuned*")) == []
+
+
+def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
+    path = tmp_path / "run"
+    start_run(tiny_config(digits), path, silent)
+    with pytest.raises(RunError, match="--resume, replace it by --overwrite"):
+        start_run(tiny_config(digits), path, silent)
+    assert start_run(tiny_config(digits, training={"seed": 2}), path, silent, overwrite=True)
+    assert RunDir(path).config().training.seed == 2
+
+
+def test_a_folder_that_is_no_run_is_never_overwritten(digits, tmp_path):
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter.txt").write_text("words")
+    with pytest.raises(RunError, match="not a run"):
+        start_run(tiny_config(digits), precious, silent, overwrite=True)
+    assert (precious / "chapter.txt").read_text() == "words"
+
+
+def test_a_fault_in_the_data_leaves_no_run(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=30)
+    (folder / "train.tsv").write_bytes(b"1 2\t2 1\n\xff\t1\n")
+    with pytest.raises(DataError):
+        start_run(tiny_config(folder), tmp_path / "runs" / "run", silent)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] in ([], [".store"])
+
+
+def test_resuming_with_another_model_is_refused_by_key(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    with pytest.raises(RunError, match="model.d_ff was 96 when the run was started and is 64 now"):
+        resume_run(tiny_config(digits, model={"d_ff": 64}), tmp_path / "run", silent)
+
+
+def test_resuming_on_a_changed_corpus_is_refused(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    start_run(tiny_config(folder), tmp_path / "run", silent)
+    (folder / "train.tsv").write_text("1 2\t2 1\n" * 30)
+    with pytest.raises(RunError, match="the corpus has changed"):
+        resume_run(None, tmp_path / "run", silent)
+
+
+def test_metrics_hold_what_they_say(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    records = MetricsLog.read(RunDir(tmp_path / "run").metrics)
+    train = [record for record in records if record["kind"] == "train"]
+    valid = [record for record in records if record["kind"] == "valid"]
+    assert [record["update"] for record in train] == [2, 4, 6, 8, 10, 12]
+    assert [record["checkpoint"] for record in valid] == [*(f"step-{n:08d}" for n in (4, 8, 12)), "average"]
+    assert train[-1]["loss"] < train[0]["loss"]
+    assert {"loss", "perplexity", "bleu", "chrf"} <= valid[0].keys()
+
+
+def test_a_state_file_cannot_run_code(tmp_path):
+    import pickle
+
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "boom"), "w"))
+
+    (tmp_path / "state.pt").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(RunError, match="damaged"):
+        load_state(tmp_path / "state.pt")
+    assert not (tmp_path / "boom").exists()
+
+
+def test_weights_that_do_not_fit_are_named(digits_run):
+    from nmt.checkpoint import load_model
+    from nmt.data.tokenizer import TokenizerPair
+
+    run = RunDir(digits_run)
+    model = load_model(run, TokenizerPair.load(run.tokenizer), torch.device("cpu"))
+    weights = read_weights(run.best_checkpoint())
+    weights.pop("decoder_norm.weight")
+    with pytest.raises(RunError, match=r"decoder_norm\.weight"):
+        put_weights(model, weights, run.best_checkpoint())
+
+
+def test_the_run_says_how_it_was_made(digits_run):
+    info = json.loads((digits_run / "run.json").read_text())
+    assert info["format"] == 1
+    assert info["device"] == "cpu"
+    assert info["precision"] == "fp32"
+    assert "sacreBLEU" in (digits_run / "README.md").read_text()
+
+
+def test_a_saved_state_is_whole_or_absent(tmp_path, monkeypatch):
+    save_state(tmp_path / "state.pt", {"update": 1})
+    monkeypatch.setattr(torch, "save", lambda *args: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        save_state(tmp_path / "state.pt", {"update": 2})
+    assert load_state(tmp_path / "state.pt") == {"update": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]

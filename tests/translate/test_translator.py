@@ -1,0 +1,55 @@
+"""Texts in, translations out: as many, in order, whatever the batches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from nmt import Translator
+from nmt.rundir import RunDir
+
+
+@pytest.fixture(scope="module")
+def translator(digits_run):
+    return Translator.load(digits_run, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def texts(digits_run):
+    return RunDir(digits_run).read_pairs("test")[0]
+
+
+def test_the_order_of_the_input_is_kept(translator, texts):
+    assert translator.translate(texts[::-1]) == translator.translate(texts)[::-1]
+
+
+def test_batches_of_any_size_give_the_same(translator, texts):
+    whole = translator.translate(texts)
+    assert [translator.translate([text])[0] for text in texts] == whole
+    small = Translator(translator.tokenizers, translator.engine, max_src_len=32, batch_tokens=16)
+    assert small.translate(texts) == whole
+
+
+def test_blank_lines_stay_blank(translator):
+    assert translator.translate(["", "1 2", "  \t", "\u3000"])[0::2] == ["", ""]
+    assert translator.translate(["", " "]) == ["", ""]
+    assert translator.translate([]) == []
+
+
+def test_a_text_over_the_limit_is_flagged_and_the_rest_are_not(translator):
+    long, short = translator.translate_fully([" ".join("1234567890" * 5), "1 2 3"])
+    assert (long.truncated, short.truncated) == (True, False)
+    assert len(long.src_ids) == 31  # and eos
+
+
+@pytest.mark.parametrize("text", ["</s>", "<pad> <s>", "⁇", "\ud800", "🙂 漢字 ~", "a" * 500, "\u2028", "\x00"])
+def test_odd_text_gives_one_line_without_special_pieces(translator, text):
+    (out,) = translator.translate([text])
+    assert not any(mark in out for mark in ("\n", "\r", "⁇", "</s>", "<pad>", "\ufffd"))
+
+
+def test_the_translator_needs_torch_only_when_it_loads_a_model():
+    code = "import sys, nmt.translate; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
