@@ -5,7 +5,24 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 # Written without spaces between words, so "pieces per word" means nothing there.
-_WITHOUT_SPACES = {"zh", "cmn", "yue", "wuu", "lzh", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo"}
+_WITHOUT_SPACES = {
+    "zh",
+    "cmn",
+    "yue",
+    "wuu",
+    "lzh",
+    "ja",
+    "jpn",
+    "th",
+    "tha",
+    "lo",
+    "lao",
+    "km",
+    "khm",
+    "my",
+    "mya",
+    "bo",
+}
 _CHINESE = {"zh", "cmn", "yue", "wuu", "lzh"}
 
 

@@ -94,7 +94,9 @@ def find_run(model: str | None) -> RunDir:
         if not run.path.is_dir():
             raise RunError("no such run", path=run.path, mend="name a folder that `nmt train` made")
         if not run.config_file.is_file():
-            raise RunError("not a run: it has no config.yaml", path=run.path, mend="name a folder that `nmt train` made")
+            raise RunError(
+                "not a run: it has no config.yaml", path=run.path, mend="name a folder that `nmt train` made"
+            )
         run.best_checkpoint()
         return run
     runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]

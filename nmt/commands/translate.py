@@ -17,15 +17,21 @@ from nmt.rundir import find_run
 if TYPE_CHECKING:
     from nmt.translate import Translation, Translator
 
-Model = Annotated[str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")
+]
 
 
 def translate(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; none: read standard input.")] = None,
     model: Model = None,
     input: Annotated[Path | None, typer.Option("--input", "-i", help="A file to translate, line by line.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; default: standard output.")] = None,
-    format: Annotated[Literal["text", "jsonl"], typer.Option(help="jsonl: text, score and pieces of each line.")] = "text",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; default: standard output.")
+    ] = None,
+    format: Annotated[
+        Literal["text", "jsonl"], typer.Option(help="jsonl: text, score and pieces of each line.")
+    ] = "text",
     attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
     device: Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option(help="Where to compute.")] = "auto",
 ) -> None:

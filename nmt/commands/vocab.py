@@ -14,7 +14,9 @@ from nmt.errors import RunError
 
 def vocab(
     config: Annotated[Path, typer.Option("--config", "-c", help="The YAML that names corpus and tokenizer.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder; default: vocab/NAME-OF-CONFIG.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder; default: vocab/NAME-OF-CONFIG.")
+    ] = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
@@ -22,7 +24,9 @@ def vocab(
     wanted = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
     if any(folder.glob("*.model")) and not overwrite:
-        raise RunError("there is a tokenizer already", path=folder, mend="replace it by --overwrite, or name another --output")
+        raise RunError(
+            "there is a tokenizer already", path=folder, mend="replace it by --overwrite, or name another --output"
+        )
     from nmt.data.prepare import train_on_corpus
 
     tokenizers = train_on_corpus(wanted, None, lambda line: typer.echo(line, err=True))

@@ -74,7 +74,9 @@ class TokenizerConfig(Section):
     normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
-    character_coverage: Fraction = Field(1.0, description="share of characters with a piece; the rest are spelt in bytes")
+    character_coverage: Fraction = Field(
+        1.0, description="share of characters with a piece; the rest are spelt in bytes"
+    )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")
     path: str | None = Field(None, description="use the tokenizer in this folder (made by `nmt vocab`), train none")
@@ -126,7 +128,9 @@ class ModelConfig(Section):
         if self.positions == "rotary" and self.attention != "scaled_dot_product":
             raise ValueError(f"rotary positions act on dot products; {self.attention} attention has none")
         if self.positions == "rotary" and (self.d_model // self.num_heads) % 2:
-            raise ValueError(f"rotary positions need an even head size; d_model / num_heads is {self.d_model // self.num_heads}")
+            raise ValueError(
+                f"rotary positions need an even head size; d_model / num_heads is {self.d_model // self.num_heads}"
+            )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ValueError("sinusoidal positions need an even d_model")
         return self
@@ -152,7 +156,9 @@ class TrainingConfig(Section):
     label_smoothing: Rate = 0.1
     log_every: Count = Field(50, description="updates between two lines of the log")
     validate_every: Count = Field(500, description="updates between two validations, each with a checkpoint")
-    patience: int = Field(0, ge=0, description="validations without a better score before stopping; 0: never stop early")
+    patience: int = Field(
+        0, ge=0, description="validations without a better score before stopping; 0: never stop early"
+    )
     best_by: Literal["bleu", "chrf", "loss"] = Field("bleu", description="what the best checkpoint is chosen by")
     keep_checkpoints: Count = Field(5, description="newest checkpoints kept, beside the best")
     average_last: int = Field(5, ge=0, description="checkpoints averaged at the end; 0 or 1: none")
@@ -162,7 +168,7 @@ class TrainingConfig(Section):
     def _fits_together(self) -> Self:
         if self.average_last > self.keep_checkpoints:
             raise ValueError(
-                f"average_last {self.average_last} needs as many checkpoints; keep_checkpoints is {self.keep_checkpoints}"
+                f"average_last {self.average_last} needs that many checkpoints; keep_checkpoints is {self.keep_checkpoints}"
             )
         if self.warmup_updates >= self.max_updates:
             raise ValueError(f"warmup_updates {self.warmup_updates} must be less than max_updates {self.max_updates}")
@@ -190,7 +196,7 @@ class Config(Section):
     def _fits_together(self) -> Self:
         if self.model.tied_embeddings == "all" and not self.tokenizer.joint:
             raise ValueError(
-                "model.tied_embeddings all shares one embedding between the languages, so tokenizer.joint must be true; "
+                "model.tied_embeddings all shares one embedding between both languages, so tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
         if self.training.init_from and self.tokenizer.path:

@@ -18,7 +18,7 @@ _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 
 
 class Batch(NamedTuple):
-    """Right-padded sentence pairs: src [B, S] ends in eos; tgt_in [B, T] starts with bos; tgt_out [B, T] ends in eos."""
+    """Right-padded pairs: src [B, S] ends in eos; tgt_in [B, T] starts with bos; tgt_out [B, T] ends in eos."""
 
     src: Tensor
     tgt_in: Tensor
@@ -27,8 +27,8 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        moved = (side.to(device, non_blocking=True) for side in self[:3])
-        return Batch(*moved, self.num_tgt_tokens)
+        src, tgt_in, tgt_out = (side.to(device, non_blocking=True) for side in (self.src, self.tgt_in, self.tgt_out))
+        return Batch(src, tgt_in, tgt_out, self.num_tgt_tokens)
 
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:

@@ -44,7 +44,7 @@ class _Corpus:
         self.missing = [name for name, files in self.named.items() if files is None]
         self.holdout: Holdout | None = None
         if self.missing:
-            counts = {name: config.data.holdout for name in self.missing}
+            counts = dict.fromkeys(self.missing, config.data.holdout)
             sources = (pair.src for pair in read_parallel(config.data.train) if pair.src and pair.tgt)
             self.holdout = choose_holdout(sources, counts, config.training.seed)
 
@@ -199,8 +199,8 @@ def describe(report: dict[str, Any]) -> list[str]:
     for name in ("src", "tgt"):
         side = report[name]
         lines.append(
-            f"  {side['language']}: {side['pieces']:,} pieces; {side['pieces_per_word']} a {side['pieces_per']}; sentence length "
-            f"median {side['length_median']}, 99% up to {side['length_99_percent']}, longest {side['length_longest']}"
+            f"  {side['language']}: {side['pieces']:,} pieces; {side['pieces_per_word']} a {side['pieces_per']}; "
+            f"sentence length median {side['length_median']}, 99% up to {side['length_99_percent']}, longest {side['length_longest']}"
         )
     if report["too_long"]:
         limits = f"{report['src']['limit']} source or {report['tgt']['limit']} target pieces"

@@ -45,5 +45,6 @@ class TorchEngine:
         batch = collate([source], [target], limits.max_src_len, limits.max_tgt_len).to(self.model.device)
         cache = self.model.start_cache(self.model.encode(batch.src), keep_attention=True)
         self.model.decode_states(batch.tgt_in, cache)
-        assert cache.attention is not None and cache.attention[-1] is not None
-        return cache.attention[-1][0].float().mean(0).tolist()
+        weights = cache.attention[-1] if cache.attention else None
+        assert weights is not None
+        return weights[0].float().mean(0).tolist()

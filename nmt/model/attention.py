@@ -1,6 +1,6 @@
 """Masked softmax, the scoring functions, and multi-head attention.
 
-The one place that knows attention kernels. It knows no cache: keys and values come projected, from wherever they are kept.
+The one place that knows attention kernels. It knows no cache: keys and values come projected, wherever they are kept.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def attend(
 
 
 class Rotary(nn.Module):
-    """Rotary positions (Su et al. 2021, section 3.2.2): queries and keys are turned by an angle that grows with position."""
+    """Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with position."""
 
     cosine: Tensor
     sine: Tensor
@@ -133,7 +133,14 @@ class MultiHeadAttention(nn.Module):
         return (key if self.rotary is None else self.rotary(key, offset)), value
 
     def forward(
-        self, states: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, offset: int = 0, keep_weights: bool = False
+        self,
+        states: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        offset: int = 0,
+        keep_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """states [B, T, D] ask, key and value [B, H, S, K] answer; mask broadcasts to [B, H, T, S].
 

@@ -53,7 +53,9 @@ class KVCache:
         """Keep and reorder sentences: `rows` [B'] holds indices into the present batch."""
         self.cross = [(key.index_select(0, rows), value.index_select(0, rows)) for key, value in self.cross]
         self.cross_mask = self.cross_mask.index_select(0, rows)
-        self._stored = [stored and (self._move(stored[0], rows), self._move(stored[1], rows)) for stored in self._stored]
+        self._stored = [
+            stored and (self._move(stored[0], rows), self._move(stored[1], rows)) for stored in self._stored
+        ]
 
     def _move(self, stored: Tensor, rows: Tensor) -> Tensor:
         moved = stored.new_empty(len(rows), *stored.shape[1:])

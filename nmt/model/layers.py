@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -10,7 +12,7 @@ from nmt.model.attention import MultiHeadAttention, Rotary
 from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
 
-_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
 
 
 def make_norm(config: ModelConfig) -> nn.Module:

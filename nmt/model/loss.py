@@ -23,7 +23,11 @@ def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) ->
     section 7: the target keeps 1 - e, and e is spread evenly over all V tokens.
     """
     loss_sum = F.cross_entropy(
-        logits.flatten(0, -2).float(), tgt_out.flatten(), ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction="sum"
+        logits.flatten(0, -2).float(),
+        tgt_out.flatten(),
+        ignore_index=PAD_ID,
+        label_smoothing=label_smoothing,
+        reduction="sum",
     )
     return loss_sum, (tgt_out != PAD_ID).sum()
 

@@ -23,6 +23,6 @@ def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = N
 
 
 def lengths_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
-    """Mask the keys from a valid length on: [B] -> [B, 1, num_keys], or one length a query [B, Q] -> [B, Q, num_keys]."""
+    """Mask keys from a valid length on: [B] -> [B, 1, num_keys], or one length a query, [B, Q] -> [B, Q, num_keys]."""
     per_query = valid_lens[:, None] if valid_lens.dim() == 1 else valid_lens
     return torch.arange(num_keys, device=valid_lens.device) < per_query[..., None]

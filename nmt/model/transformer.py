@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ class Embedding(nn.Module):
         self.tokens = nn.Embedding(vocab_size, config.d_model)
         self.learned = nn.Embedding(max_len, config.d_model) if config.positions == "learned" else None
         table = sinusoidal_positions(max_len, config.d_model) if config.positions == "sinusoidal" else None
+        self.sinusoidal: Tensor | None
         self.register_buffer("sinusoidal", table, persistent=False)
         self.dropout = Dropout(config.embedding_dropout)
 
@@ -94,13 +95,14 @@ class Transformer(nn.Module):
 
     def start_cache(self, memory: Memory, max_len: int = 0, keep_attention: bool = False) -> KVCache:
         """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training."""
-        cross = [layer.cross_attention.project_key_value(memory.states) for layer in self.decoder_layers]
+        layers = cast("list[DecoderLayer]", self.decoder_layers)
+        cross = [layer.cross_attention.project_key_value(memory.states) for layer in layers]
         return KVCache(cross, memory.mask, max_len, keep_attention)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D]."""
         num_new = tgt_in.size(1)
-        # A single new position may see all there is. Right padding needs no mask: it lies in the future of every real token.
+        # One new position may see all there is. Right padding needs no mask: it lies in the future of every real token.
         mask = causal_mask(num_new, cache.length + num_new, tgt_in.device) if num_new > 1 else None
         states = self.tgt_embedding(tgt_in, cache.length)
         for index, layer in enumerate(self.decoder_layers):

@@ -26,12 +26,13 @@ A Transformer encoder-decoder trained with nmt {info["nmt"]}.
 | | |
 |---|---|
 | languages | {data.src_lang} to {data.tgt_lang} |
-| size | {num_parameters / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, d_model {model.d_model}, \
-d_ff {model.d_ff}, {model.num_heads} heads |
-| vocabulary | {config.tokenizer.type}, {config.tokenizer.vocab_size} asked for, {"joint" if config.tokenizer.joint else "separate"} |
+| size | {num_parameters / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, \
+d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads |
+| vocabulary | {config.tokenizer.type}, {"joint" if config.tokenizer.joint else "separate"}, \
+{config.tokenizer.vocab_size} asked for |
 | trained on | {report["pairs"]:,} pairs of {files} |
-| training | {num_updates:,} updates in {train_seconds / 60:.0f} minutes of updates on {info["device"]} ({info["precision"]}, \
-{info["threads"]} threads), seed {training.seed} |
+| training | {num_updates:,} updates in {train_seconds / 60:.1f} minutes on {info["device"]} \
+({info["precision"]}, {info["threads"]} threads), seed {training.seed} |
 | weights | {index["best"]} |
 
 ## Scores

@@ -49,7 +49,9 @@ class Progress:
 
     def __init__(self, max_updates: int, start: int):
         self.max_updates = max_updates
-        self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=not sys.stderr.isatty(), smoothing=0.05)
+        self.bar = tqdm(
+            total=max_updates, initial=start, unit="update", disable=not sys.stderr.isatty(), smoothing=0.05
+        )
 
     def advance(self) -> None:
         """One update is done."""

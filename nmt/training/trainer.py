@@ -52,7 +52,7 @@ class Trainer:
         self.train_seconds = 0.0
 
     def train(self, interrupt: Interrupt) -> bool:
-        """Train to the end, or until `interrupt`; returns whether the end was reached. Either way the state is saved."""
+        """Train to the end, or until `interrupt`; returns whether the end was reached. Both ways the state is saved."""
         self.progress = Progress(self.settings.max_updates, self.update)
         window = _Window()
         while self.update < self.settings.max_updates and not self._out_of_patience():
@@ -133,8 +133,8 @@ class Trainer:
         self.metrics.append({"kind": "valid", "update": self.update, "checkpoint": name, **scores, "seconds": seconds})
         self.history.write(self.run, self.settings.keep_checkpoints)
         self.progress.say(
-            f"valid {name}: loss {scores['loss']:.3f}  perplexity {scores['perplexity']:.2f}  BLEU {scores['bleu']:.2f}  "
-            f"chrF {scores['chrf']:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
+            f"valid {name}: loss {scores['loss']:.3f}  perplexity {scores['perplexity']:.2f}  "
+            f"BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
         )
 
     def _average(self) -> None:

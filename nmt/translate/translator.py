@@ -14,9 +14,15 @@ MAX_BATCH_SENTENCES = 256
 
 
 class Engine(Protocol):
-    """One runtime: a batch of source piece ids in, a hypothesis each out, in the same order."""
+    """One runtime for a model."""
 
-    def search(self, sources: Sequence[Sequence[int]]) -> list[Hypothesis]: ...
+    def search(self, sources: Sequence[Sequence[int]]) -> list[Hypothesis]:
+        """Source pieces (without specials) in, a hypothesis each out, in the same order."""
+        ...
+
+    def cross_attention(self, source: Sequence[int], target: Sequence[int]) -> list[list[float]]:
+        """Attention weights [T][S] of one pair of piece ids, eos added to both."""
+        ...
 
 
 class Translation(NamedTuple):
@@ -54,20 +60,18 @@ class Translator:
         config = found.config()
         tokenizers = TokenizerPair.load(found.tokenizer)
         engine = TorchEngine.load(found, tokenizers, device)
-        return cls(
-            tokenizers, engine, max_src_len=config.model.max_src_len, batch_tokens=config.decoding.batch_tokens
-        )
+        return cls(tokenizers, engine, max_src_len=config.model.max_src_len, batch_tokens=config.decoding.batch_tokens)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """One translation a text, in order; a blank text gives a blank one."""
         return [translation.text for translation in self.translate_fully(texts)]
 
-    def translate_fully(
-        self, texts: Sequence[str], progress: Callable[[int], None] | None = None
-    ) -> list[Translation]:
+    def translate_fully(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> list[Translation]:
         """As `translate`, with scores, pieces and flags. `progress` is told how many more texts are done."""
         ids = [self.tokenizers.src.encode(text) if text.strip() else [] for text in texts]
-        done: dict[int, Translation] = {i: Translation("", 0.0, [], [], False, True) for i, row in enumerate(ids) if not row}
+        done: dict[int, Translation] = {
+            i: Translation("", 0.0, [], [], False, True) for i, row in enumerate(ids) if not row
+        }
         for batch in self._batches(ids):
             kept = [ids[i][: self.max_src_len - 1] for i in batch]
             for i, source, hypothesis in zip(batch, kept, self.engine.search(kept), strict=True):
@@ -77,7 +81,7 @@ class Translator:
         return [done[i] for i in range(len(texts))]
 
     def _batches(self, ids: list[list[int]]) -> list[list[int]]:
-        """Indices of the texts that are not blank, like lengths together, longest first: memory is short early or never."""
+        """Indices of the texts that are not blank, like lengths together, longest first."""
         batches: list[list[int]] = []
         longest = 0
         for i in sorted((i for i, row in enumerate(ids) if row), key=lambda i: -len(ids[i])):

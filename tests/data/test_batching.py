@@ -17,7 +17,8 @@ class Pairs:
 
     def __init__(self, src_lens, tgt_lens):
         self.src, self.tgt = (
-            Side(np.full(sum(lens), 9, dtype=np.uint16), np.cumsum([0, *lens], dtype=np.int64)) for lens in (src_lens, tgt_lens)
+            Side(np.full(sum(lens), 9, dtype=np.uint16), np.cumsum([0, *lens], dtype=np.int64))
+            for lens in (src_lens, tgt_lens)
         )
 
     def __len__(self):

@@ -95,7 +95,7 @@ def test_the_dot_product_of_sinusoidal_positions_depends_on_their_offset_alone()
 
 @pytest.mark.parametrize("seed", range(10))
 def test_nadaraya_watson_regression_learns_its_width(seed):
-    """Fifty noisy points of 2 sin(x) + x^0.8 (Dive into Deep Learning, section 11.2), the width learnt leave-one-out."""
+    """Fifty noisy points of 2 sin(x) + x^0.8 (Dive into Deep Learning, 11.2), the width learnt leave-one-out."""
     random = torch.Generator().manual_seed(seed)
     x = (torch.rand(50, generator=random) * 5).sort().values[:, None]
     truth = lambda x: 2 * x.sin() + x**0.8  # noqa: E731
@@ -131,7 +131,9 @@ def test_multi_head_attention_equals_torchs_with_the_same_weights():
     mask = torch.ones(2, 1, 1, 7, dtype=torch.bool)
     mask[0, ..., 4:] = False
     pooled, weights = ours(queries, *ours.project_key_value(memory), mask, keep_weights=True)
-    expected, their_weights = theirs(queries, memory, memory, key_padding_mask=~mask[:, 0, 0], average_attn_weights=False)
+    expected, their_weights = theirs(
+        queries, memory, memory, key_padding_mask=~mask[:, 0, 0], average_attn_weights=False
+    )
     assert torch.allclose(pooled, expected, atol=1e-5)
     assert torch.allclose(weights, their_weights, atol=1e-5)
 

@@ -17,7 +17,10 @@ SIZES = {"d_model": 24, "num_heads": 3, "d_ff": 37, "encoder_layers": 2, "decode
 KINDS = [
     {"attention": attention, "positions": positions, "norm": norm, "norm_position": place}
     for attention, positions, norm, place in itertools.product(
-        ("scaled_dot_product", "additive", "gaussian"), ("sinusoidal", "learned", "rotary"), ("layer", "rms"), ("pre", "post")
+        ("scaled_dot_product", "additive", "gaussian"),
+        ("sinusoidal", "learned", "rotary"),
+        ("layer", "rms"),
+        ("pre", "post"),
     )
     if attention == "scaled_dot_product" or positions != "rotary"
 ]
@@ -26,7 +29,9 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(ki
 
 def make(**options) -> Transformer:
     torch.manual_seed(3)
-    config = ModelConfig(**{**SIZES, "max_src_len": MAX_LEN, "max_tgt_len": MAX_LEN, "tied_embeddings": "none", **options})
+    config = ModelConfig(
+        **{**SIZES, "max_src_len": MAX_LEN, "max_tgt_len": MAX_LEN, "tied_embeddings": "none", **options}
+    )
     return Transformer(config, 31, 29).eval()
 
 
@@ -127,7 +132,11 @@ def _copy_layer(theirs: nn.Module, ours: nn.Module, attentions: list[str]) -> No
 def test_tied_embeddings_share_their_matrices(tied, num_matrices):
     config = ModelConfig(**SIZES, tied_embeddings=tied)
     model = Transformer(config, 31, 31)
-    matrices = {id(model.src_embedding.tokens.weight), id(model.tgt_embedding.tokens.weight), id(model.output_proj.weight)}
+    matrices = {
+        id(model.src_embedding.tokens.weight),
+        id(model.tgt_embedding.tokens.weight),
+        id(model.output_proj.weight),
+    }
     assert len(matrices) == num_matrices
 
 

@@ -32,7 +32,9 @@ def test_no_warmup_starts_at_the_peak():
 
 def make(dtype) -> Transformer:
     torch.manual_seed(1)
-    return Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 13, 13).to(dtype)
+    return Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 13, 13).to(
+        dtype
+    )
 
 
 def one_update(model, optimiser, update):

@@ -178,7 +178,7 @@ def test_a_fault_in_the_data_leaves_no_run(tmp_path):
 
 def test_resuming_with_another_model_is_refused_by_key(digits, tmp_path):
     start_run(tiny_config(digits), tmp_path / "run", silent)
-    with pytest.raises(RunError, match="model.d_ff was 96 when the run was started and is 64 now"):
+    with pytest.raises(RunError, match=r"model\.d_ff was 96 when the run was started and is 64 now"):
         resume_run(tiny_config(digits, model={"d_ff": 64}), tmp_path / "run", silent)
 
 

@@ -1,0 +1,43 @@
+"""`make demo`: train on the shipped corpus, score, translate, draw the attention, and say what to try next."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RUN = Path("runs/demo-en-zh")
+SENTENCES = ["I am from China", "You and me are best friends", "She drinks a cup of tea every morning."]
+
+
+def nmt(*arguments: str) -> None:
+    """Run one `nmt` command, shown as a person would type it."""
+    shown = " ".join(f'"{a}"' if " " in a else a for a in arguments)
+    sys.stdout.write(f"\n$ nmt {shown}\n")
+    sys.stdout.flush()
+    subprocess.run([sys.executable, "-m", "nmt", *arguments], check=True)
+
+
+def main() -> None:
+    """The whole path from a parallel corpus to a scored model."""
+    started = time.perf_counter()
+    attention = RUN / "attention.svg"
+    nmt("train", "--config", "configs/demo-en-zh.yaml", "--overwrite")
+    nmt("eval", "--model", str(RUN))
+    nmt("translate", "--model", str(RUN), *SENTENCES)
+    nmt("translate", "--model", str(RUN), "--attention", str(attention), SENTENCES[0])
+    sys.stdout.write(f"""
+Done in {time.perf_counter() - started:.0f} seconds. The model is the folder {RUN}; the attention heat map is {attention}
+(open it in a browser). The model knows the words of data/demo-en-zh and no others. Next:
+
+  source .venv/bin/activate                     then `nmt` is a command
+  nmt translate "I am from China"               or without a text: reads standard input
+  nmt plot                                      the learning curves as a picture
+  nmt config new --src a.de --tgt a.en > my.yaml   a configuration for a corpus of your own; then
+  nmt train --config my.yaml
+""")
+
+
+if __name__ == "__main__":
+    main()
