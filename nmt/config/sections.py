@@ -168,7 +168,8 @@ class TrainingConfig(Section):
     def _fits_together(self) -> Self:
         if self.average_last > self.keep_checkpoints:
             raise ValueError(
-                f"average_last {self.average_last} needs that many checkpoints; keep_checkpoints is {self.keep_checkpoints}"
+                f"average_last {self.average_last} needs as many checkpoints; "
+                f"keep_checkpoints is {self.keep_checkpoints}"
             )
         if self.warmup_updates >= self.max_updates:
             raise ValueError(f"warmup_updates {self.warmup_updates} must be less than max_updates {self.max_updates}")
@@ -196,7 +197,7 @@ class Config(Section):
     def _fits_together(self) -> Self:
         if self.model.tied_embeddings == "all" and not self.tokenizer.joint:
             raise ValueError(
-                "model.tied_embeddings all shares one embedding between both languages, so tokenizer.joint must be true; "
+                "model.tied_embeddings all shares one embedding, so tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
         if self.training.init_from and self.tokenizer.path:

@@ -200,7 +200,8 @@ def describe(report: dict[str, Any]) -> list[str]:
         side = report[name]
         lines.append(
             f"  {side['language']}: {side['pieces']:,} pieces; {side['pieces_per_word']} a {side['pieces_per']}; "
-            f"sentence length median {side['length_median']}, 99% up to {side['length_99_percent']}, longest {side['length_longest']}"
+            f"sentence length median {side['length_median']}, 99% up to {side['length_99_percent']}, "
+            f"longest {side['length_longest']}"
         )
     if report["too_long"]:
         limits = f"{report['src']['limit']} source or {report['tgt']['limit']} target pieces"

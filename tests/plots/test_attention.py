@@ -145,7 +145,7 @@ def test_a_font_installed_since_matplotlib_made_its_list_is_found(han_font, monk
 
 def test_many_pieces_warn_of_small_labels(tmp_path):
     pieces = ["x"] * 251
-    (warning,) = draw_attention(np.eye(251), pieces, pieces, tmp_path / "attention.svg")
+    (warning,) = draw_attention(np.ones((1, 251)), pieces, ["y"], tmp_path / "attention.svg")
     assert "251 pieces" in warning
 
 

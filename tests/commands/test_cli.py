@@ -1,0 +1,170 @@
+"""The commands as a person types them: what they print where, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nmt.rundir import RunDir
+from tests.tiny import tiny_values
+
+
+def nmt(*arguments: object, cwd: Path | None = None, stdin: bytes = b"", **environment: str):
+    """Run the command line in a process of its own; stdout and stderr as text."""
+    command = [sys.executable, "-m", "nmt", *map(str, arguments)]
+    env = {**{k: v for k, v in os.environ.items() if k != "NMT_MODEL"}, **environment}
+    env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    done = subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, env=env, check=False)
+    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    return done
+
+
+@pytest.fixture(scope="module")
+def work(digits, tmp_path_factory) -> Path:
+    """A folder with a configuration, and runs/digits trained from it by the command line."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "digits.yaml").write_text(yaml.safe_dump(tiny_values(digits)))
+    done = nmt("train", "--config", "digits.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "corpus: 3,000 training pairs" in done.stderr
+    assert "update 12/12" in done.stderr
+    assert "nmt translate --model runs/digits" in done.stderr
+    return folder
+
+
+def test_help_names_every_command():
+    done = nmt("--help")
+    assert done.returncode == 0
+    assert all(verb in done.stdout for verb in ("train", "translate", "eval", "vocab", "plot", "config"))
+
+
+def test_training_again_is_refused_and_says_what_to_do(work):
+    done = nmt("train", "--config", "digits.yaml", cwd=work)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: runs/digits: this run exists already\n"
+        "  go on with it by --resume, replace it by --overwrite, or choose another folder with --run\n"
+    )
+
+
+def test_a_missing_config_is_a_usage_error(work):
+    done = nmt("train", cwd=work)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_text_arguments_are_translated_one_a_line_by_the_newest_run(work):
+    done = nmt("translate", "123", "", "45", cwd=work)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 3
+    assert done.stdout.split("\n")[1] == ""
+    assert done.stderr == "model: runs/digits\n"
+
+
+def test_standard_input_gives_as_many_lines_out_and_names_broken_ones(digits_run):
+    done = nmt("translate", "--model", digits_run, stdin=b"\xef\xbb\xbf12\r\n\n\xff3\n" + b"1" * 50 + b"\n4")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 5
+    assert done.stdout.splitlines()[:2] == ["21", ""]
+    assert "warning: standard input:3: not valid UTF-8; the broken bytes are replaced" in done.stderr
+    assert "warning: line 4 is longer than the model's 32 pieces; what follows was not translated" in done.stderr
+
+
+def test_the_model_is_named_by_the_environment_too(digits_run):
+    done = nmt("translate", "123", NMT_MODEL=str(digits_run))
+    assert done.stdout == "321\n"
+
+
+def test_a_file_is_translated_into_a_file(digits_run, tmp_path):
+    (tmp_path / "in.txt").write_text("12\n\n34\n")
+    done = nmt("translate", "-m", digits_run, "--input", "in.txt", "--output", "out.txt", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "out.txt").read_text() == "21\n\n43\n"
+
+
+def test_jsonl_gives_text_score_and_pieces(digits_run):
+    row = json.loads(nmt("translate", "-m", digits_run, "--format", "jsonl", "123").stdout)
+    assert row["text"] == "321"
+    assert row["score"] < 0
+    assert [piece for piece in row["pieces"] if piece != "▁"] == ["3", "2", "1"]
+    assert not row["truncated"]
+
+
+def test_attention_is_drawn_with_the_pieces_on_its_axes(digits_run, tmp_path):
+    done = nmt("translate", "-m", digits_run, "--attention", tmp_path / "a.svg", "123")
+    assert done.stdout == "321\n"
+    assert f"attention: {tmp_path / 'a.svg'}" in done.stderr
+    assert "</s>" in (tmp_path / "a.svg").read_text().replace("&lt;", "<").replace("&gt;", ">")
+
+
+def test_scores_are_those_of_sacrebleu_itself(digits_run):
+    done = nmt("eval", "-m", digits_run, "--format", "json", "--metrics", "bleu,chrf,ter")
+    result = json.loads(done.stdout)
+    run = RunDir(digits_run)
+    command = [sys.executable, "-m", "sacrebleu", str(run.data / "test.tgt"), "-i", str(run.evaluations / "test.hyp")]
+    theirs = subprocess.run(
+        [*command, "-m", "bleu", "chrf", "ter", "-w", "2"], capture_output=True, text=True, check=True
+    )
+    for row, ours in zip(json.loads(theirs.stdout), result["scores"].values(), strict=True):
+        assert row["score"] == ours["value"]
+        assert row["signature"] == ours["signature"]
+    assert result["sentences"] == 40
+
+
+def test_given_files_are_scored(digits_run, tmp_path):
+    (tmp_path / "set.src").write_text("123\n45\n")
+    (tmp_path / "set.ref").write_text("321\n54\n")
+    done = nmt("eval", "-m", digits_run, "--src", "set.src", "--ref", "set.ref", "--metrics", "chrf", cwd=tmp_path)
+    assert done.stdout.startswith("chrF2 100.00  nrefs:1|")
+
+
+def test_learning_curves_are_drawn(work):
+    done = nmt("plot", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert "BLEU" in (work / "runs/digits/curves.svg").read_text()
+
+
+def test_a_vocabulary_is_trained_alone_and_used(work):
+    assert nmt("vocab", "--config", "digits.yaml", "--output", "v", cwd=work).returncode == 0
+    extra = ["--set", "tokenizer.path=v", "--set", "training.max_updates=4", "--run", "runs/other"]
+    assert nmt("train", "--config", "digits.yaml", *extra, cwd=work).returncode == 0
+    assert (work / "v/joint.model").read_bytes() == (work / "runs/other/tokenizer/joint.model").read_bytes()
+    os.utime(work / "runs/digits/checkpoints/index.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["translate", "x", "--model", "nowhere"],
+            "error: nowhere: no such run\n  name a folder that `nmt train` made\n",
+        ),
+        (
+            ["translate", "x"],
+            "error: no trained run under ./runs\n  train one (`nmt train --config configs/demo-en-zh.yaml`), "
+            "or name one with --model or $NMT_MODEL\n",
+        ),
+        (["train", "--config", "no.yaml"], "no.yaml"),
+        (
+            ["train", "--resume", "--run", "nowhere"],
+            "error: nowhere: there is no run to resume\n  start it without --resume\n",
+        ),
+    ],
+)
+def test_a_wrong_name_gives_one_message_and_exit_code_1(arguments, message, tmp_path):
+    done = nmt(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_ends_quietly(digits_run):
+    command = f"{sys.executable} -m nmt translate -m {digits_run} 12 34 | head -n 0"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
