@@ -29,7 +29,8 @@ def main() -> None:
     nmt("translate", "--model", str(RUN), "--attention", str(attention), SENTENCES[0])
     sys.stdout.write(f"""
 Done in {time.perf_counter() - started:.0f} seconds. The model is the folder {RUN}.
-The attention heat map is {attention}; open it in a browser. The model knows the words of data/demo-en-zh and no others. Next:
+The attention heat map is {attention}; open it in a browser.
+The model knows the words of data/demo-en-zh and no others. Next:
 
   source .venv/bin/activate                     then `nmt` is a command
   nmt translate "I am from China"               or without a text: reads standard input

@@ -10,7 +10,8 @@ import typer
 
 from nmt.commands.translate import Model
 from nmt.data.corpus import read_lines
-from nmt.errors import NmtError
+from nmt.errors import DataError
+from nmt.evaluate import METRICS, score
 from nmt.files import write_text
 from nmt.rundir import find_run
 
@@ -28,8 +29,8 @@ def evaluate(
     if (src is None) != (ref is None):
         raise typer.BadParameter("--src and --ref go together")
     names = [name.strip().lower() for name in metrics.split(",")]
-    if unknown := [name for name in names if name not in ("bleu", "chrf", "ter")]:
-        raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are bleu, chrf and ter")
+    if unknown := [name for name in names if name not in METRICS]:
+        raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are {', '.join(METRICS)}")
     run = find_run(model)
     typer.echo(f"model: {run.path}", err=True)
     if src is not None and ref is not None:
@@ -37,9 +38,9 @@ def evaluate(
     else:
         (sources, references), name = run.read_pairs(split), split
     if len(sources) != len(references):
-        raise NmtError(f"{len(sources)} sources but {len(references)} references", path=ref)
+        mend = "line n of the references must translate line n of the sources"
+        raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, mend=mend)
 
-    from nmt.evaluate import score
     from nmt.translate import Translator
 
     hypotheses = Translator.load(run, device).translate(sources)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
@@ -16,6 +18,8 @@ from nmt.rundir import find_run
 
 if TYPE_CHECKING:
     from nmt.translate import Translation, Translator
+
+BLOCK_LINES = 1000  # translated together, sorted by length
 
 Model = Annotated[
     str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")
@@ -38,34 +42,40 @@ def translate(
     """Translate text arguments, standard input, or a file; one line out for each line in."""
     if texts and input:
         raise typer.BadParameter("give texts or --input, not both")
+    if attention is not None and len(texts or []) != 1:
+        raise typer.BadParameter("--attention draws one text; give it as an argument")
     run = find_run(model)
     if model is None:
         _say(f"model: {run.path}")
-    lines = list(texts) if texts else _read(input)
-    if attention is not None and len(lines) != 1:
-        raise typer.BadParameter(f"--attention draws one text, not {len(lines)}")
+    lines = iter(texts) if texts else _read(input)
     from nmt.translate import Translator
 
     translator = Translator.load(run, device)
-    translations = translator.translate_fully(lines)
-    for number, translation in enumerate(translations, 1):
-        if translation.truncated:
-            limit = translator.max_src_len
-            _say(f"warning: line {number} is longer than the model's {limit} pieces; what follows was not translated")
-    _write([_render(translation, translator, format) for translation in translations], output)
+    # A person at a terminal sees each line answered; a file is translated in blocks, which is faster.
+    typing = not texts and input is None and sys.stdin.isatty()
+    number = 0
+    with _writer(output) as write:
+        while block := list(islice(lines, 1 if typing else BLOCK_LINES)):
+            for translation in translator.translate_fully(block):
+                number += 1
+                if translation.truncated:
+                    limit = translator.max_src_len
+                    _say(f"warning: line {number} is longer than {limit} pieces; its end is not translated")
+                write(_render(translation, translator, format))
     if attention is not None:
-        _draw(translations[0], translator, attention)
+        _draw(translation, translator, attention)
 
 
-def _read(path: Path | None) -> list[str]:
-    """All lines of a file, or of standard input."""
+def _read(path: Path | None) -> Iterator[str]:
+    """The lines of a file, or of standard input."""
     if path is None:
         if sys.stdin.isatty():
             _say("type a line to translate, Ctrl-D to end")
-        return list(_decoded_lines(sys.stdin.buffer, "standard input"))
+        yield from _decoded_lines(sys.stdin.buffer, "standard input")
+        return
     try:
         with open(path, "rb") as file:
-            return list(_decoded_lines(file, str(path)))
+            yield from _decoded_lines(file, str(path))
     except OSError as error:
         raise DataError(f"cannot read this file ({error.strerror})", path=path) from error
 
@@ -100,15 +110,21 @@ def _render(translation: Translation, translator: Translator, format: str) -> st
     )
 
 
-def _write(lines: list[str], path: Path | None) -> None:
-    text = "".join(line + "\n" for line in lines).encode("utf-8")
+@contextmanager
+def _writer(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """What writes a line to standard output, or to a file that appears when it is whole."""
     if path is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
+
+        def write(line: str) -> None:
+            sys.stdout.buffer.write((line + "\n").encode("utf-8"))
+            sys.stdout.buffer.flush()
+
+        yield write
         return
     try:
-        with write_atomically(path) as partial:
-            partial.write_bytes(text)
+        with write_atomically(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
+            yield lambda line: file.write(line + "\n")
+            file.flush()
     except OSError as error:
         raise DataError(f"cannot write this file ({error.strerror})", path=path) from error
 

@@ -197,7 +197,8 @@ class Config(Section):
     def _fits_together(self) -> Self:
         if self.model.tied_embeddings == "all" and not self.tokenizer.joint:
             raise ValueError(
-                "model.tied_embeddings all shares one embedding, so tokenizer.joint must be true; "
+                "model.tied_embeddings all shares one embedding between the languages, so "
+                "tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
         if self.training.init_from and self.tokenizer.path:
