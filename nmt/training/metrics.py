@@ -30,12 +30,6 @@ class MetricsLog:
             lines = self.path.read_text(encoding="utf-8").splitlines()
             write_text(self.path, "".join(line + "\n" for line in lines if _update_of(line) <= update))
 
-    @staticmethod
-    def read(path: Path) -> list[dict[str, Any]]:
-        """All whole records of a log."""
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return [json.loads(line) for line in lines if _update_of(line) < float("inf")]
-
 
 def _update_of(line: str) -> float:
     try:

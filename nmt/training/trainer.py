@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 
@@ -33,7 +34,7 @@ class Trainer:
         tokenizers = prepared.tokenizers
         self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
         if self.settings.init_from:
-            start = RunDir(type(run.path)(self.settings.init_from)).best_checkpoint()
+            start = RunDir(Path(self.settings.init_from)).best_checkpoint()
             put_weights(self.model, read_weights(start), start)
         self.model.to(device, DTYPES[precision]).train()
         self.optimiser = Optimiser(self.model, self.settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,29 @@ def test_a_vocabulary_is_trained_alone_and_used(work):
     extra = ["--set", "tokenizer.path=v", "--set", "training.max_updates=4", "--run", "runs/other"]
     assert nmt("train", "--config", "digits.yaml", *extra, cwd=work).returncode == 0
     assert (work / "v/joint.model").read_bytes() == (work / "runs/other/tokenizer/joint.model").read_bytes()
+    os.utime(work / "runs/digits/checkpoints/index.json")
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_resume_goes_on(work):
+    arguments = ["train", "--config", "digits.yaml", "--run", "runs/stopped", "--set", "training.max_updates=100000"]
+    command = [sys.executable, "-m", "nmt", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    training = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE, text=True)
+    assert training.stderr is not None
+    for line in training.stderr:
+        if line.startswith("update 2/"):
+            training.send_signal(signal.SIGINT)
+            break
+    said = training.stderr.read()
+    training.stderr.close()
+    assert training.wait() == 130
+    assert said.endswith(
+        "stopped; the state is saved. Go on with: nmt train --resume --config digits.yaml --run runs/stopped\n"
+    )
+    (work / "short.yaml").write_text((work / "digits.yaml").read_text())
+    done = nmt("train", "--resume", "--config", "short.yaml", "--run", "runs/stopped", cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert "resuming runs/stopped after update" in done.stderr
     os.utime(work / "runs/digits/checkpoints/index.json")
 
 

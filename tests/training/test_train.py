@@ -10,8 +10,8 @@ import torch
 
 from nmt.checkpoint import load_state, put_weights, read_weights, save_state
 from nmt.errors import DataError, RunError
+from nmt.plots import read_metrics
 from nmt.rundir import RunDir
-from nmt.training.metrics import MetricsLog
 from nmt.training.train import resume_run, start_run
 from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config, write_digits
@@ -52,7 +52,7 @@ def same(a, b) -> bool:
 
 def deterministic_metrics(run):
     clock = {"tokens_per_second", "train_seconds", "seconds"}
-    return [{k: v for k, v in record.items() if k not in clock} for record in MetricsLog.read(run.metrics)]
+    return [{k: v for k, v in record.items() if k not in clock} for record in read_metrics(run.metrics)]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -192,7 +192,7 @@ def test_resuming_on_a_changed_corpus_is_refused(tmp_path):
 
 def test_metrics_hold_what_they_say(digits, tmp_path):
     start_run(tiny_config(digits), tmp_path / "run", silent)
-    records = MetricsLog.read(RunDir(tmp_path / "run").metrics)
+    records = read_metrics(RunDir(tmp_path / "run").metrics)
     train = [record for record in records if record["kind"] == "train"]
     valid = [record for record in records if record["kind"] == "valid"]
     assert [record["update"] for record in train] == [2, 4, 6, 8, 10, 12]
