@@ -1,7 +1,7 @@
 # The verbs of this project: the same on a laptop and in CI. `make` lists them.
 #
 # PYTHON    the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
-# PIP_ARGS  further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--index-url ..."
+# PIP_ARGS  further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--extra-index-url ..."
 
 PYTHON ?= python3
 PIP_ARGS ?=

@@ -20,11 +20,6 @@ from nmt.rundir import RunDir
 Weights = dict[str, Tensor]
 
 
-def unique_parameters(model: Transformer) -> dict[str, torch.nn.Parameter]:
-    """The parameters by name; one that is shared appears once, under its first name."""
-    return dict(model.named_parameters())
-
-
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write named tensors, in fp32, atomically."""
     with write_atomically(path) as partial:
@@ -39,9 +34,9 @@ def read_weights(path: Path) -> Weights:
         raise RunError(f"cannot read these weights ({error})", path=path) from error
 
 
-def put_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Copy `weights` (from `path`) into the model; RunError unless names and shapes agree exactly."""
-    parameters = unique_parameters(model)
+def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
+    """RunError unless `weights` (from `path`) have the names and shapes of the model's, exactly."""
+    parameters = dict(model.named_parameters())  # a shared one is there once
     odd = sorted(parameters.keys() ^ weights.keys())
     odd += [name for name in parameters.keys() & weights.keys() if parameters[name].shape != weights[name].shape]
     if odd:
@@ -50,9 +45,13 @@ def put_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -
             path=path,
             mend="the model section of config.yaml must be the one the weights were trained with",
         )
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
+
+
+@torch.no_grad()
+def put_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Copy `weights` into the model."""
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])
 
 
 def average_weights(paths: Sequence[Path]) -> Weights:
@@ -68,7 +67,9 @@ def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> 
     """The best model of a run, ready to translate on `device`."""
     path = run.best_checkpoint()
     model = Transformer(run.config().model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    put_weights(model, read_weights(path), path)
+    weights = read_weights(path)
+    check_weights(model, weights, path)
+    put_weights(model, weights)
     return model.to(device).eval()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -45,10 +44,7 @@ def main() -> None:
     except NmtError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped\n")
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has enough. Point stdout elsewhere, so that the flush at exit does not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except OSError as error:  # a full disk, a folder that cannot be written to
+        place = "" if error.filename is None else f"{error.filename}: "
+        sys.stderr.write(f"error: {place}{error.strerror or error}\n")
+        sys.exit(1)

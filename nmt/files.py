@@ -13,8 +13,9 @@ from pathlib import Path
 def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it to the disk and rename it to `path`.
 
-    If the block raises, the temporary file is removed and `path` stays as it was.
+    If the block raises, the temporary file is removed and `path` stays as it was. A link is followed.
     """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

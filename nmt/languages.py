@@ -24,6 +24,8 @@ _WITHOUT_SPACES = {
     "bo",
 }
 _CHINESE = {"zh", "cmn", "yue", "wuu", "lzh"}
+_JAPANESE = {"ja", "jpn"}
+_KOREAN = {"ko", "kor"}
 
 
 def _base(code: str) -> str:
@@ -35,6 +37,11 @@ def written_without_spaces(code: str) -> bool:
     return _base(code) in _WITHOUT_SPACES
 
 
+def has_many_characters(code: str) -> bool:
+    """Whether text in this language has thousands of different characters."""
+    return _base(code) in _CHINESE | _JAPANESE | _KOREAN
+
+
 def bleu_tokenizer(code: str) -> str:
     """sacreBLEU's tokenizer for a target language.
 
@@ -43,8 +50,8 @@ def bleu_tokenizer(code: str) -> str:
     base = _base(code)
     if base in _CHINESE:
         return "zh"
-    if base in {"ja", "jpn"}:
+    if base in _JAPANESE:
         return "ja-mecab" if find_spec("MeCab") else "char"
-    if base in {"ko", "kor"}:
+    if base in _KOREAN:
         return "ko-mecab" if find_spec("mecab_ko") else "char"
     return "char" if base in _WITHOUT_SPACES else "13a"

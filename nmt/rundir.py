@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +62,20 @@ class RunDir:
         """Write one of the run's JSON files, atomically."""
         write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for training; RunError if another process does. The lock ends with the process."""
+        self.state.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.state.parent / "lock", "w", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                mend = "wait for it, or stop it"
+                raise RunError("another process is training this run", path=self.path, mend=mend) from None
+            yield
+
     def index(self) -> dict[str, Any]:
-        """Which checkpoints there are: {best, last, checkpoints: {name: scores}}; empty before the first."""
+        """Which checkpoints there are: {best, last, checkpoints: {name: scores}, …}; empty before the first."""
         return self.read_json(self.index_file) if self.index_file.exists() else {}
 
     def best_checkpoint(self) -> Path:
@@ -115,8 +130,21 @@ def refuse_existing(path: Path) -> None:
         raise RunError("this run exists already", path=path, mend=mend)
 
 
-def remove_run(path: Path) -> None:
-    """Delete a run, but nothing that is not one: a folder without config.yaml is refused."""
+def refuse_foreign(path: Path) -> None:
+    """RunError if something that is not a run is where a run is to be overwritten."""
     if path.exists() and not (path / "config.yaml").is_file():
         raise RunError("not a run, so it is not overwritten", path=path, mend="choose another name with --run")
-    shutil.rmtree(path, ignore_errors=True)
+
+
+def put_in_place(made: Path, path: Path, *, overwrite: bool) -> None:
+    """Give the run `made` its final name; an old run there is deleted only once the new one stands, and if asked."""
+    if not overwrite:
+        refuse_existing(path)
+        os.rename(made, path)
+        return
+    refuse_foreign(path)
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    if path.exists():
+        os.rename(path, old)
+    os.rename(made, path)
+    shutil.rmtree(old, ignore_errors=True)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
-
-import pytest
 
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece")
 
 
-@pytest.mark.skipif(find_spec("nmt.cli") is None, reason="nmt/cli.py is not there yet")
 def test_the_command_line_starts_without_what_is_slow_to_import():
     check = f"import nmt.cli, sys; sys.exit(' '.join(name for name in {HEAVY} if name in sys.modules) or 0)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)

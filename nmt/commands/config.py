@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.commands.options import Overrides, say
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
@@ -22,9 +23,6 @@ _GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
 app = typer.Typer(help="Make, show and check a configuration file.", no_args_is_help=True)
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file.")]
-Overrides = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
-]
 
 
 @app.command()
@@ -48,7 +46,7 @@ def new(
     )
     num_pairs, num_blank = _count_pairs(train)
     if num_pairs < FEW_PAIRS:
-        _warn(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
+        say(f"warning: only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data)
     typer.echo(dump_config(config, comments=True, header=_header(config, num_pairs, num_blank)), nl=False)
 
@@ -135,7 +133,3 @@ def _summary(config: Config) -> str:
     held_out = [name for name, files in (("valid", data.valid), ("test", data.test)) if files is None]
     holdout = f"; {' and '.join(held_out)} held out of train" if held_out else ""
     return f"{data.src_lang} to {data.tgt_lang}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"
-
-
-def _warn(text: str) -> None:
-    typer.echo(f"warning: {text}", err=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.commands.translate import Model
+from nmt.commands.options import Device, Model, say
 from nmt.data.corpus import read_lines
 from nmt.errors import DataError
-from nmt.evaluate import METRICS, score
-from nmt.files import write_text
-from nmt.rundir import find_run
+from nmt.evaluate import METRICS, Score, score
+from nmt.files import sha256_of, write_text
+from nmt.rundir import RunDir, find_run
 
 
 def evaluate(
@@ -23,7 +23,7 @@ def evaluate(
     split: Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's sets.")] = "test",
     metrics: Annotated[str, typer.Option(help="Of bleu, chrf and ter, with commas.")] = "bleu,chrf",
     format: Annotated[Literal["text", "json"], typer.Option(help="How to print the scores.")] = "text",
-    device: Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option(help="Where to compute.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Score a run on its test set, or on given files; the hypotheses are kept in the run."""
     if (src is None) != (ref is None):
@@ -32,18 +32,9 @@ def evaluate(
     if unknown := [name for name in names if name not in METRICS]:
         raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are {', '.join(METRICS)}")
     run = find_run(model)
-    typer.echo(f"model: {run.path}", err=True)
-    if src is not None and ref is not None:
-        sources, references, name = list(read_lines(src)), list(read_lines(ref)), src.stem
-    else:
-        (sources, references), name = run.read_pairs(split), split
-    if len(sources) != len(references):
-        mend = "line n of the references must translate line n of the sources"
-        raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, mend=mend)
-
-    from nmt.translate import Translator
-
-    hypotheses = Translator.load(run, device).translate(sources)
+    say(f"model: {run.path}")
+    name, sources, references = _read(run, split, src, ref)
+    hypotheses = _translate(run, sources, device)
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
         "run": str(run.path),
@@ -52,12 +43,39 @@ def evaluate(
         "sentences": len(sources),
         "scores": {s.name: {"value": round(s.value, 2), "signature": s.signature} for s in scores},
     }
+    _print(scores, result, format)
     kept = run.evaluations / f"{name}.hyp"
     write_text(kept, "".join(line + "\n" for line in hypotheses))
     run.write_json(run.evaluations / f"{name}.json", result)
-    typer.echo(f"{len(sources)} sentences; hypotheses in {kept}", err=True)
+    say(f"{len(sources)} sentences; hypotheses in {kept}")
+
+
+def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[str, list[str], list[str]]:
+    """(name to keep the result under, sources, references)."""
+    if src is None or ref is None:
+        return split, *run.read_pairs(split)
+    sources, references = list(read_lines(src)), list(read_lines(ref))
+    if len(sources) != len(references):
+        mend = "line n of the references must translate line n of the sources"
+        raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, mend=mend)
+    # With a mark of its contents, so that another file of the name, or the run's test set, keeps its own result.
+    return f"{src.stem}-{sha256_of(src)[:8]}", sources, references
+
+
+def _translate(run: RunDir, sources: list[str], device: str) -> list[str]:
+    from nmt.translate import Translator
+
+    translator = Translator.load(run, device)
+    translations = translator.translate_fully(sources)
+    for number, translation in enumerate(translations, 1):
+        if translation.truncated:
+            say(f"warning: source {number} is longer than {translator.max_src_len} pieces; its end is not translated")
+    return [translation.text for translation in translations]
+
+
+def _print(scores: list[Score], result: dict[str, Any], format: str) -> None:
     if format == "json":
         typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
-    else:
-        for s in scores:
-            typer.echo(f"{s.name:<5} {s.value:6.2f}  {s.signature}")
+        return
+    for s in scores:
+        typer.echo(f"{s.name:<5} {s.value:6.2f}  {s.signature}")

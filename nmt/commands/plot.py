@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands.translate import Model
+from nmt.commands.options import Model, say
 from nmt.plots import draw_curves, read_metrics
 from nmt.rundir import find_run
 
@@ -22,4 +22,4 @@ def plot(
     run = find_run(model)
     picture = output or run.path / "curves.svg"
     draw_curves(read_metrics(run.metrics), picture)
-    typer.echo(f"learning curves: {picture}", err=True)
+    say(f"learning curves: {picture}")

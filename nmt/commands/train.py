@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nmt.commands.options import Overrides, say
 from nmt.config import load_config
 from nmt.rundir import refuse_existing
-
-Overrides = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
-]
 
 
 def train(
@@ -38,16 +36,11 @@ def train(
     from nmt.training.train import resume_run, start_run
 
     if resume:
-        finished = resume_run(wanted, run, _say)
+        finished = resume_run(wanted, run, say)
     else:
         assert wanted is not None
-        finished = start_run(wanted, run, _say, overwrite=overwrite)
+        finished = start_run(wanted, run, say, overwrite=overwrite)
     if not finished:
-        again = f"--config {config} --run {run}" if config else f"--run {run}"
-        _say(f"stopped; the state is saved. Go on with: nmt train --resume {again}")
+        say(f"stopped; the state is saved. Go on with: nmt train --resume --run {shlex.quote(str(run))}")
         raise typer.Exit(130)
-    _say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")

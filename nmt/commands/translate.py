@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nmt.commands.options import Device, Model, say
 from nmt.errors import DataError
 from nmt.files import write_atomically
+from nmt.plots.saving import picture_format
 from nmt.rundir import find_run
 
 if TYPE_CHECKING:
     from nmt.translate import Translation, Translator
 
 BLOCK_LINES = 1000  # translated together, sorted by length
-
-Model = Annotated[
-    str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")
-]
 
 
 def translate(
@@ -37,16 +37,18 @@ def translate(
         Literal["text", "jsonl"], typer.Option(help="jsonl: text, score and pieces of each line.")
     ] = "text",
     attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
-    device: Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option(help="Where to compute.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Translate text arguments, standard input, or a file; one line out for each line in."""
     if texts and input:
         raise typer.BadParameter("give texts or --input, not both")
     if attention is not None and len(texts or []) != 1:
         raise typer.BadParameter("--attention draws one text; give it as an argument")
+    if attention is not None:
+        picture_format(attention)  # refuses a name it cannot draw, before anything is computed
     run = find_run(model)
     if model is None:
-        _say(f"model: {run.path}")
+        say(f"model: {run.path}")
     lines = iter(texts) if texts else _read(input)
     from nmt.translate import Translator
 
@@ -60,7 +62,7 @@ def translate(
                 number += 1
                 if translation.truncated:
                     limit = translator.max_src_len
-                    _say(f"warning: line {number} is longer than {limit} pieces; its end is not translated")
+                    say(f"warning: line {number} is longer than {limit} pieces; its end is not translated")
                 write(_render(translation, translator, format))
     if attention is not None:
         _draw(translation, translator, attention)
@@ -70,17 +72,17 @@ def _read(path: Path | None) -> Iterator[str]:
     """The lines of a file, or of standard input."""
     if path is None:
         if sys.stdin.isatty():
-            _say("type a line to translate, Ctrl-D to end")
+            say("type a line to translate, Ctrl-D to end")
         yield from _decoded_lines(sys.stdin.buffer, "standard input")
         return
     try:
-        with open(path, "rb") as file:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             yield from _decoded_lines(file, str(path))
-    except OSError as error:
-        raise DataError(f"cannot read this file ({error.strerror})", path=path) from error
+    except (OSError, EOFError) as error:
+        raise DataError(f"cannot read this file ({getattr(error, 'strerror', None) or error})", path=path) from error
 
 
-def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+def _decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Lines as text; what is not UTF-8 becomes U+FFFD, with a warning that names the line."""
     for number, raw in enumerate(stream, 1):
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
@@ -89,7 +91,7 @@ def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
-            _say(f"warning: {name}:{number}: not valid UTF-8; the broken bytes are replaced")
+            say(f"warning: {name}:{number}: not valid UTF-8; the broken bytes are replaced")
             yield line.decode("utf-8", errors="replace")
 
 
@@ -114,32 +116,31 @@ def _render(translation: Translation, translator: Translator, format: str) -> st
 def _writer(path: Path | None) -> Iterator[Callable[[str], object]]:
     """What writes a line to standard output, or to a file that appears when it is whole."""
     if path is None:
-
-        def write(line: str) -> None:
-            sys.stdout.buffer.write((line + "\n").encode("utf-8"))
-            sys.stdout.buffer.flush()
-
-        yield write
-        return
-    try:
+        try:
+            yield typer.echo
+        except BrokenPipeError:
+            # Whoever read has enough. Standard output goes elsewhere, so that the flush at exit does not complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit from None
+    elif path.exists() and not path.is_file():  # a pipe or a device: it cannot be replaced by a whole file
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            yield lambda line: file.write(line + "\n")
+    else:
         with write_atomically(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
             yield lambda line: file.write(line + "\n")
             file.flush()
-    except OSError as error:
-        raise DataError(f"cannot write this file ({error.strerror})", path=path) from error
 
 
 def _draw(translation: Translation, translator: Translator, path: Path) -> None:
+    from nmt.data.tokenizer import EOS_ID
     from nmt.plots import draw_attention
 
     tokenizers = translator.tokenizers
-    weights = translator.engine.cross_attention(translation.src_ids, translation.tgt_ids)
+    # The source ends in eos; the output does where it ended of itself.
+    target = [*translation.tgt_ids, EOS_ID] if translation.finished else translation.tgt_ids
+    weights = translator.engine.cross_attention(translation.src_ids, target)
     src_pieces = [*tokenizers.src.pieces(translation.src_ids), "</s>"]
-    tgt_pieces = [*tokenizers.tgt.pieces(translation.tgt_ids), "</s>"]
+    tgt_pieces = [*tokenizers.tgt.pieces(translation.tgt_ids), "</s>"][: len(target)]
     for warning in draw_attention(weights, src_pieces, tgt_pieces, path):
-        _say(f"warning: {warning}")
-    _say(f"attention: {path}")
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
+        say(f"warning: {warning}")
+    say(f"attention: {path}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands.train import Overrides
+from nmt.commands.options import Overrides, say
 from nmt.config import load_config
 from nmt.errors import RunError
 
@@ -29,9 +29,10 @@ def vocab(
         )
     from nmt.data.prepare import train_on_corpus
 
-    tokenizers = train_on_corpus(wanted, None, lambda line: typer.echo(line, err=True))
+    tokenizers = train_on_corpus(wanted, None, say)
     tokenizers.save(folder)
     sizes = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     for side, tokenizer in sizes.items():
-        typer.echo(f"{side}: {tokenizer.vocab_size} pieces, {tokenizer.type}", err=True)
-    typer.echo(f"done: {folder}; use it with  tokenizer: {{path: {folder}}}", err=True)
+        say(f"{side}: {tokenizer.vocab_size} pieces, {tokenizer.type}")
+    joint = "" if tokenizers.joint else ", joint: false"
+    say(f"done: {folder}; use it with  tokenizer: {{path: {folder}{joint}}}")

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from nmt.config.sections import Config, DataConfig, ModelConfig, TokenizerConfig, TrainingConfig
+from nmt.languages import has_many_characters
 
 PIECES_PER_PAIR = 24  # of the longer side, padding included: a rough mean over corpora
 LEAST_UPDATES = 1000
 LEAST_VALIDATE_EVERY, MOST_VALIDATE_EVERY = 100, 5000  # updates
 LEAST_WITH_MANY_CHARACTERS = 6000  # pieces: the vocabulary must first hold the characters
 SMALL_DATA = 300_000  # pairs
-_MANY_CHARACTERS = {"zh", "cmn", "yue", "wuu", "lzh", "ja", "jpn", "ko", "kor"}
 
 
 class Preset(NamedTuple):
@@ -86,8 +86,7 @@ def reason_for(num_pairs: int) -> str:
 
 
 def _tokenizer(preset: Preset, data: DataConfig) -> TokenizerConfig:
-    codes = {code.replace("_", "-").split("-")[0].lower() for code in (data.src_lang, data.tgt_lang)}
-    if not codes & _MANY_CHARACTERS:
+    if not any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
         return TokenizerConfig(vocab_size=preset.vocab_size)
     # Rare characters are spelt in bytes: SentencePiece's own advice for Chinese and Japanese.
     return TokenizerConfig(vocab_size=max(preset.vocab_size, LEAST_WITH_MANY_CHARACTERS), character_coverage=0.9995)

@@ -51,12 +51,6 @@ class DataConfig(Section):
     too_long: Literal["truncate", "drop"] = Field("truncate", description="pairs over model.max_src_len, max_tgt_len")
     store_dir: str | None = Field(None, description="where tokenised corpora are kept; null: `.store` beside the run")
 
-    @field_validator("src_lang", "tgt_lang", mode="before")
-    @classmethod
-    def _norwegian(cls, value: object) -> object:
-        # YAML 1.1 reads a bare `no` as False; as a language it is Norwegian.
-        return "no" if value is False else value
-
     @field_validator("src_lang", "tgt_lang")
     @classmethod
     def _language_code(cls, value: str) -> str:

@@ -17,12 +17,13 @@ from nmt.data.corpus import SentencePair, paths_of, read_parallel
 from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.store import FORMAT, Side, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError, RunError
 from nmt.files import sha256_of
 from nmt.languages import written_without_spaces
 from nmt.rundir import RunDir
 
 Say = Callable[[str], None]
+SPLITS = ("valid", "test")
 
 
 @dataclass
@@ -35,12 +36,12 @@ class Prepared:
     report: dict[str, Any]
 
 
-class _Corpus:
+class Corpus:
     """The training files of one configuration, with what is held out of them."""
 
     def __init__(self, config: Config):
         self.config = config
-        self.named = {name: getattr(config.data, name) for name in ("valid", "test")}
+        self.named = {name: getattr(config.data, name) for name in SPLITS}
         self.missing = [name for name, files in self.named.items() if files is None]
         self.holdout: Holdout | None = None
         if self.missing:
@@ -67,14 +68,15 @@ class _Corpus:
         return [path for files in named for path in paths_of(files)]
 
 
-def prepare(config: Config, run: RunDir, store_root: Path, say: Say) -> Prepared:
+def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: str | None = None) -> Prepared:
     """Make or find all that training reads.
 
     Writes the validation and test sets and the tokenizer into `run` where they are not there yet, and the tokenised
     corpus under `store_root`, unless one with the same fingerprint lies there. `say` is given lines for the user.
+    RunError where the fingerprint is not the one `expected` (by a run that is resumed).
     """
-    corpus = _Corpus(config)
-    for split in ("valid", "test"):
+    corpus = Corpus(config)
+    for split in SPLITS:
         if not (run.data / f"{split}.src").exists():
             pairs = list(corpus.whole_pairs(split))
             if not pairs:
@@ -82,20 +84,26 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say) -> Prepared
             run.write_pairs(split, pairs)
     tokenizers = _tokenizers(config, run, corpus, say)
     fingerprint = _fingerprint(corpus, tokenizers)
+    if expected not in (None, fingerprint):
+        mend = "restore the files the run was started with, or start a new run with training.init_from"
+        raise RunError("the corpus has changed since this run was started", path=run.path, mend=mend)
     folder = store_root / fingerprint
     if folder.is_dir():
         store = TokenStore(folder)
     else:
         notes: dict[str, Any] = {}
         store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes)
-    report = _report(config, store)
+    report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
+    if report["too_long"] == len(store) and config.data.too_long == "drop":
+        mend = "raise model.max_src_len and model.max_tgt_len, or set data.too_long to truncate"
+        raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], mend=mend)
     run.write_json(run.report_file, report)
     for line in describe(report):
         say(line)
     return Prepared(tokenizers, store, fingerprint, report)
 
 
-def _tokenizers(config: Config, run: RunDir, corpus: _Corpus, say: Say) -> TokenizerPair:
+def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> TokenizerPair:
     """Those of the run; else those named by the configuration; else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
@@ -105,13 +113,20 @@ def _tokenizers(config: Config, run: RunDir, corpus: _Corpus, say: Say) -> Token
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:
         tokenizers = train_on_corpus(config, corpus, say)
+    if tokenizers.joint != config.tokenizer.joint:
+        has = "one vocabulary" if tokenizers.joint else "two vocabularies"
+        raise ConfigError(
+            f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {has}",
+            path=config.tokenizer.path or config.training.init_from,
+            mend=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
+        )
     tokenizers.save(run.tokenizer)
     return tokenizers
 
 
-def train_on_corpus(config: Config, corpus: _Corpus | None, say: Say) -> TokenizerPair:
+def train_on_corpus(config: Config, corpus: Corpus | None, say: Say) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config` (held-out sentences are not seen)."""
-    whole = corpus or _Corpus(config)
+    whole = corpus or Corpus(config)
 
     def side(name: str) -> Callable[[], Iterable[str]]:
         return lambda: (getattr(pair, name) for pair in whole.whole_pairs("train"))
@@ -119,7 +134,7 @@ def train_on_corpus(config: Config, corpus: _Corpus | None, say: Say) -> Tokeniz
     return train_tokenizers(config.tokenizer, side("src"), side("tgt"), seed=config.training.seed, warn=say)
 
 
-def _fingerprint(corpus: _Corpus, tokenizers: TokenizerPair) -> str:
+def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair) -> str:
     """Of all that decides the contents of a store: an edited corpus or another tokenizer makes another one."""
     config = corpus.config
     parts = {
@@ -133,12 +148,12 @@ def _fingerprint(corpus: _Corpus, tokenizers: TokenizerPair) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _counted(corpus: _Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[SentencePair]:
+def _counted(corpus: Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[SentencePair]:
     """The training pairs to keep, counted into `notes` as they pass."""
     data = corpus.config.data
     count_src = len if written_without_spaces(data.src_lang) else lambda text: len(text.split())
     count_tgt = len if written_without_spaces(data.tgt_lang) else lambda text: len(text.split())
-    sources = {split: set(run.read_pairs(split)[0]) for split in ("valid", "test")}
+    sources = {split: set(run.read_pairs(split)[0]) for split in SPLITS}
     notes.update(src_words=0, tgt_words=0, empty=0, same_on_both_sides=0, in_valid=0, in_test=0)
     num_kept = 0
     for pair in corpus.pairs("train"):
@@ -179,6 +194,18 @@ def _report(config: Config, store: TokenStore) -> dict[str, Any]:
     }
 
 
+def _split_report(config: Config, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: str) -> dict[str, int]:
+    """What is left out of the scores on the validation or test set."""
+    sources = run.read_pairs(split)[0]
+    lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
+    num_rows = len(sources) if split in corpus.missing else sum(1 for _ in corpus.pairs(split))
+    return {
+        "pairs": len(sources),
+        "empty_dropped": num_rows - len(sources),
+        "too_long": sum(length > config.model.max_src_len for length in lengths),
+    }
+
+
 def _side_report(side: Side, limit: int, num_words: int, language: str) -> dict[str, Any]:
     lengths = np.diff(side.offsets)
     return {
@@ -210,7 +237,13 @@ def describe(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {report['empty_dropped']:,} pairs with an empty side are dropped")
     if report["same_on_both_sides"] * 2 > report["pairs"]:
         lines.append("  warning: most pairs have the same text on both sides; are the columns right?")
-    for split in ("valid", "test"):
+    for split in SPLITS:
+        if dropped := report[split]["empty_dropped"]:
+            lines.append(
+                f"  warning: {dropped:,} pairs of the {split} set have an empty side; its scores leave them out"
+            )
+        if cut := report[split]["too_long"]:
+            lines.append(f"  warning: {cut:,} sources of the {split} set are too long; their ends are not translated")
         if overlap := report[f"train_sources_in_{split}"]:
             lines.append(
                 f"  warning: {overlap:,} training pairs have a source of the {split} set; its scores will flatter"

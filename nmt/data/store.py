@@ -124,7 +124,11 @@ def build_store(
                 num_pairs += len(block)
         info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, "notes": notes}
         (partial / "store.json").write_text(json.dumps(info), encoding="utf-8")
-        os.replace(partial, folder)
+        try:
+            os.replace(partial, folder)
+        except OSError:
+            if not folder.is_dir():  # another training may have made the same store meanwhile
+                raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return TokenStore(folder)

@@ -8,8 +8,8 @@ import torch
 
 from nmt.checkpoint import load_model
 from nmt.config.sections import DecodingConfig
-from nmt.data.batching import collate, collate_sources
-from nmt.data.tokenizer import TokenizerPair
+from nmt.data.batching import collate_sources
+from nmt.data.tokenizer import BOS_ID, TokenizerPair
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.device import choose_device
@@ -40,11 +40,14 @@ class TorchEngine:
 
     @torch.inference_mode()
     def cross_attention(self, source: Sequence[int], target: Sequence[int]) -> list[list[float]]:
-        """Weights of the last decoder layer, mean over heads, for one pair of piece ids, eos added to both: [T][S]."""
-        limits = self.model.config
-        batch = collate([source], [target], limits.max_src_len, limits.max_tgt_len).to(self.model.device)
-        cache = self.model.start_cache(self.model.encode(batch.src), keep_attention=True)
-        self.model.decode_states(batch.tgt_in, cache)
+        """Weights [T][S] of the last decoder layer, mean over heads, as each id of `target` was chosen.
+
+        `target` holds eos where the output ended of itself; S counts the source's eos.
+        """
+        src = collate_sources([source], self.model.config.max_src_len).to(self.model.device)
+        tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=self.model.device)
+        cache = self.model.start_cache(self.model.encode(src), keep_attention=True)
+        self.model.decode_states(tgt_in, cache)
         weights = cache.attention[-1] if cache.attention else None
         assert weights is not None
         return weights[0].float().mean(0).tolist()

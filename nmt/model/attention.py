@@ -65,10 +65,11 @@ class GaussianScore(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """query [..., Q, K], key [..., S, K] -> [..., Q, S]."""
-        # |q - k|^2 as a product, so that the [..., Q, S, K] differences are never built.
+        # |q - k|^2 as a product, so that the [..., Q, S, K] differences are never built; in fp32, because it cancels.
+        dtype, query, key = query.dtype, query.float(), key.float()
         squares = query.square().sum(-1)[..., :, None] + key.square().sum(-1)[..., None, :]
         distances = (squares - 2.0 * query @ key.transpose(-1, -2)).clamp_min(0.0)
-        return -0.5 * self.width.square() * distances
+        return (-0.5 * self.width.float().square() * distances).to(dtype)
 
 
 def make_score(name: str, head_size: int) -> nn.Module:

@@ -26,7 +26,7 @@ class Dropout(nn.Module):
             return states
         if states.device.type != "cpu":
             return F.dropout(states, self.rate)
-        return _ByteDropout.apply(states, max(1, round(self.rate * 256)))
+        return _ByteDropout.apply(states, min(255, max(1, round(self.rate * 256))))
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"

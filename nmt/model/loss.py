@@ -52,26 +52,21 @@ class _ProjectedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        with_grads = any(ctx.needs_input_grad)
         loss_sum = torch.zeros((), dtype=torch.float32, device=rows.device)
         rows_grad = torch.empty_like(rows)
         weight_grad = torch.zeros_like(weight, dtype=torch.float32)
         for start in range(0, len(rows), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
-            logits = (rows[chunk] @ weight.t()).float()  # [n, V]
             target = targets[chunk, None]
-            # The part of the loss that is linear in the logits: (1 - e) of the target's, e of their mean.
-            linear = (1 - smoothing) * logits.gather(1, target)
-            if smoothing:
-                linear += smoothing * logits.mean(-1, keepdim=True)
-            largest = logits.amax(-1, keepdim=True)
-            total = logits.sub_(largest).exp_().sum(-1, keepdim=True)
-            loss_sum += (total.log() + largest - linear).sum()
+            loss, probs = _loss_and_softmax((rows[chunk] @ weight.t()).float(), target, smoothing)
+            loss_sum += loss
+            if not with_grads:
+                continue
             # d loss / d logits = softmax - (1 - e) onehot - e / V
-            grad = logits.div_(total)
             if smoothing:
-                grad.sub_(smoothing / weight.size(0))
-            grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0))
-            grad = grad.to(rows.dtype)
+                probs.sub_(smoothing / weight.size(0))
+            grad = probs.scatter_add_(1, target, probs.new_full(target.shape, smoothing - 1.0)).to(rows.dtype)
             torch.mm(grad, weight, out=rows_grad[chunk])
             if weight.dtype == torch.float32:
                 weight_grad.addmm_(grad.t(), rows[chunk])
@@ -85,3 +80,14 @@ class _ProjectedLoss(torch.autograd.Function):
         rows_grad, weight_grad = ctx.saved_tensors
         # The gradient from above scales both: 1 / tokens of the update, as a rule.
         return rows_grad * grads[0], (weight_grad * grads[0]).to(rows_grad.dtype), None, None
+
+
+def _loss_and_softmax(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Sum of the loss of logits [n, V] for target [n, 1], and the softmax, which is written over the logits."""
+    # The part of the loss that is linear in the logits: (1 - e) of the target's, e of their mean.
+    linear = (1 - smoothing) * logits.gather(1, target)
+    if smoothing:
+        linear += smoothing * logits.mean(-1, keepdim=True)
+    largest = logits.amax(-1, keepdim=True)
+    total = logits.sub_(largest).exp_().sum(-1, keepdim=True)
+    return (total.log() + largest - linear).sum(), logits.div_(total)

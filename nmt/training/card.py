@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
+from nmt.data.tokenizer import TokenizerPair
 from nmt.files import write_text
-from nmt.languages import bleu_tokenizer
 from nmt.rundir import RunDir
 
 
-def write_card(run: RunDir, num_updates: int, train_seconds: float, num_parameters: int) -> None:
+def write_card(
+    run: RunDir, tokenizers: TokenizerPair, num_updates: int, train_seconds: float, num_parameters: int
+) -> None:
     """Write `README.md` into the run: what the model is, what it was trained on, what it scores."""
     config, info, index = run.config(), run.read_json(run.info_file), run.index()
     report, best = run.read_json(run.report_file), index["checkpoints"][index["best"]]
     data, model, training = config.data, config.model, config.training
     valid_size = len(run.read_pairs("valid")[0])
-    signature = f"sacreBLEU {version('sacrebleu')}, tok:{bleu_tokenizer(data.tgt_lang)}, mixed case, greedy"
+    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
+    vocabulary = ", ".join(f"{side} {t.type} of {t.vocab_size} pieces" for side, t in sides.items())
+    base = f"; continued from {training.init_from}" if training.init_from else ""
     files = data.train.tsv or f"{data.train.src}, {data.train.tgt}"
     write_text(
         run.card,
@@ -28,17 +30,23 @@ A Transformer encoder-decoder trained with nmt {info["nmt"]}.
 | languages | {data.src_lang} to {data.tgt_lang} |
 | size | {num_parameters / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads |
-| vocabulary | {config.tokenizer.type}, {"joint" if config.tokenizer.joint else "separate"}, \
-{config.tokenizer.vocab_size} asked for |
+| vocabulary | {vocabulary} |
 | trained on | {report["pairs"]:,} pairs of {files} |
 | training | {num_updates:,} updates in {train_seconds / 60:.1f} minutes on {info["device"]} \
-({info["precision"]}, {info["threads"]} threads), seed {training.seed} |
+({info["precision"]}, {info["threads"]} threads), seed {training.seed}{base} |
 | weights | {index["best"]} |
 
 ## Scores
 
-On the validation set ({valid_size} pairs, `data/valid.src` and `data/valid.tgt`), which also chose the checkpoint:
-BLEU {best["bleu"]:.2f}, chrF {best["chrf"]:.2f}, perplexity {best["perplexity"]:.2f} ({signature}).
+On the validation set ({valid_size} pairs, `data/valid.src` and `data/valid.tgt`), which also chose
+the checkpoint, greedy:
+
+| | | |
+|---|---|---|
+| BLEU | {best["bleu"]:.2f} | `{index["signatures"]["bleu"]}` |
+| chrF | {best["chrf"]:.2f} | `{index["signatures"]["chrf"]}` |
+| perplexity | {best["perplexity"]:.2f} | a piece |
+
 `nmt eval --model {run.path}` scores the test set and keeps the result under `eval/`.
 
 ## Use

@@ -16,13 +16,18 @@ class History:
     best_by: str
     checkpoints: dict[str, dict[str, float]] = field(default_factory=dict)
     best: str | None = None
-    last: str | None = None
     without_better: int = 0  # validations since the best
+    signatures: dict[str, str] = field(default_factory=dict)  # sacreBLEU's, of the scores
+
+    @property
+    def last(self) -> str | None:
+        """The newest checkpoint that is no average."""
+        return next(iter(self.newest(1)), None)
 
     def add(self, name: str, scores: Scores) -> bool:
         """Count a validated checkpoint in; returns whether it is the best so far."""
-        self.checkpoints[name] = scores._asdict()
-        self.last = name
+        self.checkpoints[name] = scores.values()
+        self.signatures = scores.signatures
         better = self.best is None or self._value(name) > self._value(self.best)
         self.best = name if better else self.best
         self.without_better = 0 if better else self.without_better + 1
@@ -34,15 +39,20 @@ class History:
 
     def newest(self, count: int) -> list[str]:
         """The last `count` checkpoints of the run, oldest first."""
-        return [name for name in self.checkpoints if name.startswith("step-")][-count:]
+        names = [name for name in self.checkpoints if name.startswith("step-")]
+        return names[max(0, len(names) - count) :]
 
-    def write(self, run: RunDir, keep: int) -> None:
-        """Write the index, then delete what is neither the best nor among the newest `keep`."""
-        kept = {*self.newest(keep), self.best, self.last}
-        kept |= {name for name in self.checkpoints if not name.startswith("step-")}
-        for name in [name for name in self.checkpoints if name not in kept]:
-            del self.checkpoints[name]
-        run.write_json(run.index_file, self.state_dict())
+    def forget(self, keep: int) -> None:
+        """Drop what is neither the best nor among the newest `keep`."""
+        kept = {*self.newest(keep), self.best, "average"}
+        self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in kept}
+
+    def write(self, run: RunDir) -> None:
+        """Write the index."""
+        run.write_json(run.index_file, {"last": self.last, **self.state_dict()})
+
+    def delete_others(self, run: RunDir) -> None:
+        """Delete the weights that are forgotten. The saved state must have forgotten them too."""
         for path in run.checkpoints.glob("*.safetensors"):
             if path.stem not in self.checkpoints:
                 path.unlink()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nmt.checkpoint import unique_parameters
 from nmt.config.sections import TrainingConfig
 from nmt.model.transformer import Transformer
 
@@ -34,16 +35,16 @@ class Optimiser:
     mantissa would swallow small steps, gradients are added up and applied in fp32, and the result is rounded back.
     """
 
-    def __init__(self, model: Transformer, config: TrainingConfig):
+    def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
+        """`model`, in fp32, is changed to compute in `dtype`; its tables of positions stay in fp32."""
         self.config = config
-        self.model_parameters = unique_parameters(model)
-        reduced = any(parameter.dtype != torch.float32 for parameter in self.model_parameters.values())
-        self.master: dict[str, nn.Parameter] = (
-            {name: nn.Parameter(p.detach().float()) for name, p in self.model_parameters.items()}
-            if reduced
-            else self.model_parameters
-        )
-        self.reduced = reduced
+        self.model_parameters = dict(model.named_parameters())
+        self.reduced = dtype != torch.float32
+        self.master = self.model_parameters
+        if self.reduced:
+            self.master = {n: nn.Parameter(p.detach().clone()) for n, p in self.model_parameters.items()}
+            for parameter in self.model_parameters.values():
+                parameter.data = parameter.data.to(dtype)
         embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
         decays = {n: p.dim() > 1 and id(p) not in embeddings for n, p in self.model_parameters.items()}
         groups = [
@@ -76,18 +77,22 @@ class Optimiser:
             self._round_into_model()
         return norm
 
+    @torch.no_grad()
+    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Take up named fp32 weights, into the copy and into the model."""
+        for name, parameter in self.master.items():
+            parameter.copy_(weights[name])
+        if self.reduced:
+            self._round_into_model()
+
     def _round_into_model(self) -> None:
         torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
-    def state_dict(self) -> dict[str, object]:
+    def state_dict(self) -> dict[str, Any]:
         """Weights and optimiser state."""
         return {"weights": {n: p.detach() for n, p in self.master.items()}, "adam": self.adam.state_dict()}
 
-    @torch.no_grad()
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up what `state_dict` gave."""
-        for name, parameter in self.master.items():
-            parameter.copy_(state["weights"][name])
+        self.put_weights(state["weights"])
         self.adam.load_state_dict(state["adam"])
-        if self.reduced:
-            self._round_into_model()

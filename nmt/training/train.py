@@ -14,11 +14,12 @@ from typing import Any
 import torch
 
 import nmt
+from nmt.checkpoint import read_weights
 from nmt.config import Config
 from nmt.data.prepare import Prepared, prepare
 from nmt.device import choose_device
 from nmt.errors import RunError
-from nmt.rundir import FORMAT, RunDir, find_run, refuse_existing, remove_run
+from nmt.rundir import FORMAT, RunDir, find_run, put_in_place, refuse_existing, refuse_foreign
 from nmt.training.card import write_card
 from nmt.training.interrupt import Interrupt
 from nmt.training.trainer import Trainer
@@ -36,11 +37,12 @@ _MAY_CHANGE = {
 def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) -> bool:
     """Train a new run at `path`; returns whether it was finished (False: interrupted, state saved).
 
-    The folder appears once its data is prepared, so a fault in the data leaves nothing behind.
+    The folder appears once its data is prepared, so a fault in the data leaves nothing behind
+    and an old run as it was.
     """
-    if not overwrite:
-        refuse_existing(path)
-    _refuse_other_model(config)
+    (refuse_foreign if overwrite else refuse_existing)(path)
+    if config.training.init_from:
+        _refuse_unfit_base(config, path)
     staging = RunDir(path.with_name(f".{path.name}.{os.getpid()}.partial"))
     try:
         staging.path.mkdir(parents=True)
@@ -48,11 +50,14 @@ def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) 
         prepared = prepare(config, staging, _store_root(config, path), say)
         staging.write_config(config)
         staging.write_json(staging.info_file, _run_info(config, prepared, device, precision))
-        remove_run(path)
-        os.replace(staging.path, path)
+        put_in_place(staging.path, path, overwrite=overwrite)
     finally:
         shutil.rmtree(staging.path, ignore_errors=True)
-    return _train(RunDir(path), config, prepared, device, precision, say, resume=False)
+    run = RunDir(path)
+    with run.locked():
+        trainer = Trainer(run, config, prepared, device, precision)
+        trainer.start()
+        return _train(trainer, prepared, precision, say)
 
 
 def resume_run(config: Config | None, path: Path, say: Say) -> bool:
@@ -60,33 +65,32 @@ def resume_run(config: Config | None, path: Path, say: Say) -> bool:
     run = RunDir(path)
     if not run.config_file.is_file():
         raise RunError("there is no run to resume", path=path, mend="start it without --resume")
-    old = run.config()
-    if config is not None:
+    with run.locked():
+        old = run.config()
+        config = config or old
         _refuse_changes(old, config, path)
+        info = run.read_json(run.info_file)
+        prepared = prepare(config, run, _store_root(config, path), say, expected=info["data_fingerprint"])
+        device, _ = _resolve(config)
+        trainer = Trainer(run, config, prepared, device, info["precision"])
+        if run.state.exists() or run.index_file.exists():
+            trainer.resume()
+        else:  # stopped before anything was saved
+            trainer.start()
+        say(f"resuming {path} after update {trainer.update}")
         run.write_config(config)
-    config = config or old
-    info = run.read_json(run.info_file)
-    prepared = prepare(config, run, _store_root(config, path), say)
-    if prepared.fingerprint != info["data_fingerprint"]:
-        mend = "restore the files the run was started with, or start a new run with training.init_from"
-        raise RunError("the corpus has changed since this run was started", path=path, mend=mend)
-    device, _ = _resolve(config)
-    return _train(run, config, prepared, device, info["precision"], say, resume=True)
+        run.write_json(run.info_file, {**info, **_machine(device)})
+        return _train(trainer, prepared, info["precision"], say)
 
 
-def _train(
-    run: RunDir, config: Config, prepared: Prepared, device: torch.device, precision: str, say: Say, *, resume: bool
-) -> bool:
-    trainer = Trainer(run, config, prepared, device, precision)
-    if resume and run.state.exists():
-        trainer.resume()
-        say(f"resuming {run.path} after update {trainer.update}")
+def _train(trainer: Trainer, prepared: Prepared, precision: str, say: Say) -> bool:
     size = f"{trainer.model.num_parameters() / 1e6:.1f}M parameters"
-    say(f"model: {size}; device {device.type}, {precision}, {torch.get_num_threads()} threads")
+    say(f"model: {size}; device {trainer.device.type}, {precision}, {torch.get_num_threads()} threads")
     with Interrupt() as interrupt:
         finished = trainer.train(interrupt)
     if finished:
-        write_card(run, trainer.update, trainer.train_seconds, trainer.model.num_parameters())
+        num_parameters = trainer.model.num_parameters()
+        write_card(trainer.run, prepared.tokenizers, trainer.update, trainer.train_seconds, num_parameters)
     return finished
 
 
@@ -96,7 +100,8 @@ def _resolve(config: Config) -> tuple[torch.device, str]:
     device = choose_device(config.training.device)
     if config.training.precision != "auto":
         return device, config.training.precision
-    return device, "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+    native_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return device, "bf16" if native_bf16 else "fp32"
 
 
 def _num_cores() -> int:
@@ -122,11 +127,13 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
                 )
 
 
-def _refuse_other_model(config: Config) -> None:
-    """RunError if the run to continue from has weights of another shape. Dropout rates may differ."""
-    if config.training.init_from is None:
-        return
+def _refuse_unfit_base(config: Config, path: Path) -> None:
+    """RunError if the run to continue from is the one to be overwritten, or has weights of another shape."""
     base = find_run(config.training.init_from)
+    if base.path.resolve() == path.resolve():
+        raise RunError(
+            "a run cannot be overwritten by one that continues from it", path=path, mend="name another --run"
+        )
     before, after = base.config().model.model_dump(), config.model.model_dump()
     for key, value in after.items():
         if value != before[key] and not key.endswith("dropout"):
@@ -135,29 +142,38 @@ def _refuse_other_model(config: Config) -> None:
                 path=base.config_file,
                 mend="training.init_from needs the same model section",
             )
+    read_weights(base.best_checkpoint())  # damaged weights are told before anything is made
 
 
 def _run_info(config: Config, prepared: Prepared, device: torch.device, precision: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
+        "command": sys.argv[1:],
+        "seed": config.training.seed,
+        "precision": precision,
+        "data_fingerprint": prepared.fingerprint,
+        **_machine(device),
+    }
+
+
+def _machine(device: torch.device) -> dict[str, Any]:
+    return {
         "nmt": nmt.__version__,
         "commit": _git_commit(),
-        "command": sys.argv[1:],
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(),
-        "seed": config.training.seed,
         "device": device.type,
-        "precision": precision,
         "threads": torch.get_num_threads(),
-        "data_fingerprint": prepared.fingerprint,
     }
 
 
 def _git_commit() -> str | None:
-    """The commit of the code that trains, where it runs from a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """The commit of the code that trains, where it runs from a checkout of its own."""
+    git = ["git", "-C", str(Path(__file__).parent)]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True, timeout=5)
+        done = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
         return None
+    return done.stdout.strip()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import time
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from nmt.checkpoint import average_weights, load_state, put_weights, read_weights, save_state, save_weights
+from nmt.checkpoint import (
+    average_weights,
+    check_weights,
+    load_state,
+    put_weights,
+    read_weights,
+    save_state,
+    save_weights,
+)
 from nmt.config import Config
 from nmt.data.batching import Batch, Place, TokenBudgetSampler
 from nmt.data.prepare import Prepared
@@ -32,12 +43,8 @@ class Trainer:
         self.device = device
         torch.manual_seed(self.settings.seed)
         tokenizers = prepared.tokenizers
-        self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-        if self.settings.init_from:
-            start = RunDir(Path(self.settings.init_from)).best_checkpoint()
-            put_weights(self.model, read_weights(start), start)
-        self.model.to(device, DTYPES[precision]).train()
-        self.optimiser = Optimiser(self.model, self.settings)
+        self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size).to(device).train()
+        self.optimiser = Optimiser(self.model, self.settings, DTYPES[precision])
         self.sampler = TokenBudgetSampler(
             prepared.store,
             batch_tokens=self.settings.batch_tokens,
@@ -49,35 +56,48 @@ class Trainer:
         self.validate = Validator(*run.read_pairs("valid"), tokenizers, config)
         self.history = History(self.settings.best_by)
         self.metrics = MetricsLog(run.metrics)
+        self.window = Window()
         self.update = 0
         self.train_seconds = 0.0
+
+    def start(self) -> None:
+        """Begin at update 0, with the weights of `training.init_from` where that is named."""
+        self.metrics.forget_after(0)
+        if self.settings.init_from:
+            path = RunDir(Path(self.settings.init_from)).best_checkpoint()
+            weights = read_weights(path)
+            check_weights(self.model, weights, path)
+            self.optimiser.put_weights(weights)
 
     def train(self, interrupt: Interrupt) -> bool:
         """Train to the end, or until `interrupt`; returns whether the end was reached. Both ways the state is saved."""
         self.progress = Progress(self.settings.max_updates, self.update)
-        window = _Window()
         while self.update < self.settings.max_updates and not self._out_of_patience():
-            started = time.perf_counter()
-            loss_sum, num_tokens, norm = self._step()
-            seconds = time.perf_counter() - started
-            window.add(loss_sum, num_tokens, norm, seconds)
-            self.train_seconds += seconds
-            self.progress.advance()
+            self._timed_step()
             if self.update % self.settings.log_every == 0 or self.update == self.settings.max_updates:
-                self._log(window)
-                window = _Window()
-            if self.update % self.settings.validate_every == 0 or self.update == self.settings.max_updates:
+                self._log()
+            if self.update % self.settings.validate_every == 0:
                 self._checkpoint()
             if interrupt.asked:
                 self.save()
                 self.progress.close()
                 return False
+        if self.history.last != self._checkpoint_name():
+            self._checkpoint()
         self._average()
         self.progress.close()
         return True
 
     def _out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.history.without_better
+
+    def _timed_step(self) -> None:
+        started = time.perf_counter()
+        loss_sum, num_tokens, norm = self._step()
+        seconds = time.perf_counter() - started
+        self.window.add(loss_sum, num_tokens, norm, seconds)
+        self.train_seconds += seconds
+        self.progress.advance()
 
     def _step(self) -> tuple[float, int, float]:
         """One update; returns (sum of the loss in nats, real target tokens, norm of the gradient)."""
@@ -105,38 +125,32 @@ class Trainer:
             batches.append(self.sampler.next_batch())
         return batches
 
-    def _log(self, window: _Window) -> None:
+    def _log(self) -> None:
         record = {
             "kind": "train",
             "update": self.update,
             "epoch": self.sampler.place.epoch,
-            "loss": window.loss_sum / window.num_tokens,
+            "loss": self.window.loss_sum / self.window.num_tokens,
             "lr": learning_rate(self.settings, self.update),
-            "grad_norm": window.norm_sum / window.num_updates,
-            "tokens_per_second": window.num_tokens / window.seconds,
+            "grad_norm": self.window.norm_sum / self.window.num_updates,
+            "tokens_per_second": self.window.num_tokens / self.window.seconds,
             "train_seconds": self.train_seconds,
         }
+        self.window = Window()
         self.metrics.append(record)
         seconds_an_update = self.train_seconds / self.update
         self.progress.report(record, (self.settings.max_updates - self.update) * seconds_an_update)
 
+    def _checkpoint_name(self) -> str:
+        return f"step-{self.update:08d}"
+
     def _checkpoint(self) -> None:
         """Score the model, keep its weights, save the state."""
-        started = time.perf_counter()
-        scores = self.validate(self.model)
-        name = f"step-{self.update:08d}"
-        save_weights(self.run.checkpoint(name), self.optimiser.master)
-        best = self.history.add(name, scores)
-        self._record(name, scores._asdict(), best, time.perf_counter() - started)
+        name = self._checkpoint_name()
+        self._score_and_keep(name, self.optimiser.master)
+        # In this order a crash at any point leaves a state whose checkpoints are all there.
         self.save()
-
-    def _record(self, name: str, scores: dict[str, float], best: bool, seconds: float) -> None:
-        self.metrics.append({"kind": "valid", "update": self.update, "checkpoint": name, **scores, "seconds": seconds})
-        self.history.write(self.run, self.settings.keep_checkpoints)
-        self.progress.say(
-            f"valid {name}: loss {scores['loss']:.3f}  perplexity {scores['perplexity']:.2f}  "
-            f"BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
-        )
+        self.history.delete_others(self.run)
 
     def _average(self) -> None:
         """Score the mean of the last checkpoints; it becomes the best if it is.
@@ -144,33 +158,53 @@ class Trainer:
         It is not part of the saved state, so a run that is resumed with more updates averages anew.
         """
         names = self.history.newest(self.settings.average_last)
-        if self.settings.average_last < 2 or len(names) < 2:
-            return
+        if len(names) > 1:
+            self._score_and_keep("average", average_weights([self.run.checkpoint(name) for name in names]))
+
+    def _score_and_keep(self, name: str, weights: Mapping[str, Tensor]) -> None:
+        """Validate fp32 `weights`, as they will be loaded, and enter them into the history, the index and the log."""
         started = time.perf_counter()
-        path = self.run.checkpoint("average")
-        weights = average_weights([self.run.checkpoint(name) for name in names])
-        put_weights(self.model, weights, path)
-        scores = self.validate(self.model)
-        save_weights(path, weights)
-        last = self.history.last
-        best = self.history.add("average", scores)
-        self.history.last = last
-        self._record("average", scores._asdict(), best, time.perf_counter() - started)
+        scores = self.validate(self._fp32_model(weights))
+        save_weights(self.run.checkpoint(name), weights)
+        best = self.history.add(name, scores)
+        self.history.forget(self.settings.keep_checkpoints)
+        self.history.write(self.run)
+        seconds = time.perf_counter() - started
+        record = {"kind": "valid", "update": self.update, "checkpoint": name, **scores.values(), "seconds": seconds}
+        self.metrics.append(record)
+        self.progress.say(
+            f"valid {name}: loss {scores.loss:.3f}  perplexity {scores.perplexity:.2f}  BLEU {scores.bleu:.2f}  "
+            f"chrF {scores.chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
+        )
+
+    def _fp32_model(self, weights: Mapping[str, Tensor]) -> Transformer:
+        """A model in fp32 that holds `weights`; the one in training, where it does already."""
+        if weights is self.optimiser.model_parameters:
+            return self.model
+        model = copy.deepcopy(self.model).float()
+        put_weights(model, weights)
+        return model
 
     def save(self) -> None:
         """Write all that `resume` needs."""
-        random = {"cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            random["cuda"] = torch.cuda.get_rng_state(self.device)
         state = {
             "update": self.update,
             "train_seconds": self.train_seconds,
             "place": asdict(self.sampler.place),
             "history": self.history.state_dict(),
-            "random": random,
+            "window": asdict(self.window),
+            "random": self._random_state(),
             **self.optimiser.state_dict(),
         }
         save_state(self.run.state, state)
+
+    def _random_state(self) -> dict[str, Tensor]:
+        states = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.device.type == "mps":
+            states["mps"] = torch.mps.get_rng_state()
+        return states
 
     def resume(self) -> None:
         """Take up the state that the run was left in."""
@@ -178,22 +212,30 @@ class Trainer:
         self.optimiser.load_state_dict(state)
         self.update, self.train_seconds = state["update"], state["train_seconds"]
         self.sampler.seek(Place(**state["place"]))
-        self.history = History(**state["history"])
+        self.history, self.window = History(**state["history"]), Window(**state["window"])
         torch.set_rng_state(state["random"]["cpu"])
-        if "cuda" in state["random"] and self.device.type == "cuda":
+        if self.device.type == "cuda" and "cuda" in state["random"]:
             torch.cuda.set_rng_state(state["random"]["cuda"], self.device)
+        if self.device.type == "mps" and "mps" in state["random"]:
+            torch.mps.set_rng_state(state["random"]["mps"])
         self.metrics.forget_after(self.update)
         if self.history.checkpoints:
-            self.history.write(self.run, self.settings.keep_checkpoints)
+            self.history.write(self.run)
+            self.history.delete_others(self.run)
 
 
-class _Window:
+@dataclass
+class Window:
     """Sums over the updates since the last line of the log."""
 
-    def __init__(self) -> None:
-        self.loss_sum, self.num_tokens, self.norm_sum, self.num_updates, self.seconds = 0.0, 0, 0.0, 0, 0.0
+    loss_sum: float = 0.0
+    num_tokens: int = 0
+    norm_sum: float = 0.0
+    num_updates: int = 0
+    seconds: float = 0.0
 
     def add(self, loss_sum: float, num_tokens: int, norm: float, seconds: float) -> None:
+        """Count one update in."""
         self.loss_sum += loss_sum
         self.num_tokens += num_tokens
         self.norm_sum += norm

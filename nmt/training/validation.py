@@ -24,6 +24,11 @@ class Scores(NamedTuple):
     perplexity: float
     bleu: float
     chrf: float
+    signatures: dict[str, str]  # sacreBLEU's, of bleu and chrf
+
+    def values(self) -> dict[str, float]:
+        """The figures alone."""
+        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
 
 class Validator:
@@ -42,10 +47,11 @@ class Validator:
         loss = self._loss(model)
         engine = TorchEngine(model, self.tokenizers, self.config.decoding)
         limits = {"max_src_len": self.config.model.max_src_len, "batch_tokens": self.config.decoding.batch_tokens}
-        hypotheses = Translator(self.tokenizers, engine, **limits).translate(self.sources)
-        bleu, chrf = score(hypotheses, self.references, self.config.data.tgt_lang)
+        translations = Translator(self.tokenizers, engine, **limits).translate_fully(self.sources)
+        bleu, chrf = score([t.text for t in translations], self.references, self.config.data.tgt_lang)
         model.train(was_training)
-        return Scores(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value)
+        signatures = {"bleu": bleu.signature, "chrf": chrf.signature}
+        return Scores(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
 
     @torch.inference_mode()
     def _loss(self, model: Transformer) -> float:

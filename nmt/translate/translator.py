@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,7 +22,7 @@ class Engine(Protocol):
         ...
 
     def cross_attention(self, source: Sequence[int], target: Sequence[int]) -> list[list[float]]:
-        """Attention weights [T][S] of one pair of piece ids, eos added to both."""
+        """Attention weights [T][S]: for each id of `target` as it was chosen, over the source pieces and eos."""
         ...
 
 
@@ -63,11 +64,19 @@ class Translator:
         return cls(tokenizers, engine, max_src_len=config.model.max_src_len, batch_tokens=config.decoding.batch_tokens)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """One translation a text, in order; a blank text gives a blank one."""
-        return [translation.text for translation in self.translate_fully(texts)]
+        """One translation a text, in order; a blank text gives a blank one.
 
-    def translate_fully(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> list[Translation]:
-        """As `translate`, with scores, pieces and flags. `progress` is told how many more texts are done."""
+        A text longer than the model's limit is cut, with a UserWarning.
+        """
+        translations = self.translate_fully(texts)
+        for number, translation in enumerate(translations, 1):
+            if translation.truncated:
+                limit = f"text {number} is longer than {self.max_src_len} pieces; its end is not translated"
+                warnings.warn(limit, stacklevel=2)
+        return [translation.text for translation in translations]
+
+    def translate_fully(self, texts: Sequence[str]) -> list[Translation]:
+        """As `translate`, with scores, pieces and flags; a text that was cut is flagged, not warned of."""
         ids = [self.tokenizers.src.encode(text) if text.strip() else [] for text in texts]
         done: dict[int, Translation] = {
             i: Translation("", 0.0, [], [], False, True) for i, row in enumerate(ids) if not row
@@ -76,8 +85,6 @@ class Translator:
             kept = [ids[i][: self.max_src_len - 1] for i in batch]
             for i, source, hypothesis in zip(batch, kept, self.engine.search(kept), strict=True):
                 done[i] = self._finish(source, hypothesis, truncated=len(ids[i]) > len(source))
-            if progress is not None:
-                progress(len(batch))
         return [done[i] for i in range(len(texts))]
 
     def _batches(self, ids: list[list[int]]) -> list[list[int]]:

@@ -152,9 +152,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_resume_goes_on(work):
     said = training.stderr.read()
     training.stderr.close()
     assert training.wait() == 130
-    assert said.endswith(
-        "stopped; the state is saved. Go on with: nmt train --resume --config digits.yaml --run runs/stopped\n"
-    )
+    assert said.endswith("stopped; the state is saved. Go on with: nmt train --resume --run runs/stopped\n")
     (work / "short.yaml").write_text((work / "digits.yaml").read_text())
     done = nmt("train", "--resume", "--config", "short.yaml", "--run", "runs/stopped", cwd=work)
     assert done.returncode == 0, done.stderr
@@ -189,6 +187,29 @@ def test_a_wrong_name_gives_one_message_and_exit_code_1(arguments, message, tmp_
 
 
 def test_a_closed_pipe_ends_quietly(digits_run):
-    command = f"{sys.executable} -m nmt translate -m {digits_run} 12 34 | head -n 0"
+    command = f"set -o pipefail; {sys.executable} -m nmt translate -m {digits_run} 12 34 | head -n 0"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_pipe_is_written_to_not_replaced(digits_run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    assert nmt("translate", "-m", digits_run, "--output", pipe, "12").returncode == 0
+    assert reader.communicate()[0] == "21\n"
+    assert pipe.is_fifo()
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_computed(digits_run):
+    done = nmt("translate", "-m", digits_run, "--attention", "a.pdf", "12")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "a picture is written as .svg or .png" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_to_is_one_message(digits_run, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = nmt("translate", "-m", digits_run, "--output", tmp_path / "file" / "out.txt", "12")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path / 'file'}")
+    assert "Traceback" not in done.stderr

@@ -60,9 +60,9 @@ def test_cached_logits_equal_full_ones_step_by_step_and_in_chunks(kind, length):
 @every_kind
 @pytest.mark.parametrize("length", [1, 2, MAX_LEN])
 def test_garbage_in_the_padding_changes_nothing(kind, length):
-    model = make(**kind)
+    wide = MAX_LEN + 3
+    model = make(**kind, max_src_len=wide, max_tgt_len=wide)
     src, tgt_in = ids(1, length), ids(1, length)
-    wide = MAX_LEN if length < MAX_LEN else length
     padded_src, padded_tgt = torch.full((3, wide), PAD_ID), torch.full((3, wide), PAD_ID)
     padded_src[1, :length], padded_tgt[1, :length] = src[0], tgt_in[0]
     padded_src[0], padded_src[2], padded_tgt[0], padded_tgt[2] = ids(4, wide)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 
@@ -30,11 +28,9 @@ def test_no_warmup_starts_at_the_peak():
     assert learning_rate(config, 1) == 1.0
 
 
-def make(dtype) -> Transformer:
+def make() -> Transformer:
     torch.manual_seed(1)
-    return Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 13, 13).to(
-        dtype
-    )
+    return Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 13, 13)
 
 
 def one_update(model, optimiser, update):
@@ -46,8 +42,8 @@ def one_update(model, optimiser, update):
 
 def test_bf16_keeps_steps_that_are_too_small_for_it():
     """Steps of 1e-5 on weights near 0.25 are lost to bf16's rounding, but not to the master copy."""
-    model = make(torch.bfloat16)
-    optimiser = Optimiser(model, TrainingConfig(lr=1e-5, warmup_updates=0, clip_norm=0))
+    model = make()
+    optimiser = Optimiser(model, TrainingConfig(lr=1e-5, warmup_updates=0, clip_norm=0), torch.bfloat16)
     name, weight = next(iter(optimiser.model_parameters.items()))
     before = optimiser.master[name].clone()
     for update in range(1, 6):
@@ -57,17 +53,28 @@ def test_bf16_keeps_steps_that_are_too_small_for_it():
     assert torch.equal(weight, optimiser.master[name].bfloat16())
 
 
-def test_gradients_are_clipped_to_the_norm():
-    model = make(torch.float32)
-    optimiser = Optimiser(model, TrainingConfig(lr=1e-3, warmup_updates=0, clip_norm=1e-3))
-    before = copy.deepcopy(model.state_dict())
-    assert float(one_update(model, optimiser, 1)) > 1e-3
-    assert any(not torch.equal(before[name], value) for name, value in model.state_dict().items())
+@pytest.mark.parametrize(("limit", "applied"), [(1e-3, 1e-3), (0.0, None)])
+def test_gradients_are_clipped_to_the_norm_or_not_at_all(limit, applied, monkeypatch):
+    model = make()
+    optimiser = Optimiser(model, TrainingConfig(lr=1e-3, warmup_updates=0, clip_norm=limit), torch.float32)
+    seen = []
+    grads = lambda: [p.grad for p in optimiser.master.values() if p.grad is not None]  # noqa: E731
+    monkeypatch.setattr(optimiser.adam, "step", lambda: seen.append(float(torch.nn.utils.get_total_norm(grads()))))
+    norm = float(one_update(model, optimiser, 1))
+    assert norm > 1e-3
+    assert seen == [pytest.approx(applied or norm, rel=1e-4)]
+
+
+def test_bf16_leaves_the_table_of_positions_in_fp32():
+    model = make()
+    Optimiser(model, TrainingConfig(), torch.bfloat16)
+    assert model.output_proj.weight.dtype == torch.bfloat16
+    assert model.src_embedding.sinusoidal.dtype == torch.float32
 
 
 def test_weight_decay_spares_embeddings_norms_and_biases():
-    model = make(torch.float32)
-    decayed = Optimiser(model, TrainingConfig(weight_decay=0.1)).adam.param_groups[0]["params"]
+    model = make()
+    decayed = Optimiser(model, TrainingConfig(weight_decay=0.1), torch.float32).adam.param_groups[0]["params"]
     names = {name for name, parameter in model.named_parameters() if any(parameter is p for p in decayed)}
     assert all(name.endswith("proj.weight") and "embedding" not in name for name in names)
     assert "encoder_layers.0.feed_forward.input_proj.weight" in names

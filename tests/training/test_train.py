@@ -8,8 +8,8 @@ import signal
 import pytest
 import torch
 
-from nmt.checkpoint import load_state, put_weights, read_weights, save_state
-from nmt.errors import DataError, RunError
+from nmt.checkpoint import check_weights, load_state, read_weights, save_state
+from nmt.errors import ConfigError, DataError, RunError
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.training.train import resume_run, start_run
@@ -36,7 +36,7 @@ def stop_after(monkeypatch, update):
 
 def state_of(run):
     state = load_state(run.state)
-    del state["train_seconds"]
+    del state["train_seconds"], state["window"]["seconds"]
     return state
 
 
@@ -59,7 +59,7 @@ def deterministic_metrics(run):
 @pytest.mark.parametrize("stop", [1, 6, 8])
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, stop, precision):
     model = {"dropout": 0.1, "embedding_dropout": 0.1}
-    training = {"precision": precision, "effective_tokens": 500, "log_every": 1}
+    training = {"precision": precision, "effective_tokens": 500, "log_every": 5}
     config = tiny_config(digits, model=model, training=training)
     assert start_run(config, tmp_path / "whole", silent)
     with monkeypatch.context() as patch:
@@ -223,7 +223,7 @@ def test_weights_that_do_not_fit_are_named(digits_run):
     weights = read_weights(run.best_checkpoint())
     weights.pop("decoder_norm.weight")
     with pytest.raises(RunError, match=r"decoder_norm\.weight"):
-        put_weights(model, weights, run.best_checkpoint())
+        check_weights(model, weights, run.best_checkpoint())
 
 
 def test_the_run_says_how_it_was_made(digits_run):
@@ -241,3 +241,76 @@ def test_a_saved_state_is_whole_or_absent(tmp_path, monkeypatch):
         save_state(tmp_path / "state.pt", {"update": 2})
     assert load_state(tmp_path / "state.pt") == {"update": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_a_run_whose_state_is_gone_is_not_trained_anew(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    run.state.unlink()
+    before = sorted(path.name for path in run.checkpoints.iterdir())
+    with pytest.raises(RunError, match="no training state to resume from"):
+        resume_run(None, run.path, silent)
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == before
+
+
+def test_two_processes_do_not_train_one_run(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
+        resume_run(None, tmp_path / "run", silent)
+
+
+def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
+    from nmt.rundir import put_in_place
+
+    for name in ("made", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(name)
+    with pytest.raises(RunError, match="exists already"):
+        put_in_place(tmp_path / "made", tmp_path / "there", overwrite=False)
+    put_in_place(tmp_path / "made", tmp_path / "there", overwrite=True)
+    assert (tmp_path / "there" / "config.yaml").read_text() == "made"
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_run_is_not_overwritten_by_one_that_continues_from_it(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    config = tiny_config(digits, training={"init_from": str(tmp_path / "run")})
+    with pytest.raises(RunError, match="cannot be overwritten by one that continues from it"):
+        start_run(config, tmp_path / "run", silent, overwrite=True)
+
+
+def test_a_fine_tuned_run_resumes_without_its_base(digits, tmp_path, monkeypatch):
+    start_run(tiny_config(digits), tmp_path / "base", silent)
+    config = tiny_config(digits, training={"init_from": str(tmp_path / "base")})
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "tuned", silent)
+    (tmp_path / "base").rename(tmp_path / "elsewhere")
+    assert resume_run(None, tmp_path / "tuned", silent)
+
+
+def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(digits, tmp_path):
+    from nmt.data.prepare import train_on_corpus
+
+    separate = {"joint": False, "type": "char", "vocab_size": 300}
+    config = tiny_config(digits, tokenizer=separate, model={"tied_embeddings": "target"})
+    train_on_corpus(config, None, silent).save(tmp_path / "vocab")
+    with pytest.raises(ConfigError, match=r"tokenizer\.joint is true, but this tokenizer has two vocabularies"):
+        start_run(tiny_config(digits, tokenizer={"path": str(tmp_path / "vocab")}), tmp_path / "run", silent)
+
+
+def test_dropping_every_pair_is_refused(digits, tmp_path):
+    config = tiny_config(digits, data={"too_long": "drop"}, model={"max_src_len": 2})
+    with pytest.raises(DataError, match="every training pair is too long"):
+        start_run(config, tmp_path / "run", silent)
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    start_run(tiny_config(folder), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    (folder / "train.tsv").write_text("12\t21\n" * 30)
+    with pytest.raises(RunError, match="the corpus has changed"):
+        resume_run(tiny_config(folder, training={"max_updates": 20}), run.path, silent)
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before

@@ -1,0 +1,51 @@
+"""What only a CUDA device can show. Skipped where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt import Translator
+from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, attend
+from nmt.plots import read_metrics
+from nmt.rundir import RunDir
+from nmt.training.train import start_run
+from tests.tiny import tiny_config
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def test_the_fused_kernel_equals_plain_attention_and_gives_zeros_where_it_may_look_nowhere():
+    query, key, value = (torch.randn(2, 3, n, 16, device="cuda") for n in (5, 7, 7))
+    mask = torch.rand(2, 1, 5, 7, device="cuda") > 0.3
+    mask[1, 0, 2] = False
+    plain, _ = attend(ScaledDotProductScore(), query, key, value, mask)
+    fused = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    assert torch.allclose(plain, fused, atol=1e-5)
+    assert fused[1, :, 2].eq(0).all()
+
+
+def test_attention_on_the_gpu_equals_attention_on_the_cpu():
+    attention = MultiHeadAttention(32, 2, attention="scaled_dot_product", dropout=0.0).eval()
+    states = torch.randn(3, 5, 32)
+    with torch.no_grad():
+        cpu, _ = attention(states, *attention.project_key_value(states), None)
+        attention.cuda()
+        states = states.cuda()
+        gpu, _ = attention(states, *attention.project_key_value(states), None)
+    assert torch.allclose(cpu, gpu.cpu(), atol=1e-4)
+
+
+def test_training_in_bf16_learns_and_the_run_translates_on_either_device(digits, tmp_path):
+    training = {"device": "cuda", "precision": "auto", "max_updates": 400, "warmup_updates": 50, "validate_every": 200}
+    assert start_run(tiny_config(digits, training=training), tmp_path / "run", lambda line: None)
+    run = RunDir(tmp_path / "run")
+    assert run.read_json(run.info_file)["precision"] == "bf16"
+    losses = [record["loss"] for record in read_metrics(run.metrics) if record["kind"] == "train"]
+    assert losses[-1] < 0.7 * losses[0]
+    sources = run.read_pairs("test")[0]
+    on_gpu, on_cpu = (Translator.load(run, device).translate(sources) for device in ("cuda", "cpu"))
+    assert sum(a == b for a, b in zip(on_gpu, on_cpu, strict=True)) >= 0.9 * len(sources)
