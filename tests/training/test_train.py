@@ -231,7 +231,7 @@ def test_the_run_says_how_it_was_made(digits_run):
     assert info["format"] == 1
     assert info["device"] == "cpu"
     assert info["precision"] == "fp32"
-    assert "sacreBLEU" in (digits_run / "README.md").read_text()
+    assert "nrefs:1|case:mixed" in (digits_run / "README.md").read_text()
 
 
 def test_a_saved_state_is_whole_or_absent(tmp_path, monkeypatch):
