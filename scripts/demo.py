@@ -8,7 +8,12 @@ import time
 from pathlib import Path
 
 RUN = Path("runs/demo-en-zh")
-SENTENCES = ["I am from China", "You and me are best friends", "She drinks a cup of tea every morning."]
+# Two of the training set, and one of the test set, which the model has not seen.
+SENTENCES = [
+    "I am from China",
+    "You and me are best friends",
+    "If it is cold tomorrow, my friend will read books at home.",
+]
 
 
 def nmt(*arguments: str) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
-Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1)]
+SMALLEST_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 
 
 class Section(BaseModel):
@@ -68,8 +68,8 @@ class TokenizerConfig(Section):
     normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
-    character_coverage: Fraction = Field(
-        1.0, description="share of characters with a piece; the rest are spelt in bytes"
+    character_coverage: float = Field(
+        1.0, ge=SMALLEST_COVERAGE, le=1.0, description="share of characters with a piece; the rest are spelt in bytes"
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")
@@ -93,8 +93,8 @@ class ModelConfig(Section):
     """The Transformer encoder-decoder (Vaswani et al. 2017)."""
 
     d_model: int = Field(256, ge=1, le=65_536)
-    num_heads: Count = 4
-    d_ff: Count = 1024
+    num_heads: Count = Field(4, description="attention heads; they divide d_model")
+    d_ff: Count = Field(1024, description="width inside the feed-forward layers")
     encoder_layers: Count = 3
     decoder_layers: Count = 3
     attention: Literal["scaled_dot_product", "additive", "gaussian"] = "scaled_dot_product"
@@ -133,7 +133,7 @@ class ModelConfig(Section):
 class TrainingConfig(Section):
     """The teacher-forced training loop."""
 
-    seed: int = Field(1, ge=0, lt=2**31)
+    seed: int = Field(1, ge=0, lt=2**31, description="of weights, dropout, data order and hold-out")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on cuda, else fp32")
     threads: int = Field(0, ge=0, description="CPU threads; 0: one per core")
@@ -141,13 +141,13 @@ class TrainingConfig(Section):
     effective_tokens: int = Field(0, ge=0, description="real target tokens an update; batches are added up to reach it")
     max_updates: Count = 10_000
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
-    warmup_updates: int = Field(400, ge=0)
+    warmup_updates: int = Field(400, ge=0, description="updates in which the rate rises to its peak")
     schedule: Literal["inverse_sqrt", "cosine", "linear"] = "inverse_sqrt"
-    betas: tuple[Rate, Rate] = (0.9, 0.98)
-    eps: float = Field(1e-9, gt=0.0)
+    betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="of AdamW")
+    eps: float = Field(1e-9, gt=0.0, description="of AdamW")
     weight_decay: float = Field(0.0, ge=0.0, description="AdamW; on matrices, not on biases, norms and embeddings")
     clip_norm: float = Field(1.0, ge=0.0, description="largest norm of the gradient; 0: no clipping")
-    label_smoothing: Rate = 0.1
+    label_smoothing: Rate = Field(0.1, description="share of the target spread over all pieces")
     log_every: Count = Field(50, description="updates between two lines of the log")
     validate_every: Count = Field(500, description="updates between two validations, each with a checkpoint")
     patience: int = Field(
@@ -175,7 +175,7 @@ class DecodingConfig(Section):
 
     batch_tokens: int = Field(4096, ge=16, description="source pieces, padding included, decoded together")
     max_len_factor: float = Field(2.0, gt=0.0, description="longest output = factor x source pieces + offset")
-    max_len_offset: int = Field(10, ge=1)
+    max_len_offset: int = Field(10, ge=1, description="see max_len_factor")
 
 
 class Config(Section):

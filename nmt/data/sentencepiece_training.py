@@ -11,15 +11,14 @@ from typing import Any
 
 import sentencepiece
 
-from nmt.config.sections import TokenizerConfig
-from nmt.errors import ConfigError, DataError
+from nmt.config.sections import SMALLEST_COVERAGE, TokenizerConfig
+from nmt.errors import DataError
 
 UNK_ID, PAD_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 
 MAX_SENTENCE_BYTES = 16_384
 """Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""
 
-SMALLEST_COVERAGE = 0.98  # SentencePiece refuses less
 _NUM_BYTE_PIECES = 256
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -39,9 +38,8 @@ def train_model(
 
     At most `config.max_sentences` of each side are used, drawn evenly with `seed`; each side is read twice, streaming.
     A vocabulary that the text cannot fill is smaller than asked for, and `warn` is told. Raises DataError where a side
-    holds no text or the vocabulary is too small, ConfigError for a character coverage SentencePiece cannot work with.
+    holds no text or the vocabulary is too small.
     """
-    _check_coverage(config)
     name = " and ".join(sides)
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
         raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
@@ -80,14 +78,6 @@ def _options(config: TokenizerConfig) -> dict[str, Any]:
         "eos_id": EOS_ID,
         "minloglevel": 2,  # errors only; they reach us as exceptions too
     }
-
-
-def _check_coverage(config: TokenizerConfig) -> None:
-    if config.character_coverage < SMALLEST_COVERAGE:
-        raise ConfigError(
-            f"tokenizer.character_coverage {config.character_coverage:g} is too low",
-            mend=f"SentencePiece takes {SMALLEST_COVERAGE} to 1.0; 0.9995 suits Chinese and Japanese",
-        )
 
 
 def _sample(side: str, sentences: Sentences, limit: int, seed: int, warn: Callable[[str], None]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from nmt.config.sections import TokenizerConfig
 from nmt.data.tokenizer import EOS_ID, train_tokenizers
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 
 GERMAN = [
     "Ein Hund läuft durch den Wald .",
@@ -57,11 +57,6 @@ def test_a_vocabulary_too_small_is_refused_and_the_smallest_that_works_is_named(
 def test_separate_vocabularies_name_the_side_that_does_not_fit():
     with pytest.raises(DataError, match="too small for the target text"):
         trained(src=["a b c"] * 9, joint=False, vocab_size=264)
-
-
-def test_a_character_coverage_that_sentencepiece_refuses_is_a_configuration_error():
-    with pytest.raises(ConfigError, match=r"tokenizer\.character_coverage 0\.9 is too low"):
-        trained(character_coverage=0.9)
 
 
 @pytest.mark.parametrize("empty", [[], ["", ""]])

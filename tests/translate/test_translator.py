@@ -44,6 +44,12 @@ def test_a_text_over_the_limit_is_flagged_and_the_rest_are_not(translator):
     assert len(long.src_ids) == 31  # and eos
 
 
+def test_a_text_that_is_cut_is_warned_of(translator):
+    with pytest.warns(UserWarning, match="text 2 is longer than 32 pieces; its end is not translated"):
+        translator.translate(["1", "2" * 50])
+
+
+@pytest.mark.filterwarnings("ignore:text 1 is longer")
 @pytest.mark.parametrize("text", ["</s>", "<pad> <s>", "⁇", "\ud800", "🙂 漢字 ~", "a" * 500, "\u2028", "\x00"])
 def test_odd_text_gives_one_line_without_special_pieces(translator, text):
     (out,) = translator.translate([text])
