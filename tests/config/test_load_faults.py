@@ -157,7 +157,8 @@ VALUES = {
     "training:\n  init_from: ${a": "training.init_from: '${' without a name and a '}' after it\n"
     "  write $$ for a plain $",
     "tokenizer:\n  joint: 3": "tokenizer.joint must be true or false, got 3",
-    "tokenizer:\n  character_coverage: 0": "tokenizer.character_coverage must be a number (at least 0.98 and at most 1), got 0",
+    "tokenizer:\n  character_coverage: 0": "tokenizer.character_coverage must be a number "
+    "(at least 0.98 and at most 1), got 0",
     "tokenizer:\n  user_symbols: <x>": "tokenizer.user_symbols must be a list, each text, got '<x>'",
     "tokenizer:\n  user_symbols: [1]": "item 1 of tokenizer.user_symbols must be text, got 1\n"
     "  if text is meant, quote it: '1'",
