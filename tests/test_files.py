@@ -1,0 +1,40 @@
+"""A file is there whole, or as it was before."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.files import sha256_of, write_atomically, write_text
+
+
+def test_a_fault_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old\n")
+
+    def write_half():
+        with write_atomically(path) as partial:
+            partial.write_text("half")
+            raise ValueError("fault")
+
+    with pytest.raises(ValueError, match="fault"):
+        write_half()
+    assert path.read_text() == "old\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_the_folder_is_made_and_line_ends_are_lf(tmp_path):
+    write_text(tmp_path / "new" / "a.txt", "one\ntwo\n")
+    assert (tmp_path / "new" / "a.txt").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_link_is_followed_not_replaced(tmp_path):
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write_text(tmp_path / "link.txt", "new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+
+
+def test_the_checksum_is_sha256(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

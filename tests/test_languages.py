@@ -1,0 +1,30 @@
+"""What follows from a language code."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt import languages
+from nmt.languages import bleu_tokenizer, has_many_characters, written_without_spaces
+
+
+@pytest.mark.parametrize(
+    ("code", "tokenizer"),
+    [("zh", "zh"), ("zh_Hant", "zh"), ("cmn", "zh"), ("en", "13a"), ("DE", "13a"), ("th", "char")],
+)
+def test_the_bleu_tokenizer_follows_the_target_language(code, tokenizer):
+    assert bleu_tokenizer(code) == tokenizer
+
+
+@pytest.mark.parametrize(("code", "package"), [("ja", "MeCab"), ("ko", "mecab_ko")])
+@pytest.mark.parametrize("installed", [True, False])
+def test_mecab_is_used_where_it_is_installed(code, package, installed, monkeypatch):
+    monkeypatch.setattr(languages, "find_spec", lambda name: (name == package and installed) or None)
+    assert bleu_tokenizer(code) == (f"{code}-mecab" if installed else "char")
+
+
+def test_scripts():
+    assert written_without_spaces("zh-CN")
+    assert not written_without_spaces("ko")
+    assert has_many_characters("ko")
+    assert not has_many_characters("de")

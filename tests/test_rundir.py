@@ -1,0 +1,66 @@
+"""Which run is meant, and what is refused as one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from nmt.errors import RunError
+from nmt.rundir import RunDir, find_run
+
+
+def make_run(path, best="step-00000001", time=1000):
+    run = RunDir(path)
+    run.checkpoints.mkdir(parents=True)
+    run.config_file.write_text("data: {}\n")
+    run.write_json(run.index_file, {"best": best})
+    os.utime(run.index_file, (time, time))
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NMT_MODEL", raising=False)
+
+
+def test_the_run_trained_last_is_found(tmp_path):
+    for name, time in (("a", 1000), ("b", 3000), ("c", 2000), (".d.partial", 4000)):
+        make_run(tmp_path / "runs" / name, time=time)
+    assert find_run(None).path.name == "b"
+
+
+def test_a_named_run_goes_before_the_environment_and_that_before_the_newest(tmp_path, monkeypatch):
+    for name in ("a", "b", "c"):
+        make_run(tmp_path / "runs" / name)
+    monkeypatch.setenv("NMT_MODEL", "runs/b")
+    assert find_run("runs/a").path.name == "a"
+    assert find_run(None).path.name == "b"
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    with pytest.raises(RunError, match=r"not a run: it has no config\.yaml"):
+        find_run("thesis")
+
+
+def test_a_run_without_a_checkpoint_is_refused(tmp_path):
+    run = make_run(tmp_path / "run")
+    run.index_file.unlink()
+    with pytest.raises(RunError, match="no checkpoint yet"):
+        find_run(str(run.path))
+
+
+@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", 3, None])
+def test_a_pointer_out_of_the_run_is_not_followed(tmp_path, best):
+    run = make_run(tmp_path / "run", best=best)
+    with pytest.raises(RunError, match="no checkpoint yet"):
+        run.best_checkpoint()
+
+
+def test_a_damaged_index_is_named(tmp_path):
+    run = make_run(tmp_path / "run")
+    run.index_file.write_text("{")
+    with pytest.raises(RunError, match=r"index\.json: cannot read this file of the run"):
+        run.index()
