@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,7 @@ def train(
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that train together: one a GPU, as a rule.")] = 1,
 ) -> None:
     """Train a model from a configuration and a parallel corpus."""
     if resume and overwrite:
@@ -31,11 +34,15 @@ def train(
     if run is None:
         assert config is not None
         run = Path("runs") / config.stem
-    if not (resume or overwrite):
+    if not (resume or overwrite or _was_restarted()):
         refuse_existing(run)  # here too, so that it is told before torch is imported
+    if workers > 1 and "WORLD_SIZE" not in os.environ:
+        from nmt.training.workers import launch
+
+        raise typer.Exit(launch(sys.argv[1:], workers))
     from nmt.training.train import resume_run, start_run
 
-    if resume:
+    if resume or (_was_restarted() and run.exists()):
         finished = resume_run(wanted, run, say)
     else:
         assert wanted is not None
@@ -44,3 +51,8 @@ def train(
         say(f"stopped; the state is saved. Go on with: nmt train --resume --run {shlex.quote(str(run))}")
         raise typer.Exit(130)
     say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
+
+
+def _was_restarted() -> bool:
+    """Whether torchrun started this process again after another one had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

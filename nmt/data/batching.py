@@ -11,10 +11,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.data.store import TokenStore
+from nmt.data.store import Side, TokenStore
 from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
 _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
+
+
+class Rows(NamedTuple):
+    """Pairs that are trained on together: where they lie in the store, and their lengths with eos, truncated."""
+
+    indices: NDArray[np.int64]
+    src_len: NDArray[np.int64]
+    tgt_len: NDArray[np.int64]
+
+    @property
+    def num_tgt_tokens(self) -> int:
+        """Real target tokens, eos included."""
+        return int(self.tgt_len.sum())
+
+    def share(self, rank: int, count: int) -> Rows:
+        """The part of process `rank` of `count`: every count-th row, so that the parts are alike in length."""
+        return Rows(*(column[rank::count] for column in self))
 
 
 class Batch(NamedTuple):
@@ -52,6 +69,31 @@ def collate(
     tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
     tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
     return Batch(collate_sources(sources, max_src_len), tgt_in, tgt_out, sum(len(ids) + 1 for ids in kept))
+
+
+def read_batch(store: TokenStore, rows: Rows) -> Batch:
+    """The pieces of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
+    if not len(rows.indices):
+        pads = torch.full((1, 1), PAD_ID)
+        return Batch(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads, 0)
+    src, _ = _gather(store.src, rows.indices, rows.src_len)
+    tgt_out, is_piece = _gather(store.tgt, rows.indices, rows.tgt_len)
+    tgt_in = np.full_like(tgt_out, PAD_ID)
+    tgt_in[:, 0] = BOS_ID
+    tgt_in[:, 1:] = np.where(is_piece, tgt_out, PAD_ID)[:, :-1]
+    return Batch(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out), rows.num_tgt_tokens)
+
+
+def _gather(
+    side: Side, indices: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Ids [B, longest] of the sentences at `indices`: pieces, eos, padding; and which of them are pieces."""
+    columns = np.arange(lengths.max())
+    is_piece = columns < lengths[:, None] - 1
+    ids = np.full(is_piece.shape, PAD_ID, dtype=np.int64)
+    ids[is_piece] = side.tokens[(side.offsets[indices][:, None] + columns)[is_piece]]
+    ids[np.arange(len(ids)), lengths - 1] = EOS_ID
+    return ids, is_piece
 
 
 def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
@@ -102,10 +144,11 @@ class TokenBudgetSampler:
         self.seed = seed
         self.drop_too_long = drop_too_long
         self.place = Place()
-        self._batches: list[NDArray[np.int64]] | None = None
+        self._batches: list[Rows] | None = None
         self._num_pools = -(-len(store) // _POOL_PAIRS)
 
-    def __next__(self) -> NDArray[np.int64]:
+    def next_rows(self) -> Rows:
+        """The next batch, before its pieces are read."""
         while True:
             if self._batches is None:
                 self._batches = self._make_pool()
@@ -115,9 +158,9 @@ class TokenBudgetSampler:
             turn = following == self._num_pools
             self.place = Place(self.place.epoch + 1 if turn else self.place.epoch, 0 if turn else following, 0)
             self._batches = None
-        indices = self._batches[self.place.batch]
+        rows = self._batches[self.place.batch]
         self.place.batch += 1
-        return indices
+        return rows
 
     def seek(self, place: Place) -> None:
         """Go on from `place`."""
@@ -125,13 +168,10 @@ class TokenBudgetSampler:
         self._batches = None
 
     def next_batch(self) -> Batch:
-        """The next batch, collated."""
-        indices = next(self)
-        sources = [self.store.src[i].tolist() for i in indices]
-        targets = [self.store.tgt[i].tolist() for i in indices]
-        return collate(sources, targets, self.max_src_len, self.max_tgt_len)
+        """The next batch, read."""
+        return read_batch(self.store, self.next_rows())
 
-    def _make_pool(self) -> list[NDArray[np.int64]]:
+    def _make_pool(self) -> list[Rows]:
         start = self.place.pool * _POOL_PAIRS
         ranks = np.arange(start, min(start + _POOL_PAIRS, len(self.store)), dtype=np.int64)
         indices = permute(ranks, len(self.store), key=(self.seed, self.place.epoch))
@@ -143,7 +183,8 @@ class TokenBudgetSampler:
         src_len, tgt_len = src_len.clip(max=self.max_src_len), tgt_len.clip(max=self.max_tgt_len)
         longest = np.maximum(src_len, tgt_len)
         order = np.lexsort((src_len, tgt_len, longest))
-        batches = [indices[order[run]] for run in fill_batches(longest[order], self.batch_tokens)]
+        pool = Rows(indices[order], src_len[order], tgt_len[order])
+        batches = [Rows(*(column[run] for column in pool)) for run in fill_batches(longest[order], self.batch_tokens)]
         shuffle = np.random.default_rng((self.seed, self.place.epoch, self.place.pool)).permutation(len(batches))
         return [batches[i] for i in shuffle]
 

@@ -103,6 +103,12 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     return Prepared(tokenizers, store, fingerprint, report)
 
 
+def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
+    """What `prepare` made for `run`."""
+    tokenizers, store = TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint)
+    return Prepared(tokenizers, store, fingerprint, run.read_json(run.report_file))
+
+
 def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> TokenizerPair:
     """Those of the run; else those named by the configuration; else newly trained ones."""
     if run.tokenizer.is_dir():

@@ -41,10 +41,12 @@ def _update_of(line: str) -> float:
 class Progress:
     """A tqdm bar where stderr is a terminal, plain lines elsewhere."""
 
-    def __init__(self, max_updates: int, start: int):
+    def __init__(self, max_updates: int, start: int, silent: bool = False):
+        """`silent`: say nothing, as one process speaks for several."""
         self.max_updates = max_updates
+        self.silent = silent
         self.bar = tqdm(
-            total=max_updates, initial=start, unit="update", disable=not sys.stderr.isatty(), smoothing=0.05
+            total=max_updates, initial=start, unit="update", disable=silent or not sys.stderr.isatty(), smoothing=0.05
         )
 
     def advance(self) -> None:
@@ -53,7 +55,8 @@ class Progress:
 
     def report(self, record: dict[str, Any], seconds_left: float) -> None:
         """Show a `train` record."""
-        shown = f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  lr {record['lr']:.2e}"
+        shown = f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
+        shown += f"{record['utilisation']:.0%} of peak  lr {record['lr']:.2e}"
         if self.bar.disable:
             left = f"{seconds_left / 60:.0f} min left"
             self.say(f"update {record['update']}/{self.max_updates}  {shown}  {left}")
@@ -62,7 +65,8 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line to stderr, above the bar."""
-        tqdm.write(line, file=sys.stderr)
+        if not self.silent:
+            tqdm.write(line, file=sys.stderr)
 
     def close(self) -> None:
         """Leave the bar as it stands."""

@@ -7,22 +7,25 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import distributed as dist
 
 import nmt
 from nmt.checkpoint import read_weights
 from nmt.config import Config
-from nmt.data.prepare import Prepared, prepare
-from nmt.device import choose_device
+from nmt.data.prepare import Prepared, open_prepared, prepare
+from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
 from nmt.rundir import FORMAT, RunDir, find_run, put_in_place, refuse_existing, refuse_foreign
 from nmt.training.card import write_card
 from nmt.training.interrupt import Interrupt
 from nmt.training.trainer import Trainer
+from nmt.training.workers import Workers, join_workers, leave_workers, local_workers
 
 Say = Callable[[str], None]
 
@@ -38,26 +41,17 @@ def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) 
     """Train a new run at `path`; returns whether it was finished (False: interrupted, state saved).
 
     The folder appears once its data is prepared, so a fault in the data leaves nothing behind
-    and an old run as it was.
+    and an old run as it was. Under torchrun every process calls this; the first one prepares.
     """
-    (refuse_foreign if overwrite else refuse_existing)(path)
-    if config.training.init_from:
-        _refuse_unfit_base(config, path)
-    staging = RunDir(path.with_name(f".{path.name}.{os.getpid()}.partial"))
-    try:
-        staging.path.mkdir(parents=True)
-        device, precision = _resolve(config)
-        prepared = prepare(config, staging, _store_root(config, path), say)
-        staging.write_config(config)
-        staging.write_json(staging.info_file, _run_info(config, prepared, device, precision))
-        put_in_place(staging.path, path, overwrite=overwrite)
-    finally:
-        shutil.rmtree(staging.path, ignore_errors=True)
-    run = RunDir(path)
-    with run.locked():
-        trainer = Trainer(run, config, prepared, device, precision)
-        trainer.start()
-        return _train(trainer, prepared, precision, say)
+    with _together() as workers:
+        if workers.first:
+            _make_run(config, path, say, workers, overwrite=overwrite)
+        workers.barrier()
+        run = RunDir(path)
+        with _held(run, workers):
+            trainer = _trainer(run, config, path, workers)
+            trainer.start()
+            return _train(trainer, say)
 
 
 def resume_run(config: Config | None, path: Path, say: Say) -> bool:
@@ -65,43 +59,93 @@ def resume_run(config: Config | None, path: Path, say: Say) -> bool:
     run = RunDir(path)
     if not run.config_file.is_file():
         raise RunError("there is no run to resume", path=path, mend="start it without --resume")
-    with run.locked():
+    with _together() as workers, _held(run, workers):
         old = run.config()
         config = config or old
         _refuse_changes(old, config, path)
-        info = run.read_json(run.info_file)
-        prepared = prepare(config, run, _store_root(config, path), say, expected=info["data_fingerprint"])
-        device, _ = _resolve(config)
-        trainer = Trainer(run, config, prepared, device, info["precision"])
+        if workers.first:
+            prepare(config, run, _store_root(config, path), say, run.read_json(run.info_file)["data_fingerprint"])
+        workers.barrier()
+        trainer = _trainer(run, config, path, workers)
         if run.state.exists() or run.index_file.exists():
             trainer.resume()
         else:  # stopped before anything was saved
             trainer.start()
-        say(f"resuming {path} after update {trainer.update}")
-        run.write_config(config)
-        run.write_json(run.info_file, {**info, **_machine(device)})
-        return _train(trainer, prepared, info["precision"], say)
+        if workers.first:
+            say(f"resuming {path} after update {trainer.update}")
+            run.write_config(config)
+            run.write_json(run.info_file, {**run.read_json(run.info_file), **_machine(trainer.device, workers)})
+        return _train(trainer, say)
 
 
-def _train(trainer: Trainer, prepared: Prepared, precision: str, say: Say) -> bool:
-    size = f"{trainer.model.num_parameters() / 1e6:.1f}M parameters"
-    say(f"model: {size}; device {trainer.device.type}, {precision}, {torch.get_num_threads()} threads")
+def _make_run(config: Config, path: Path, say: Say, workers: Workers, *, overwrite: bool) -> None:
+    """Prepare the data and put a run with nothing trained in place."""
+    (refuse_foreign if overwrite else refuse_existing)(path)
+    if config.training.init_from:
+        _refuse_unfit_base(config, path)
+    staging = RunDir(path.with_name(f".{path.name}.{os.getpid()}.partial"))
+    try:
+        staging.path.mkdir(parents=True)
+        _set_threads(config)
+        device = choose_device(config.training.device)
+        prepared = prepare(config, staging, _store_root(config, path), say)
+        precision = choose_precision(config.training.precision, device)
+        staging.write_config(config)
+        staging.write_json(staging.info_file, _run_info(config, prepared, device, precision.name, workers))
+        put_in_place(staging.path, path, overwrite=overwrite)
+    finally:
+        shutil.rmtree(staging.path, ignore_errors=True)
+
+
+@contextmanager
+def _together() -> Iterator[Workers]:
+    """The processes of this training, joined; where one of them is lost, a RunError in the others."""
+    workers = join_workers()
+    try:
+        yield workers
+    except (dist.DistError, RuntimeError) as error:
+        if workers.count == 1 or isinstance(error, torch.OutOfMemoryError):
+            raise
+        mend = "go on from the last checkpoint with --resume"
+        raise RunError(f"another process of this training was lost ({error})", mend=mend) from error
+    leave_workers()
+
+
+def _held(run: RunDir, workers: Workers) -> AbstractContextManager[None]:
+    return run.locked() if workers.first else nullcontext()
+
+
+def _trainer(run: RunDir, config: Config, path: Path, workers: Workers) -> Trainer:
+    """The trainer of a run that is prepared, on this process's device."""
+    _set_threads(config)
+    device = choose_device(config.training.device)
+    info = run.read_json(run.info_file)
+    prepared = open_prepared(run, _store_root(config, path), info["data_fingerprint"])
+    return Trainer(run, config, prepared, device, choose_precision(info["precision"], device), workers)
+
+
+def _train(trainer: Trainer, say: Say) -> bool:
+    if trainer.workers.first:
+        say(_describe(trainer))
     with Interrupt() as interrupt:
         finished = trainer.train(interrupt)
-    if finished:
-        num_parameters = trainer.model.num_parameters()
-        write_card(trainer.run, prepared.tokenizers, trainer.update, trainer.train_seconds, num_parameters)
+    if finished and trainer.workers.first:
+        write_card(
+            trainer.run, trainer.tokenizers, trainer.update, trainer.train_seconds, trainer.model.num_parameters()
+        )
     return finished
 
 
-def _resolve(config: Config) -> tuple[torch.device, str]:
-    """Device and precision, with each `auto` decided, and the number of CPU threads set."""
-    torch.set_num_threads(config.training.threads or _num_cores())
-    device = choose_device(config.training.device)
-    if config.training.precision != "auto":
-        return device, config.training.precision
-    native_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return device, "bf16" if native_bf16 else "fp32"
+def _describe(trainer: Trainer) -> str:
+    size, precision = f"{trainer.model.num_parameters() / 1e6:.1f}M parameters", trainer.precision
+    peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large product"
+    many = f"{trainer.workers.count} processes of " if trainer.workers.count > 1 else ""
+    threads = f"{many}{torch.get_num_threads()} threads"
+    return f"model: {size}; device {trainer.device.type}, {precision.name} ({peak}), {threads}"
+
+
+def _set_threads(config: Config) -> None:
+    torch.set_num_threads(config.training.threads or max(1, _num_cores() // local_workers()))
 
 
 def _num_cores() -> int:
@@ -145,18 +189,20 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
     read_weights(base.best_checkpoint())  # damaged weights are told before anything is made
 
 
-def _run_info(config: Config, prepared: Prepared, device: torch.device, precision: str) -> dict[str, Any]:
+def _run_info(
+    config: Config, prepared: Prepared, device: torch.device, precision: str, workers: Workers
+) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "command": sys.argv[1:],
         "seed": config.training.seed,
         "precision": precision,
         "data_fingerprint": prepared.fingerprint,
-        **_machine(device),
+        **_machine(device, workers),
     }
 
 
-def _machine(device: torch.device) -> dict[str, Any]:
+def _machine(device: torch.device, workers: Workers) -> dict[str, Any]:
     return {
         "nmt": nmt.__version__,
         "commit": _git_commit(),
@@ -165,6 +211,7 @@ def _machine(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": device.type,
         "threads": torch.get_num_threads(),
+        "workers": workers.count,
     }
 
 

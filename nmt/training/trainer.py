@@ -21,30 +21,45 @@ from nmt.checkpoint import (
     save_weights,
 )
 from nmt.config import Config
-from nmt.data.batching import Batch, Place, TokenBudgetSampler
+from nmt.data.batching import Place, Rows, TokenBudgetSampler, read_batch
 from nmt.data.prepare import Prepared
-from nmt.model.loss import projected_token_loss
+from nmt.device import Precision
+from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.training.history import History
 from nmt.training.interrupt import Interrupt
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimiser import Optimiser, learning_rate
+from nmt.training.step import Step
 from nmt.training.validation import Validator
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+from nmt.training.workers import Workers
 
 
 class Trainer:
     """One run in training: the model and all that changes from update to update."""
 
-    def __init__(self, run: RunDir, config: Config, prepared: Prepared, device: torch.device, precision: str):
+    def __init__(
+        self,
+        run: RunDir,
+        config: Config,
+        prepared: Prepared,
+        device: torch.device,
+        precision: Precision,
+        workers: Workers | None = None,
+    ):
         self.run, self.config, self.settings = run, config, config.training
-        self.device = device
+        self.device, self.workers = device, workers or Workers()
+        self.precision = precision
         torch.manual_seed(self.settings.seed)
-        tokenizers = prepared.tokenizers
+        self.tokenizers = tokenizers = prepared.tokenizers
         self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size).to(device).train()
-        self.optimiser = Optimiser(self.model, self.settings, DTYPES[precision])
+        self.optimiser = Optimiser(self.model, self.settings, precision.dtype)
+        self.step = Step(self.model, self.optimiser, self.workers, self.settings.label_smoothing)
+        if self.workers.rank:  # dropout differs between the processes
+            torch.manual_seed(self.settings.seed + self.workers.rank)
+        self.flops = TrainingFlops(self.model)
+        self.store = prepared.store
         self.sampler = TokenBudgetSampler(
             prepared.store,
             batch_tokens=self.settings.batch_tokens,
@@ -53,16 +68,18 @@ class Trainer:
             seed=self.settings.seed,
             drop_too_long=config.data.too_long == "drop",
         )
-        self.validate = Validator(*run.read_pairs("valid"), tokenizers, config)
+        self.validate = Validator(*run.read_pairs("valid"), tokenizers, config, self.workers)
         self.history = History(self.settings.best_by)
         self.metrics = MetricsLog(run.metrics)
         self.window = Window()
+        self.unsettled: list[tuple[Tensor, Tensor]] = []  # loss and norm of updates that are not in the window yet
         self.update = 0
         self.train_seconds = 0.0
 
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` where that is named."""
-        self.metrics.forget_after(0)
+        if self.workers.first:
+            self.metrics.forget_after(0)
         if self.settings.init_from:
             path = RunDir(Path(self.settings.init_from)).best_checkpoint()
             weights = read_weights(path)
@@ -71,14 +88,14 @@ class Trainer:
 
     def train(self, interrupt: Interrupt) -> bool:
         """Train to the end, or until `interrupt`; returns whether the end was reached. Both ways the state is saved."""
-        self.progress = Progress(self.settings.max_updates, self.update)
+        self.progress = Progress(self.settings.max_updates, self.update, silent=not self.workers.first)
         while self.update < self.settings.max_updates and not self._out_of_patience():
             self._timed_step()
             if self.update % self.settings.log_every == 0 or self.update == self.settings.max_updates:
                 self._log()
             if self.update % self.settings.validate_every == 0:
                 self._checkpoint()
-            if interrupt.asked:
+            if self.workers.any(bool(interrupt.asked)):
                 self.save()
                 self.progress.close()
                 return False
@@ -93,53 +110,60 @@ class Trainer:
 
     def _timed_step(self) -> None:
         started = time.perf_counter()
-        loss_sum, num_tokens, norm = self._step()
+        all_rows = self._rows_of_an_update()
+        num_tokens = sum(rows.num_tgt_tokens for rows in all_rows)
+        share = [rows.share(self.workers.rank, self.workers.count) for rows in all_rows]
+        self.update += 1
+        loss_sum, norm = self.step([read_batch(self.store, rows) for rows in share], num_tokens, self.update)
+        flops = sum(self.flops(rows.src_len, rows.tgt_len) for rows in all_rows)
         seconds = time.perf_counter() - started
-        self.window.add(loss_sum, num_tokens, norm, seconds)
+        self.unsettled.append((loss_sum, norm))
+        self.window.add(num_tokens, flops, seconds)
         self.train_seconds += seconds
         self.progress.advance()
 
-    def _step(self) -> tuple[float, int, float]:
-        """One update; returns (sum of the loss in nats, real target tokens, norm of the gradient)."""
-        batches = self._micro_batches()
-        num_tokens = sum(batch.num_tgt_tokens for batch in batches)
-        loss_sum = torch.zeros((), device=self.device)
-        for batch in batches:
-            on_device = batch.to(self.device)
-            memory = self.model.encode(on_device.src)
-            states = self.model.decode_states(on_device.tgt_in, self.model.start_cache(memory))
-            weight = self.model.output_proj.weight
-            loss, _ = projected_token_loss(states, weight, on_device.tgt_out, self.settings.label_smoothing)
-            # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
-            (loss / num_tokens).backward()
-            self.optimiser.collect()
-            loss_sum += loss.detach()
-        self.update += 1
-        norm = self.optimiser.step(self.update)
-        return float(loss_sum), num_tokens, float(norm)
-
-    def _micro_batches(self) -> list[Batch]:
-        """The batches of one update: one, or as many as reach `effective_tokens`."""
-        batches = [self.sampler.next_batch()]
-        while sum(batch.num_tgt_tokens for batch in batches) < self.settings.effective_tokens:
-            batches.append(self.sampler.next_batch())
+    def _rows_of_an_update(self) -> list[Rows]:
+        """One batch, or as many as reach `effective_tokens`."""
+        batches = [self.sampler.next_rows()]
+        while sum(rows.num_tgt_tokens for rows in batches) < self.settings.effective_tokens:
+            batches.append(self.sampler.next_rows())
         return batches
 
     def _log(self) -> None:
+        self._settle()
+        window, self.window = self.window, Window()
+        flops = window.flops / window.seconds
         record = {
             "kind": "train",
             "update": self.update,
             "epoch": self.sampler.place.epoch,
-            "loss": self.window.loss_sum / self.window.num_tokens,
+            "loss": window.loss_sum / window.num_tokens,
             "lr": learning_rate(self.settings, self.update),
-            "grad_norm": self.window.norm_sum / self.window.num_updates,
-            "tokens_per_second": self.window.num_tokens / self.window.seconds,
+            "grad_norm": window.norm_sum / window.num_updates,
+            "tokens_per_second": window.num_tokens / window.seconds,
+            "flops_per_second": flops,
+            "utilisation": flops / (self.precision.flops * self.workers.count),
             "train_seconds": self.train_seconds,
         }
-        self.window = Window()
-        self.metrics.append(record)
         seconds_an_update = self.train_seconds / self.update
-        self.progress.report(record, (self.settings.max_updates - self.update) * seconds_an_update)
+        if self.workers.first:
+            self.metrics.append(record)
+            self.progress.report(record, (self.settings.max_updates - self.update) * seconds_an_update)
+
+    def _settle(self) -> None:
+        """Bring losses and norms to the host. Only here is the device waited for, and the sum over processes made."""
+        if not self.unsettled:
+            return
+        started = time.perf_counter()
+        losses, norms = (torch.stack(column).double().cpu() for column in zip(*self.unsettled, strict=True))
+        # One by one, so that the sum does not depend on when it is made.
+        for loss_sum, norm in zip(self.workers.sum(losses).tolist(), norms.tolist(), strict=True):
+            self.window.loss_sum += loss_sum
+            self.window.norm_sum += norm
+        self.unsettled = []
+        seconds = time.perf_counter() - started
+        self.window.seconds += seconds
+        self.train_seconds += seconds
 
     def _checkpoint_name(self) -> str:
         return f"step-{self.update:08d}"
@@ -150,7 +174,8 @@ class Trainer:
         self._score_and_keep(name, self.optimiser.master)
         # In this order a crash at any point leaves a state whose checkpoints are all there.
         self.save()
-        self.history.delete_others(self.run)
+        if self.workers.first:
+            self.history.delete_others(self.run)
 
     def _average(self) -> None:
         """Score the mean of the last checkpoints; it becomes the best if it is.
@@ -158,6 +183,7 @@ class Trainer:
         It is not part of the saved state, so a run that is resumed with more updates averages anew.
         """
         names = self.history.newest(self.settings.average_last)
+        self.workers.barrier()  # the first process has written the last of them
         if len(names) > 1:
             self._score_and_keep("average", average_weights([self.run.checkpoint(name) for name in names]))
 
@@ -165,9 +191,11 @@ class Trainer:
         """Validate fp32 `weights`, as they will be loaded, and enter them into the history, the index and the log."""
         started = time.perf_counter()
         scores = self.validate(self._fp32_model(weights))
-        save_weights(self.run.checkpoint(name), weights)
         best = self.history.add(name, scores)
         self.history.forget(self.settings.keep_checkpoints)
+        if not self.workers.first:
+            return
+        save_weights(self.run.checkpoint(name), weights)
         self.history.write(self.run)
         seconds = time.perf_counter() - started
         record = {"kind": "valid", "update": self.update, "checkpoint": name, **scores.values(), "seconds": seconds}
@@ -187,13 +215,17 @@ class Trainer:
 
     def save(self) -> None:
         """Write all that `resume` needs."""
+        self._settle()
+        random = self.workers.gather(self._random_state())
+        if not self.workers.first:
+            return
         state = {
             "update": self.update,
             "train_seconds": self.train_seconds,
             "place": asdict(self.sampler.place),
             "history": self.history.state_dict(),
             "window": asdict(self.window),
-            "random": self._random_state(),
+            "random": random,
             **self.optimiser.state_dict(),
         }
         save_state(self.run.state, state)
@@ -213,15 +245,20 @@ class Trainer:
         self.update, self.train_seconds = state["update"], state["train_seconds"]
         self.sampler.seek(Place(**state["place"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
-        torch.set_rng_state(state["random"]["cpu"])
-        if self.device.type == "cuda" and "cuda" in state["random"]:
-            torch.cuda.set_rng_state(state["random"]["cuda"], self.device)
-        if self.device.type == "mps" and "mps" in state["random"]:
-            torch.mps.set_rng_state(state["random"]["mps"])
-        self.metrics.forget_after(self.update)
-        if self.history.checkpoints:
-            self.history.write(self.run)
-            self.history.delete_others(self.run)
+        if len(state["random"]) == self.workers.count:
+            self._set_random_state(state["random"][self.workers.rank])
+        if self.workers.first:
+            self.metrics.forget_after(self.update)
+            if self.history.checkpoints:
+                self.history.write(self.run)
+                self.history.delete_others(self.run)
+
+    def _set_random_state(self, states: Mapping[str, Tensor]) -> None:
+        torch.set_rng_state(states["cpu"])
+        if self.device.type == "cuda" and "cuda" in states:
+            torch.cuda.set_rng_state(states["cuda"], self.device)
+        if self.device.type == "mps" and "mps" in states:
+            torch.mps.set_rng_state(states["mps"])
 
 
 @dataclass
@@ -229,15 +266,15 @@ class Window:
     """Sums over the updates since the last line of the log."""
 
     loss_sum: float = 0.0
-    num_tokens: int = 0
     norm_sum: float = 0.0
+    num_tokens: int = 0
     num_updates: int = 0
+    flops: float = 0.0
     seconds: float = 0.0
 
-    def add(self, loss_sum: float, num_tokens: int, norm: float, seconds: float) -> None:
+    def add(self, num_tokens: int, flops: float, seconds: float) -> None:
         """Count one update in."""
-        self.loss_sum += loss_sum
         self.num_tokens += num_tokens
-        self.norm_sum += norm
         self.num_updates += 1
+        self.flops += flops
         self.seconds += seconds

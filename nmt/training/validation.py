@@ -14,6 +14,7 @@ from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
 from nmt.model.loss import projected_token_loss
 from nmt.model.transformer import Transformer
+from nmt.training.workers import Workers
 from nmt.translate import Translator
 
 
@@ -34,7 +35,16 @@ class Scores(NamedTuple):
 class Validator:
     """Scores models on one validation set; greedy translation for BLEU and chrF."""
 
-    def __init__(self, sources: list[str], references: list[str], tokenizers: TokenizerPair, config: Config):
+    def __init__(
+        self,
+        sources: list[str],
+        references: list[str],
+        tokenizers: TokenizerPair,
+        config: Config,
+        workers: Workers | None = None,
+    ):
+        """Each of `workers` scores its share; all of them come to the same scores."""
+        self.workers = workers or Workers()
         self.sources = sources
         self.references = references
         self.tokenizers = tokenizers
@@ -47,8 +57,12 @@ class Validator:
         loss = self._loss(model)
         engine = TorchEngine(model, self.tokenizers, self.config.decoding)
         limits = {"max_src_len": self.config.model.max_src_len, "batch_tokens": self.config.decoding.batch_tokens}
-        translations = Translator(self.tokenizers, engine, **limits).translate_fully(self.sources)
-        bleu, chrf = score([t.text for t in translations], self.references, self.config.data.tgt_lang)
+        rank, count = self.workers.rank, self.workers.count
+        translations = Translator(self.tokenizers, engine, **limits).translate_fully(self.sources[rank::count])
+        texts = [""] * len(self.sources)
+        for start, share in enumerate(self.workers.gather([t.text for t in translations])):
+            texts[start::count] = share
+        bleu, chrf = score(texts, self.references, self.config.data.tgt_lang)
         model.train(was_training)
         signatures = {"bleu": bleu.signature, "chrf": chrf.signature}
         return Scores(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
@@ -56,13 +70,14 @@ class Validator:
     @torch.inference_mode()
     def _loss(self, model: Transformer) -> float:
         loss_sum, num_tokens = 0.0, 0
-        for batch in self._batches():
+        for batch in self._batches()[self.workers.rank :: self.workers.count]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
             loss, count = projected_token_loss(states, model.output_proj.weight, on_device.tgt_out)
             loss_sum += float(loss)
             num_tokens += int(count)
-        return loss_sum / num_tokens
+        shares = self.workers.gather((loss_sum, num_tokens))
+        return sum(share[0] for share in shares) / sum(share[1] for share in shares)
 
     def _batches(self) -> list[Batch]:
         sources = self.tokenizers.src.encode_batch(self.sources)

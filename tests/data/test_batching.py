@@ -39,7 +39,7 @@ def sampler(pairs, **options):
 def epoch_of(sampler, number=0):
     batches = []
     while True:
-        batch = next(sampler)
+        batch = sampler.next_rows().indices
         if sampler.place.epoch != number:
             return batches
         batches.append(batch)
@@ -63,7 +63,7 @@ def test_batches_stay_within_the_budget_and_are_well_filled(pairs):
 
 def test_epochs_differ_and_seeds_differ(pairs):
     first, other_seed = sampler(pairs), sampler(pairs, seed=6)
-    one, two = epoch_of(first, 0), [next(first) for _ in range(3)]
+    one, two = epoch_of(first, 0), [first.next_rows().indices for _ in range(3)]
     assert [b.tolist() for b in one[:3]] != [b.tolist() for b in two]
     assert [b.tolist() for b in one] != [b.tolist() for b in epoch_of(other_seed)]
 
@@ -74,10 +74,12 @@ def test_a_sampler_goes_on_from_any_place(pairs, pool, num_before, monkeypatch):
     monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
     whole = sampler(pairs)
     for _ in range(num_before):
-        next(whole)
+        whole.next_rows()
     resumed = sampler(pairs)
     resumed.seek(Place(whole.place.epoch, whole.place.pool, whole.place.batch))
-    assert [next(whole).tolist() for _ in range(40)] == [next(resumed).tolist() for _ in range(40)]
+    assert [whole.next_rows().indices.tolist() for _ in range(40)] == [
+        resumed.next_rows().indices.tolist() for _ in range(40)
+    ]
 
 
 def test_pairs_that_are_too_long_are_dropped_when_asked(pairs):
@@ -111,3 +113,32 @@ def test_collate_pads_on_the_right_and_keeps_eos_on_truncation():
     assert batch.tgt_out.tolist() == [[4, EOS_ID, PAD_ID], [4, 5, EOS_ID]]
     assert batch.num_tgt_tokens == 5
     assert batch.src.dtype == torch.int64
+
+
+def test_a_batch_read_from_the_store_equals_the_collated_sentences(pairs):
+    draw = np.random.default_rng(8)
+    for side in (pairs.src, pairs.tgt):
+        side.tokens[:] = draw.integers(4, 1000, len(side.tokens))
+    one = sampler(pairs)
+    for _ in range(30):
+        rows = one.next_rows()
+        batch = batching.read_batch(pairs, rows)
+        sources, targets = ([side[i].tolist() for i in rows.indices] for side in (pairs.src, pairs.tgt))
+        for read, collated in zip(batch, collate(sources, targets, 25, 31), strict=True):
+            assert torch.equal(torch.as_tensor(read), torch.as_tensor(collated))
+
+
+def test_the_shares_of_a_batch_are_its_rows_dealt_out(pairs):
+    rows = sampler(pairs).next_rows()
+    shares = [rows.share(rank, 3) for rank in range(3)]
+    assert sorted(i for share in shares for i in share.indices.tolist()) == sorted(rows.indices.tolist())
+    assert sum(share.num_tgt_tokens for share in shares) == rows.num_tgt_tokens
+    assert max(len(share.indices) for share in shares) - min(len(share.indices) for share in shares) <= 1
+
+
+def test_a_share_without_rows_is_a_batch_that_counts_nothing(pairs):
+    rows = sampler(pairs).next_rows()
+    batch = batching.read_batch(pairs, rows.share(len(rows.indices), len(rows.indices) + 1))
+    assert batch.num_tgt_tokens == 0
+    assert batch.src.shape == batch.tgt_in.shape == batch.tgt_out.shape == (1, 1)
+    assert (batch.tgt_out == PAD_ID).all()

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from nmt.checkpoint import check_weights, load_state, read_weights, save_state
+from nmt.data.batching import read_batch
+from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
+from nmt.training.step import Step
 from nmt.training.train import resume_run, start_run
 from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config, write_digits
@@ -23,15 +26,15 @@ def silent(line):
 
 def stop_after(monkeypatch, update):
     """Ask for a stop, as Ctrl-C does, once `update` is done."""
-    step = Trainer._step
+    step = Step.__call__
 
-    def stopping_step(self):
-        result = step(self)
-        if self.update == update:
+    def stopping_step(self, batches, num_tokens, number):
+        result = step(self, batches, num_tokens, number)
+        if number == update:
             signal.raise_signal(signal.SIGINT)
         return result
 
-    monkeypatch.setattr(Trainer, "_step", stopping_step)
+    monkeypatch.setattr(Step, "__call__", stopping_step)
 
 
 def state_of(run):
@@ -51,7 +54,7 @@ def same(a, b) -> bool:
 
 
 def deterministic_metrics(run):
-    clock = {"tokens_per_second", "train_seconds", "seconds"}
+    clock = {"tokens_per_second", "flops_per_second", "utilisation", "train_seconds", "seconds"}
     return [{k: v for k, v in record.items() if k not in clock} for record in read_metrics(run.metrics)]
 
 
@@ -89,8 +92,8 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
 
     config = tiny_config(digits, training={"effective_tokens": 900})
     prepared = prepare(config, RunDir(run_path), tmp_path / ".store", silent)
-    trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), "fp32")
-    batches = trainer._micro_batches()
+    trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
+    batches = [read_batch(prepared.store, rows) for rows in trainer._rows_of_an_update()]
     assert len(batches) > 1
     assert sum(batch.num_tgt_tokens for batch in batches) >= 900
     weight = trainer.model.output_proj.weight
@@ -104,10 +107,9 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
             )
         )
     expected = torch.autograd.grad(sum(losses) / total, weight)[0]
-    trainer.sampler.seek(type(trainer.sampler.place)())
     seen = {}
     trainer.optimiser.step = lambda update: seen.setdefault("grad", weight.grad.clone()).norm()
-    trainer._step()
+    trainer.step(batches, total, 1)
     assert torch.allclose(seen["grad"], expected, atol=1e-6)
 
 

@@ -1,0 +1,41 @@
+"""How many floating-point operations a batch needs: what the formulas need, whatever a kernel makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from nmt.model.layers import DecoderLayer
+from nmt.model.transformer import Transformer
+
+
+class TrainingFlops:
+    """Counts the operations of forward and backward over sentences of given lengths, padding not counted.
+
+    Two for each weight of a matrix and token, and the two products of attention (Kaplan et al. 2020, section 2.1);
+    backward takes twice as many as forward. Embedding look-ups, norms and softmax are left out, as is usual.
+    """
+
+    def __init__(self, model: Transformer):
+        self.config = model.config
+        layers = cast("list[DecoderLayer]", model.decoder_layers)
+        cross = _weights(layer.cross_attention.key_value_proj for layer in layers)
+        self.per_src_token = _weights(model.encoder_layers) + cross
+        self.per_tgt_token = _weights(model.decoder_layers) - cross + model.output_proj.weight.numel()
+
+    def __call__(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> float:
+        """src_len and tgt_len [B], eos included."""
+        matrices = self.per_src_token * src_len.sum() + self.per_tgt_token * tgt_len.sum()
+        pairs = self.config.encoder_layers * (src_len * src_len).sum()
+        # A target position attends to itself and those before it: half of the square.
+        pairs += self.config.decoder_layers * ((tgt_len * (tgt_len + 1) / 2).sum() + (src_len * tgt_len).sum())
+        return float(3.0 * (2.0 * matrices + 4.0 * self.config.d_model * pairs))
+
+
+def _weights(modules: Iterable[nn.Module]) -> int:
+    linears = (part for module in modules for part in module.modules() if isinstance(part, nn.Linear))
+    return sum(linear.weight.numel() for linear in linears)

@@ -1,0 +1,72 @@
+"""One update: batches in, gradients of all processes added, weights moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from nmt.data.batching import Batch
+from nmt.model.loss import projected_token_loss
+from nmt.model.transformer import Transformer
+from nmt.training.optimiser import Optimiser
+from nmt.training.workers import Workers
+
+
+class BatchLoss(nn.Module):
+    """A batch in, the sum of its loss out, by `forward`, as `DistributedDataParallel` wants it."""
+
+    def __init__(self, model: Transformer, label_smoothing: float):
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+
+    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Tensor:
+        """src [B, S], tgt_in and tgt_out [B, T] -> the sum of the loss over real tokens, in nats."""
+        states = self.model.decode_states(tgt_in, self.model.start_cache(self.model.encode(src)))
+        return projected_token_loss(states, self.model.output_proj.weight, tgt_out, self.label_smoothing)[0]
+
+
+class Step:
+    """Makes updates: the same ones for any number of processes, as each takes its share of the rows of a batch."""
+
+    def __init__(self, model: Transformer, optimiser: Optimiser, workers: Workers, label_smoothing: float):
+        self.optimiser = optimiser
+        self.workers = workers
+        self.device = model.device
+        loss = BatchLoss(model, label_smoothing)
+        self.loss: nn.Module = loss
+        if workers.count > 1:
+            # The only buffers are tables that never change. The option's name is new in torch 2.13.
+            new = "forward_sync_buffers" in signature(DistributedDataParallel.__init__).parameters
+            keep_buffers: dict[str, Any] = {"forward_sync_buffers" if new else "broadcast_buffers": False}
+            self.loss = DistributedDataParallel(loss, gradient_as_bucket_view=True, **keep_buffers)
+
+    def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
+        """Learn from this process's share of an update with `num_tokens` real target tokens in all processes.
+
+        Returns (this process's sum of the loss in nats, norm of the gradient before clipping), on the device.
+        """
+        loss_sum = torch.zeros((), device=self.device)
+        # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
+        # And times the processes, because `DistributedDataParallel` takes the mean of their gradients.
+        scale = self.workers.count / num_tokens
+        for number, batch in enumerate(batches, 1):
+            with self._alone() if number < len(batches) else nullcontext():
+                on_device = batch.to(self.device)
+                loss = self.loss(on_device.src, on_device.tgt_in, on_device.tgt_out)
+                (loss * scale).backward()
+            self.optimiser.collect()
+            loss_sum += loss.detach()
+        return loss_sum, self.optimiser.step(update)
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""
+        if isinstance(self.loss, DistributedDataParallel) and not self.optimiser.reduced:
+            return self.loss.no_sync()
+        return nullcontext()

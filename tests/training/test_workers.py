@@ -1,0 +1,138 @@
+"""Several processes train what one trains; a process that dies takes the job down, and torchrun takes it up again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.checkpoint import load_state, read_weights
+from nmt.config import dump_config
+from nmt.rundir import RunDir
+from nmt.training.train import start_run
+from tests.tiny import tiny_config
+
+ROOT = Path(__file__).parents[2]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def quiet_environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+
+
+def run_nmt(*command, **options):
+    return subprocess.run(command, env=quiet_environment(), capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.fixture
+def config_file(digits, tmp_path):
+    def write(**sections):
+        path = tmp_path / "config.yaml"
+        path.write_text(dump_config(tiny_config(digits, **sections)), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision):
+    """Each takes half of the rows of every micro-batch, so the sums of gradients are those of one process.
+
+    With a large epsilon, as Adam otherwise makes steps of full length of gradients that are 0 but for rounding.
+    """
+    training = {"precision": precision, "effective_tokens": 900, "max_updates": 4, "average_last": 0, "eps": 1e-4}
+    start_run(tiny_config(digits, training=training), tmp_path / "one", lambda line: None)
+    config = config_file(training=training)
+    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "two")]
+    done = run_nmt(*command, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
+    assert two.read_json(two.info_file)["workers"] == 2
+    assert one.index().keys() == two.index().keys()
+    assert load_state(two.state)["place"] == load_state(one.state)["place"]
+    weights = [read_weights(run.checkpoint("step-00000004")) for run in (one, two)]
+    tolerance = 1e-5 if precision == "fp32" else 1e-2
+    for name, tensor in weights[0].items():
+        assert torch.allclose(tensor, weights[1][name], atol=tolerance), name
+
+
+def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_file, tmp_path):
+    config = config_file()
+    text = config.read_text(encoding="utf-8").replace("train.tsv", "missing.tsv")
+    config.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "run")]
+    done = run_nmt(*command, "--workers", "2")
+    assert done.returncode == 1
+    assert done.stderr.count("missing.tsv") == 1
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_torchrun_starts_again_from_the_last_checkpoint_when_a_process_has_died(config_file, tmp_path):
+    """The first rank is killed once it has saved; the run ends where the undisturbed one does."""
+    config = config_file(training={"max_updates": 12, "validate_every": 4}, model={"dropout": 0.1})
+    whole, broken = RunDir(tmp_path / "whole"), RunDir(tmp_path / "broken")
+    train = ["train", "--config", str(config), "--run"]
+    # The -- keeps torchrun from taking --run for one of its own options.
+    assert run_nmt(*TORCHRUN, "-m", "--", "nmt", *train, str(whole.path)).returncode == 0
+    script = tmp_path / "dies.py"
+    script.write_text(DIES_ONCE, encoding="utf-8")
+    done = run_nmt(*TORCHRUN, "--max-restarts", "1", "--", str(script), *train, str(broken.path))
+    assert done.returncode == 0, done.stderr
+    assert "resuming" in done.stderr
+    assert whole.index() == broken.index()
+    for name in whole.index()["checkpoints"]:
+        assert whole.checkpoint(name).read_bytes() == broken.checkpoint(name).read_bytes()
+
+
+DIES_ONCE = """
+import os, signal
+from nmt.cli import main
+from nmt.training.step import Step
+
+step = Step.__call__
+
+def deadly(self, batches, num_tokens, update):
+    if update == 7 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, batches, num_tokens, update)
+
+Step.__call__ = deadly
+main()
+"""
+
+
+def test_a_process_that_dies_takes_the_others_down_and_says_how_to_go_on(config_file, tmp_path):
+    config = config_file()
+    script = tmp_path / "dies.py"
+    script.write_text(DIES_ONCE, encoding="utf-8")
+    train = ["train", "--config", str(config), "--run", str(tmp_path / "run")]
+    done = run_nmt(*TORCHRUN, "--", str(script), *train)
+    assert done.returncode != 0
+    assert "another process of this training was lost" in done.stderr
+    assert "--resume" in done.stderr
+    assert RunDir(tmp_path / "run").state.exists()
+
+
+def test_an_interrupt_stops_all_processes_after_the_same_update(config_file, tmp_path):
+    config = config_file(training={"max_updates": 100_000, "validate_every": 100_000, "warmup_updates": 10})
+    run = RunDir(tmp_path / "run")
+    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(run.path), "--workers", "2"]
+    process = subprocess.Popen(
+        command, env=quiet_environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )  # a session of its own, so that the signal reaches no one else
+    deadline = time.monotonic() + 90
+    while not run.metrics.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "the state is saved" in errors
+    assert load_state(run.state)["update"] > 0
