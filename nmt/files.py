@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,28 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class FileHashes:
+    """SHA-256 of files, remembered by their size and time of change, so that a large corpus is not read each time."""
+
+    def __init__(self, path: Path):
+        """`path` is the JSON file to remember in; what cannot be read there is computed anew."""
+        self.path = path
+        try:
+            self.known: dict[str, list[object]] = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            self.known = {}
+
+    def of(self, file: Path) -> str:
+        """The SHA-256 of `file`, as hex."""
+        name, status = str(file.resolve()), file.stat()
+        stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino]
+        known = self.known.get(name)
+        if not isinstance(known, list) or known[:3] != stamp:
+            known = self.known[name] = [*stamp, sha256_of(file)]
+            write_text(self.path, json.dumps(self.known, indent=1))
+        return str(known[3])
 
 
 def sha256_of(path: Path) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 
-from nmt.files import sha256_of, write_atomically, write_text
+from nmt.files import FileHashes, sha256_of, write_atomically, write_text
 
 
 def test_a_fault_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -38,3 +41,21 @@ def test_a_link_is_followed_not_replaced(tmp_path):
 def test_the_checksum_is_sha256(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_the_hash_of_a_file_is_remembered_until_the_file_changes(tmp_path):
+    file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
+    file.write_text("one", encoding="utf-8")
+    before = FileHashes(memory).of(file)
+    assert before == sha256_of(file)
+    assert json.loads(memory.read_text(encoding="utf-8"))[str(file)][3] == before
+    file.write_text("two", encoding="utf-8")
+    os.utime(file, ns=(0, 0))
+    assert FileHashes(memory).of(file) == sha256_of(file) != before
+
+
+def test_a_damaged_memory_of_hashes_is_made_anew(tmp_path):
+    file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
+    file.write_text("one", encoding="utf-8")
+    memory.write_text('["not", "a dict"', encoding="utf-8")
+    assert FileHashes(memory).of(file) == sha256_of(file)

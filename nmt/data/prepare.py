@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,13 @@ from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.store import FORMAT, Side, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
-from nmt.files import sha256_of
+from nmt.files import FileHashes
 from nmt.languages import written_without_spaces
 from nmt.rundir import RunDir
 
 Say = Callable[[str], None]
 SPLITS = ("valid", "test")
+_GZ_GROWS = 4  # text is about this much larger than its .gz
 
 
 @dataclass
@@ -43,11 +47,15 @@ class Corpus:
         self.config = config
         self.named = {name: getattr(config.data, name) for name in SPLITS}
         self.missing = [name for name, files in self.named.items() if files is None]
-        self.holdout: Holdout | None = None
-        if self.missing:
-            counts = dict.fromkeys(self.missing, config.data.holdout)
-            sources = (pair.src for pair in read_parallel(config.data.train) if pair.src and pair.tgt)
-            self.holdout = choose_holdout(sources, counts, config.training.seed)
+
+    @cached_property
+    def holdout(self) -> Holdout | None:
+        """What is held out of the training files, chosen in a pass over them; None where all sets are named."""
+        if not self.missing:
+            return None
+        counts = dict.fromkeys(self.missing, self.config.data.holdout)
+        sources = (pair.src for pair in read_parallel(self.config.data.train) if pair.src and pair.tgt)
+        return choose_holdout(sources, counts, self.config.training.seed)
 
     def pairs(self, split: str) -> Iterator[SentencePair]:
         """All pairs of `split`, those with an empty side included."""
@@ -83,7 +91,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
                 raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
             run.write_pairs(split, pairs)
     tokenizers = _tokenizers(config, run, corpus, say)
-    fingerprint = _fingerprint(corpus, tokenizers)
+    fingerprint = _fingerprint(corpus, tokenizers, FileHashes(store_root / "hashes.json"))
     if expected not in (None, fingerprint):
         mend = "restore the files the run was started with, or start a new run with training.init_from"
         raise RunError("the corpus has changed since this run was started", path=run.path, mend=mend)
@@ -91,6 +99,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     if folder.is_dir():
         store = TokenStore(folder)
     else:
+        _announce_need(corpus, tokenizers, store_root, say)
         notes: dict[str, Any] = {}
         store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes)
     report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
@@ -140,12 +149,33 @@ def train_on_corpus(config: Config, corpus: Corpus | None, say: Say) -> Tokenize
     return train_tokenizers(config.tokenizer, side("src"), side("tgt"), seed=config.training.seed, warn=say)
 
 
-def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair) -> str:
+def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, say: Say) -> None:
+    """Say how much disk a large store will take, by its first pairs; DataError where there is less."""
+    first = list(islice(corpus.whole_pairs("train"), 2000))
+    files = paths_of(corpus.config.data.train)
+    num_bytes = sum(
+        path.stat().st_size * (_GZ_GROWS if path.suffix == ".gz" else 1) for path in files if path.is_file()
+    )
+    sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
+    sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
+    num_pieces = sum(len(ids) for side in sides for ids in side)
+    need = int(num_bytes / max(1, sample_bytes) * (2 * num_pieces + 16 * len(first)))
+    existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    if need > free:
+        mend = "make room, or name a folder on another disk in data.store_dir"
+        raise DataError(
+            f"the tokenised corpus needs about {need >> 20:,} MB; {free >> 20:,} MB are free", path=existing, mend=mend
+        )
+    say(f"tokenising into {store_root}: about {-(-need >> 20):,} MB of disk, of {free >> 20:,} MB free")
+
+
+def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) -> str:
     """Of all that decides the contents of a store: an edited corpus or another tokenizer makes another one."""
     config = corpus.config
     parts = {
         "format": FORMAT,
-        "files": [sha256_of(path) for path in corpus.files()],
+        "files": [hashes.of(path) for path in corpus.files()],
         "data": config.data.model_dump(include={"src_lang", "tgt_lang", "holdout"}),
         "columns": [files.columns for files in (config.data.train, *corpus.named.values()) if files],
         "held_out": [corpus.missing, config.training.seed if corpus.missing else None],
@@ -184,10 +214,8 @@ def _report(config: Config, store: TokenStore) -> dict[str, Any]:
         "tgt": _side_report(store.tgt, config.model.max_tgt_len, notes["tgt_words"], config.data.tgt_lang),
     }
     too_long = 0
-    for start in range(0, len(store), 1 << 20):  # in blocks: the corpus may be larger than memory
-        block = np.arange(start, min(start + (1 << 20), len(store)))
-        src_over = store.src.lengths(block) + 1 > config.model.max_src_len
-        too_long += int((src_over | (store.tgt.lengths(block) + 1 > config.model.max_tgt_len)).sum())
+    for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
+        too_long += int(((src_len + 1 > config.model.max_src_len) | (tgt_len + 1 > config.model.max_tgt_len)).sum())
     return {
         "pairs": len(store),
         "empty_dropped": notes["empty"],
@@ -213,16 +241,18 @@ def _split_report(config: Config, corpus: Corpus, run: RunDir, tokenizers: Token
 
 
 def _side_report(side: Side, limit: int, num_words: int, language: str) -> dict[str, Any]:
-    lengths = np.diff(side.offsets)
+    counts = side.length_counts()  # how many sentences have each length
+    up_to = counts.cumsum() / counts.sum()
+    num_pieces = int((counts * np.arange(len(counts))).sum())
     return {
         "language": language,
-        "pieces": int(lengths.sum()),
-        "length_median": int(np.median(lengths)),
-        "length_99_percent": int(np.quantile(lengths, 0.99)),
-        "length_longest": int(lengths.max()),
+        "pieces": num_pieces,
+        "length_median": int(np.searchsorted(up_to, 0.5)),
+        "length_99_percent": int(np.searchsorted(up_to, 0.99)),
+        "length_longest": len(counts) - 1,
         "limit": limit,
         "pieces_per": "character" if written_without_spaces(language) else "word",
-        "pieces_per_word": round(float(lengths.sum()) / max(1, num_words), 2),
+        "pieces_per_word": round(num_pieces / max(1, num_words), 2),
     }
 
 

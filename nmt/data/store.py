@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from nmt.data.corpus import SentencePair
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.errors import RunError
+from nmt.machine import num_cores
 
 FORMAT = 1
 _BLOCK_PAIRS = 20_000  # pairs in memory at once while building
+_BLOCK_LENGTHS = 1 << 20
 
 
 @dataclass
@@ -40,6 +42,20 @@ class Side:
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Pieces of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
+
+    def length_blocks(self) -> Iterator[NDArray[np.int64]]:
+        """Pieces of every sentence, in blocks: the corpus may be larger than memory."""
+        for start in range(0, len(self.offsets) - 1, _BLOCK_LENGTHS):
+            yield np.diff(self.offsets[start : start + _BLOCK_LENGTHS + 1])
+
+    def length_counts(self) -> NDArray[np.int64]:
+        """How many sentences have 0, 1, 2, … pieces, up to the longest."""
+        counts = np.zeros(1, dtype=np.int64)
+        for lengths in self.length_blocks():
+            block = np.bincount(lengths, minlength=len(counts))
+            block[: len(counts)] += counts
+            counts = block
+        return counts
 
 
 class TokenStore:
@@ -91,9 +107,9 @@ class _SideWriter:
             file.close()
 
     def append(self, texts: list[str]) -> None:
-        pieces = self.tokenizer.encode_batch(texts)
+        pieces = self.tokenizer.encode_batch(texts, threads=num_cores())
         ends = self.end + np.cumsum([len(ids) for ids in pieces], dtype=np.int64)
-        self.tokens.write(np.fromiter((i for ids in pieces for i in ids), dtype=self.dtype).tobytes())
+        self.tokens.write(np.fromiter(chain.from_iterable(pieces), dtype=self.dtype).tobytes())
         self.offsets.write(ends.tobytes())
         self.end = int(ends[-1])
 

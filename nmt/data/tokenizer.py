@@ -69,9 +69,9 @@ class Tokenizer:
         """The piece ids of `text`, without bos and eos; empty for empty text."""
         return self._processor.encode(without_surrogates(text), out_type=int)
 
-    def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
+    def encode_batch(self, texts: Iterable[str], threads: int = 1) -> list[list[int]]:
         """The piece ids of each text, in order."""
-        return self._processor.encode([without_surrogates(text) for text in texts], out_type=int)
+        return self._processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=threads)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of any ids in the vocabulary.

@@ -21,6 +21,7 @@ from nmt.config import Config
 from nmt.data.prepare import Prepared, open_prepared, prepare
 from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
+from nmt.machine import num_cores
 from nmt.rundir import FORMAT, RunDir, find_run, put_in_place, refuse_existing, refuse_foreign
 from nmt.training.card import write_card
 from nmt.training.interrupt import Interrupt
@@ -145,11 +146,7 @@ def _describe(trainer: Trainer) -> str:
 
 
 def _set_threads(config: Config) -> None:
-    torch.set_num_threads(config.training.threads or max(1, _num_cores() // local_workers()))
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(config.training.threads or max(1, num_cores() // local_workers()))
 
 
 def _store_root(config: Config, path: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from nmt.data.prepare import describe, prepare
@@ -45,7 +47,7 @@ def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_
             (folder / "train.tsv").write_text("9 9\t9 9\n" + text)
         prints.append(prepare(config, RunDir(tmp_path / name), tmp_path / "store", silent).fingerprint)
     assert prints[0] == prints[1] != prints[2]
-    assert len(list((tmp_path / "store").iterdir())) == 2
+    assert len(list((tmp_path / "store").glob("*/store.json"))) == 2
 
 
 def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
@@ -77,3 +79,18 @@ def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
     (folder / "train.tsv").write_text("1 2\t\n\t3 4\n")
     with pytest.raises(DataError):
         prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent)
+
+
+def test_the_disk_a_store_will_take_is_told_before_it_is_built(digits, tmp_path):
+    said = []
+    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", said.append)
+    assert any(line.startswith("tokenising into") and "1 MB of disk" in line for line in said)
+    said.clear()
+    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", said.append)
+    assert not any(line.startswith("tokenising into") for line in said)
+
+
+def test_a_disk_too_small_for_the_store_is_told_before_it_is_built(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(DataError, match="needs about 0 MB; 0 MB are free"):
+        prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", silent)

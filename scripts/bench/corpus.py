@@ -1,0 +1,94 @@
+"""What a large corpus takes before its first batch: `python scripts/bench/corpus.py --pairs 1000000`.
+
+Writes a generated corpus, then prepares it twice, each time in a process of its own: once with everything to build
+(tokenizer, store), once with the store found. Prints one line of JSON for each: seconds, peak resident memory, disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+WORDS = 50_000
+BLOCK = 50_000
+
+
+def write_corpus(path: Path, num_pairs: int) -> None:
+    """A TSV of pairs of 5 to 30 words a side, drawn by Zipf's law from words of random letters."""
+    draw = np.random.default_rng(5)
+    letters = np.array(list("etaoinshrdlcumwfgypbvk"))
+    vocabularies = [["".join(draw.choice(letters, size=draw.integers(2, 11))) for _ in range(WORDS)] for _ in range(2)]
+    with open(path, "w", encoding="utf-8") as file:
+        for start in range(0, num_pairs, BLOCK):
+            rows = [_sentences(draw, words, min(BLOCK, num_pairs - start)) for words in vocabularies]
+            file.writelines(f"{src}\t{tgt}\n" for src, tgt in zip(*rows, strict=True))
+
+
+def _sentences(draw: np.random.Generator, words: list[str], count: int) -> list[str]:
+    lengths = draw.integers(5, 31, count)
+    ranks = np.minimum(draw.zipf(1.2, int(lengths.sum())), WORDS) - 1
+    ends = lengths.cumsum()
+    return [" ".join(words[i] for i in ranks[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
+
+
+def measure(corpus: Path, folder: Path) -> None:
+    """Prepare `corpus` as `nmt train` does and read the first batch; print what that took."""
+    started = time.perf_counter()
+    from nmt.config import Config
+    from nmt.data.batching import TokenBudgetSampler
+    from nmt.data.prepare import prepare
+    from nmt.rundir import RunDir
+
+    tsv = {name: {"tsv": str(corpus.with_name(f"{name}.tsv"))} for name in ("valid", "test")}
+    config = Config.model_validate({"data": {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}})
+    imported = time.perf_counter()
+    said: list[tuple[float, str]] = []
+    run = RunDir(folder / "run")
+    prepared = prepare(config, run, folder / "store", lambda line: said.append((time.perf_counter(), line)))
+    limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "seed": 1, "drop_too_long": False}
+    TokenBudgetSampler(prepared.store, **limits).next_batch()  # type: ignore[arg-type]
+    finished = time.perf_counter()
+    building = [moment for moment, line in said if line.startswith("tokenising")]
+    figures = {
+        "pairs": len(prepared.store),
+        "import_s": round(imported - started, 2),
+        "tokenizer_s": round(building[0] - imported, 1) if building else None,
+        "store_s": round(finished - building[0], 1) if building else None,
+        "to_first_batch_s": round(finished - imported, 2),
+        "pairs_per_s": round(len(prepared.store) / (finished - building[0])) if building else None,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        "text_mb": corpus.stat().st_size >> 20,
+        "store_mb": sum(path.stat().st_size for path in prepared.store.folder.iterdir()) >> 20,
+        "said": [line for _, line in said if line.startswith("tokenising")],
+    }
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+def main() -> None:
+    """Write the corpus and measure it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, default=Path("build/bench/corpus"))
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    folder = options.folder / str(options.pairs)
+    if options.measure:
+        measure(folder / "train.tsv", folder)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", options.pairs), ("valid", 1000), ("test", 1000)):
+        if not (folder / f"{name}.tsv").exists():
+            write_corpus(folder / f"{name}.tsv", count)
+    for _ in range(2):
+        subprocess.run([sys.executable, __file__, "--measure", *sys.argv[1:]], check=True)
+
+
+if __name__ == "__main__":
+    main()
