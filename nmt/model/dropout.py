@@ -1,9 +1,10 @@
-"""Dropout whose random bits are cheap on a CPU."""
+"""Dropout whose random numbers are cheap on a CPU."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,39 +14,89 @@ class Dropout(nn.Module):
     """Zero a share `rate` of the elements in training and scale up the rest (Srivastava et al. 2014).
 
     On a CPU torch draws one Bernoulli number an element, which can cost more than the products around it. Here each
-    64-bit draw of torch's own generator decides eight elements, so the rate is rounded to 1/256 (0.1 becomes
-    26/256 = 0.1016); the scale uses the rounded rate, so the expectation is exact. Elsewhere torch's kernel serves.
+    64-bit draw decides eight elements, so the rate is rounded to 1/256 (0.1 becomes 26/256 = 0.1016); the scale uses
+    the rounded rate, so the expectation is exact. Elsewhere torch's kernel serves.
     """
 
     def __init__(self, rate: float):
         super().__init__()
         self.rate = rate
+        self.threshold = min(255, max(1, round(rate * 256)))  # of 256 byte values, those below are dropped
 
     def forward(self, states: Tensor) -> Tensor:
-        if not self.training or self.rate == 0.0:
+        """The states dropped, as they are in evaluation."""
+        if not self._drops:
             return states
-        if states.device.type != "cpu":
-            return F.dropout(states, self.rate)
-        return _ByteDropout.apply(states, min(255, max(1, round(self.rate * 256))))
+        return _Drop.apply(states, self.threshold) if states.device.type == "cpu" else F.dropout(states, self.rate)
+
+    def add(self, states: Tensor, branch: Tensor) -> Tensor:
+        """`states` + the dropped `branch`."""
+        if self._drops and branch.device.type == "cpu":
+            return _AddDropped.apply(states, branch, self.threshold)
+        return states + self(branch)
+
+    def after_relu(self, hidden: Tensor) -> Tensor:
+        """The dropped max(hidden, 0); `hidden` may be written over."""
+        if self._drops and hidden.device.type == "cpu":
+            return _DropAfterReLU.apply(hidden, self.threshold)
+        return self(F.relu(hidden))
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.rate > 0.0
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
 
 
-class _ByteDropout(torch.autograd.Function):
-    """Dropout with `threshold` of 256 byte values dropped."""
+def _draw_mask(like: Tensor, threshold: int) -> Tensor:
+    """0 where an element of `like` is to be dropped, else the scale; a seed of torch's generator draws it."""
+    num_words = -(-like.numel() // 8)
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    random_bytes = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words).view(np.uint8))
+    mask = torch.empty_like(like, memory_format=torch.contiguous_format)
+    torch.ge(random_bytes[: like.numel()].view(like.shape), threshold, out=mask)  # 0 and 1, without a bool between
+    return mask.mul_(256 / (256 - threshold))
 
+
+class _Drop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, threshold: int) -> Tensor:
-        num_elements = states.numel()
-        # From -2^63 with no upper end: all 64 bits are random (the default range leaves the top bit 0).
-        draws = torch.empty(-(-num_elements // 8), dtype=torch.int64).random_(-(2**63), None)
-        kept = draws.view(torch.uint8)[:num_elements].view(states.shape) >= threshold
-        scaled_mask = kept.to(states.dtype).mul_(256 / (256 - threshold))
-        ctx.save_for_backward(scaled_mask)
-        return states * scaled_mask
+        mask = _draw_mask(states, threshold)
+        ctx.save_for_backward(mask)
+        return states * mask
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (scaled_mask,) = ctx.saved_tensors
-        return grads[0] * scaled_mask, None
+        (mask,) = ctx.saved_tensors
+        return grads[0] * mask, None
+
+
+class _AddDropped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, branch: Tensor, threshold: int) -> Tensor:
+        mask = _draw_mask(branch, threshold)
+        ctx.save_for_backward(mask)
+        return torch.addcmul(states, branch, mask)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        (mask,) = ctx.saved_tensors
+        return grads[0], grads[0] * mask, None
+
+
+class _DropAfterReLU(torch.autograd.Function):
+    """Keeps its output alone: that is positive just where the gradient passes."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, threshold: int) -> Tensor:
+        ctx.mark_dirty(hidden)
+        ctx.scale = 256 / (256 - threshold)
+        hidden.relu_().mul_(_draw_mask(hidden, threshold))
+        ctx.save_for_backward(hidden)
+        return hidden
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (dropped,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grads[0], dropped, 0).mul_(ctx.scale), None

@@ -35,10 +35,12 @@ class FeedForward(nn.Module):
         hidden = self.input_proj(states)  # [B, T, F], or [B, T, 2F] with a gate
         if self.gated:
             gate, linear = hidden.chunk(2, dim=-1)
-            hidden = self.activation(gate) * linear  # [B, T, F]
+            hidden = self.dropout(self.activation(gate) * linear)  # [B, T, F]
+        elif self.activation is F.relu:
+            hidden = self.dropout.after_relu(hidden)
         else:
-            hidden = self.activation(hidden)
-        return self.output_proj(self.dropout(hidden))  # [B, T, D]
+            hidden = self.dropout(self.activation(hidden))
+        return self.output_proj(hidden)  # [B, T, D]
 
 
 class Residual(nn.Module):
@@ -56,7 +58,7 @@ class Residual(nn.Module):
 
     def after(self, states: Tensor, branch: Tensor) -> Tensor:
         """What leaves, given what came in and what the branch made of it."""
-        total = states + self.dropout(branch)
+        total = self.dropout.add(states, branch)
         return total if self.pre else self.norm(total)
 
 

@@ -34,6 +34,37 @@ def test_the_gradient_passes_where_the_value_did():
     assert torch.allclose(states.grad * states.detach(), dropped.detach())
 
 
+def test_adding_a_dropped_branch_is_dropping_and_adding():
+    states, branch = torch.randn(7, 11, requires_grad=True), torch.randn(7, 11, requires_grad=True)
+    dropout = Dropout(0.3).train()
+    outputs = []
+    for combine in (lambda: states + dropout(branch), lambda: dropout.add(states, branch)):
+        torch.manual_seed(4)
+        output = combine()
+        outputs.append((output, *torch.autograd.grad(output.square().sum(), (states, branch))))
+    for plain, fused in zip(*outputs, strict=True):
+        assert torch.allclose(plain, fused)
+
+
+def test_dropping_after_relu_is_relu_and_dropping():
+    inputs = torch.randn(7, 11, requires_grad=True)
+    dropout = Dropout(0.3).train()
+    outputs = []
+    for combine in (lambda hidden: dropout(hidden.relu()), dropout.after_relu):
+        torch.manual_seed(4)
+        output = combine(inputs * 1.0)
+        outputs.append((output, *torch.autograd.grad(output.square().sum(), inputs)))
+    for plain, fused in zip(*outputs, strict=True):
+        assert torch.allclose(plain, fused)
+
+
+def test_the_gradient_of_dropping_after_relu_passes_where_the_value_is_positive():
+    hidden = torch.tensor([[-1.0, 2.0, 0.0, 3.0] * 64], requires_grad=True)
+    dropped = Dropout(0.5).train().after_relu(hidden * 1.0)
+    dropped.sum().backward()
+    assert torch.equal(hidden.grad, torch.where(dropped > 0, 2.0, 0.0))
+
+
 def test_the_same_seed_drops_the_same():
     outputs = []
     for _ in range(2):
