@@ -1,0 +1,45 @@
+"""A virtual environment for each peer, so that none shares packages with this project or with another peer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import HERE, WorkerError, say, tail
+
+REQUIREMENTS = HERE / "peers" / "requirements"
+
+
+def python_of(system: str, folder: Path) -> Path:
+    """The Python of `system`'s environment under `folder`, made first where it is missing or asks for other versions.
+
+    WorkerError if pip cannot install it.
+    """
+    wanted = REQUIREMENTS / f"{system}.txt"
+    place = folder.resolve() / system
+    python, stamp = place / "bin" / "python", place / ".installed"
+    if stamp.is_file() and stamp.read_bytes() == wanted.read_bytes():
+        return python
+    say(f"installing {system} into {place}")
+    _run([sys.executable, "-m", "venv", "--clear", str(place)])
+    # Every package is listed with its version: --no-deps, for some peers refuse a torch as new as this project's.
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps"]
+    built, ready = _split(wanted.read_text(encoding="utf-8").splitlines())
+    _run([*pip, *ready])
+    if built:
+        _run([*pip, "--no-build-isolation", *built])
+    stamp.write_bytes(wanted.read_bytes())
+    return python
+
+
+def _split(lines: list[str]) -> tuple[list[str], list[str]]:
+    """(packages built here, which need the others first; packages installed from wheels)."""
+    built = [line.split()[0] for line in lines if line.endswith("# built here")]
+    return built, [line for line in lines if line and not line.startswith("#") and not line.endswith("# built here")]
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise WorkerError(tail(done.stderr))
