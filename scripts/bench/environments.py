@@ -23,20 +23,18 @@ def python_of(system: str, folder: Path) -> Path:
         return python
     say(f"installing {system} into {place}")
     _run([sys.executable, "-m", "venv", "--clear", str(place)])
-    # Every package is listed with its version: --no-deps, for some peers refuse a torch as new as this project's.
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps"]
-    built, ready = _split(wanted.read_text(encoding="utf-8").splitlines())
-    _run([*pip, *ready])
+    packages = wanted.read_text(encoding="utf-8").splitlines()
+    torch = [line for line in packages if line.startswith("torch==")]
+    built = [line.split()[0] for line in packages if line.endswith("# built here")]
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    if torch:
+        _run([*pip, *torch])  # with what its build for this machine needs
+    # The others are all listed, with their versions; some would refuse a torch as new as this project's.
+    _run([*pip, "--no-deps", *(line for line in packages if line not in torch and not line.endswith("# built here"))])
     if built:
-        _run([*pip, "--no-build-isolation", *built])
+        _run([*pip, "--no-deps", "--no-build-isolation", *built])
     stamp.write_bytes(wanted.read_bytes())
     return python
-
-
-def _split(lines: list[str]) -> tuple[list[str], list[str]]:
-    """(packages built here, which need the others first; packages installed from wheels)."""
-    built = [line.split()[0] for line in lines if line.endswith("# built here")]
-    return built, [line for line in lines if line and not line.startswith("#") and not line.endswith("# built here")]
 
 
 def _run(command: list[str]) -> None:

@@ -116,7 +116,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file for the result")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and runs")
     parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
-    parser.add_argument("--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures")
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
+    )
     options = parser.parse_args()
     full = {"systems": ["nmt", "hf-marian", "nn-transformer"], "seconds": 60.0, "skip_seconds": 5.0, "repeats": 3}
     quick = {"systems": ["nmt", "nn-transformer"], "seconds": 0.5, "skip_seconds": 0.1, "repeats": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -105,3 +106,19 @@ def logged_rate(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     sys.exit("it ended before enough was seen; it wrote:\n" + "".join(seen))
+
+
+def log_figure(command: Sequence[str], pattern: re.Pattern[str], environment: dict[str, str]) -> float:
+    """Run `command` to its end; the number that its output gives last, where `pattern` finds it."""
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    found = pattern.findall(done.stdout)
+    if done.returncode or not found:
+        sys.exit(f"exit code {done.returncode}; it wrote:\n{done.stdout[-3000:]}")
+    return float(found[-1])
+
+
+def head(path: Path, count: int, copy: Path) -> Path:
+    """Write the first `count` lines of `path` to `copy`."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    copy.write_text("".join(lines[:count]), encoding="utf-8")
+    return copy
