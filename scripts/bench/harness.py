@@ -63,6 +63,15 @@ def use_cores(count: int) -> int:
     return count or len(cores)
 
 
+def end_workers_on_sigterm() -> None:
+    """Let SIGTERM unwind this process as Ctrl-C does, so that no worker outlives it."""
+
+    def unwind(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, unwind)
+
+
 def clean_environment(threads: int | None = None) -> dict[str, str]:
     """The environment of a worker: offline, with `threads` for every thread pool (None: the system's own default)."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

@@ -25,6 +25,7 @@ from harness import (
     Contender,
     WorkerError,
     clean_environment,
+    end_workers_on_sigterm,
     foreign_environment,
     keep,
     machine,
@@ -69,6 +70,7 @@ COLUMNS = {
 def main() -> None:
     """Measure, print the table, keep the JSON; exit code 1 if a system could not be measured."""
     options = read_options()
+    end_workers_on_sigterm()
     threads = use_cores(options.threads)
     facts = machine(threads)
     warn_of_load(facts)
@@ -107,7 +109,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
     parser.add_argument("--systems", type=names, help="of " + ", ".join(PRECISIONS))
-    parser.add_argument("--precisions", type=names, default=["auto", "fp32", "bf16"], help="of auto, fp32, bf16")
+    parser.add_argument("--precisions", type=names, help="of auto, fp32, bf16 (all)")
     parser.add_argument("--seconds", type=float, help="of training measured, each time (60)")
     parser.add_argument("--skip-seconds", type=float, help="of training before that, left out (5)")
     parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
@@ -122,6 +124,7 @@ def read_options() -> argparse.Namespace:
     options = parser.parse_args()
     full = {"systems": ["nmt", "hf-marian", "nn-transformer"], "seconds": 60.0, "skip_seconds": 5.0, "repeats": 3}
     quick = {"systems": ["nmt", "nn-transformer"], "seconds": 0.5, "skip_seconds": 0.1, "repeats": 1}
+    full["precisions"], quick["precisions"] = ["auto", "fp32", "bf16"], ["auto", "fp32"]
     for name, value in (quick if options.quick else full).items():
         if getattr(options, name) is None:
             setattr(options, name, value)

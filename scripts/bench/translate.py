@@ -9,29 +9,22 @@ measured, and what the figures of each system mean.
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from environments import python_of
 from harness import (
-    HERE,
     ROOT,
     Contender,
     WorkerError,
-    clean_environment,
-    foreign_environment,
+    end_workers_on_sigterm,
     keep,
     machine,
     measure_once,
     ratio,
-    run_worker,
     say,
     spread,
     table,
@@ -40,111 +33,25 @@ from harness import (
     use_cores,
     warn_of_load,
 )
-from workload import prepare, write_config
+from translation import FORCED_BATCH, ONE_LENGTH, PRECISIONS, SAME_WEIGHTS, Bench, Job, make_bench
 
-from nmt.data.tokenizer import TokenizerPair
 from nmt.evaluate import score
-from nmt.rundir import RunDir
 
-# The precisions of each system; `auto` is what this project chooses when it is asked for nothing.
-PRECISIONS = {
-    "nmt": ("auto",),
-    "ctranslate2": ("fp32", "int8"),
-    "hf-marian": ("fp32", "bf16"),
-    "opennmt-py": ("fp32",),
-    "joeynmt": ("fp32",),
-}
 # What every figure is set beside, where it was measured.
 BASES = (("ctranslate2", "fp32"), ("ctranslate2", "int8"), ("hf-marian", "fp32"))
-SAME_WEIGHTS = ("nmt", "ctranslate2")
-ONE_LENGTH = ("opennmt-py", "joeynmt")  # their commands force one length on all outputs
 MEASURES = ("bulk", "single", "forced", "cold")
-# Output length to sentences; those without a cache would take hours at the longer ones.
-FORCED = {16: 960, 64: 384, 256: 128, 1024: 128}
-LONGEST_FORCED = {"joeynmt": 64}
-FORCED_BATCH = 64
+LONGEST_FORCED = {"joeynmt": 64}  # it keeps no cache, and would take hours
 SENTENCE = "I am from China"
+NAMES = {"system": "system", "precision": "precision", "setting": "setting"}
+SPREAD = {"median": "median", "min": "min", "max": "max"}
 
-Job = dict[str, Any]
 Row = dict[str, Any]
-
-
-@dataclass
-class Bench:
-    """What all measures share."""
-
-    options: argparse.Namespace
-    threads: int
-    run: RunDir
-    folder: Path  # for exports, hypotheses and what the peers keep
-    num_sentences: int
-    forced: dict[int, int]
-    pythons: dict[str, Path] = field(default_factory=dict)
-    models: dict[tuple[str, str], Path] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
-    lengths: list[int] = field(default_factory=list)  # tokens of this project's output of each sentence, eos counted
-    best: dict[tuple[str, str], Job] = field(default_factory=dict)  # the best setting in bulk
-    notes: list[str] = field(default_factory=list)
-
-    def systems(self) -> list[tuple[str, str]]:
-        """(system, precision) of all that can be measured."""
-        wanted = [(s, p) for s in self.options.systems for p in PRECISIONS[s] if p in self.options.precisions]
-        return [pair for pair in wanted if pair[0] in self.pythons and (pair[0] == "hf-marian" or self._has(pair))]
-
-    def _has(self, pair: tuple[str, str]) -> bool:
-        return pair[0] not in SAME_WEIGHTS or pair in self.models
-
-    def job(self, system: str, precision: str, mode: str, **values: Any) -> Job:
-        """What a system's program is told."""
-        config, tokenizers = self.run.config(), TokenizerPair.load(self.run.tokenizer)
-        names = ("joint", "joint") if tokenizers.joint else ("src", "tgt")
-        model = config.model
-        job = {
-            "mode": mode,
-            "precision": precision,
-            "threads": self.threads,
-            "workers": 1,
-            "batch": FORCED_BATCH,
-            "model": str(self.models.get((system, precision), "")),
-            "tokenizers": [str(self.run.tokenizer / f"{name}.model") for name in names],
-            "src": str(self.run.data / "test.src"),
-            "ids": str(self.folder / "test.src.ids"),
-            "workload": str(self.options.workload),
-            "scratch": str(self.folder / f"{system}-{precision}"),
-            "num_sentences": self.num_sentences,
-            "vocab_size": tokenizers.tgt.vocab_size,
-            **{name: getattr(model, name) for name in ("d_model", "num_heads", "d_ff", "dropout")},
-            "layers": model.encoder_layers,
-            "label_smoothing": config.training.label_smoothing,
-            "batch_tokens": config.training.batch_tokens,
-        }
-        if system == "hf-marian" and mode != "forced":
-            job["lengths"] = self.lengths
-        if system in ONE_LENGTH and mode != "forced":
-            job["length"] = round(sum(self.lengths) / len(self.lengths))
-        return {**job, **values}
-
-    def contender(self, system: str, precision: str, mode: str, setting: Job, **values: Any) -> Contender:
-        """`system` in one setting, measured in a process of its own each time."""
-        job = self.job(system, precision, mode, **setting, **values)
-
-        def measure() -> dict[str, Any]:
-            return run_worker(self.command(system, job), self.environment(system, job["threads"]), timeout=1800)
-
-        return Contender(system, precision, measure, setting)
-
-    def command(self, system: str, job: Job) -> list[str | Path]:
-        """The program that measures `system`."""
-        return [self.pythons[system], HERE / "peers" / f"{system.replace('-', '_')}_translate.py", json.dumps(job)]
-
-    def environment(self, system: str, threads: int) -> dict[str, str]:
-        """That of its process."""
-        return clean_environment(threads) if system == "nmt" else foreign_environment(threads)
 
 
 def main() -> None:
     """Measure, print the tables, keep the JSON; exit code 1 if something asked for could not be measured."""
     options = read_options()
+    end_workers_on_sigterm()
     threads = use_cores(options.threads)
     facts = machine(threads)
     warn_of_load(facts)
@@ -204,71 +111,6 @@ def read_options() -> argparse.Namespace:
     return options
 
 
-def make_bench(options: argparse.Namespace, threads: int) -> Bench:
-    """The run, its exports, the environments, and this project's output, whose lengths others are held to."""
-    workload = prepare(options.cache / "work", options.quick)
-    options.workload = workload.folder
-    run = RunDir(options.run.resolve()) if options.run else trained_run(workload, options.train_updates)
-    folder = options.cache.resolve() / "translate" / run.best_checkpoint().parent.parent.name
-    folder.mkdir(parents=True, exist_ok=True)
-    sources, _ = run.read_pairs("test")
-    ids = TokenizerPair.load(run.tokenizer).src.encode_batch(sources)
-    (folder / "test.src.ids").write_text("".join(" ".join(map(str, row)) + "\n" for row in ids), encoding="utf-8")
-    forced = {4: 20, 8: 20} if options.quick else FORCED
-    longest = run.config().model.max_tgt_len
-    bench = Bench(
-        options, threads, run, folder, min(1000, len(sources)), {n: c for n, c in forced.items() if n <= longest}
-    )
-    if len(bench.forced) < len(forced):
-        bench.notes.append(f"outputs over {longest} pieces are not measured: the run's model.max_tgt_len")
-    for system in options.systems:
-        add_system(bench, system)
-    reference = bench.contender("nmt", "auto", "bulk", {"threads": threads, "batch": 4096})
-    bench.lengths = reference.measure()["lengths"]
-    return bench
-
-
-def trained_run(workload: Any, updates: int) -> RunDir:
-    """A run on the workload, trained for `updates`; found again the next time."""
-    run = RunDir(workload.folder / f"run-{updates}")
-    if run.index_file.exists():
-        return run
-    say(f"training {run.path} for {updates} updates")
-    training = {"max_updates": updates, "validate_every": updates, "warmup_updates": updates // 3, "lr": 1e-3}
-    config = write_config(workload.folder / "run.yaml", workload.config(training))
-    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(run.path), "--overwrite"]
-    subprocess.run(command, check=True, env=clean_environment())
-    return run
-
-
-def add_system(bench: Bench, system: str) -> None:
-    """Its Python, and its form of the run's weights; what fails is told, and the rest goes on."""
-    try:
-        bench.pythons[system] = Path(sys.executable) if system == "nmt" else python_of(system, bench.options.envs)
-    except WorkerError as error:
-        bench.faults[system] = f"pip could not install it:\n{error}"
-    for precision in PRECISIONS[system]:
-        if system == "nmt":
-            bench.models[system, precision] = bench.run.path
-        elif system == "ctranslate2" and precision in bench.options.precisions:
-            export_ctranslate2(bench, precision)
-        elif system not in SAME_WEIGHTS and precision == "fp32":
-            bench.notes.append(f"{system} has weights of its own; its outputs are forced to lengths of this project's")
-
-
-def export_ctranslate2(bench: Bench, precision: str) -> None:
-    """`nmt export ctranslate2` of the run."""
-    out = bench.folder / f"ctranslate2-{precision}"
-    shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "nmt", "export", "ctranslate2", str(bench.run.path), str(out)]
-    command += ["--quantization", precision] if precision != "fp32" else []
-    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True)
-    if done.returncode:
-        bench.faults[f"ctranslate2 {precision}"] = f"the export failed:\n{tail(done.stderr)}"
-    else:
-        bench.models["ctranslate2", precision] = out
-
-
 def settings(system: str, threads: int) -> list[Job]:
     """The settings of `system` that are tried in bulk, on `threads` cores."""
     if system == "ctranslate2":
@@ -277,7 +119,8 @@ def settings(system: str, threads: int) -> list[Job]:
     if system in ONE_LENGTH:
         return [{"threads": threads, "batch": FORCED_BATCH}]
     sizes = (1024, 4096, 16384) if system == "nmt" else (32, 64, 128)  # source pieces; sentences
-    return [{"threads": t, "batch": b} for t in sorted({1, threads}) for b in sizes]
+    own = [{}] if system == "nmt" else []
+    return own + [{"threads": t, "batch": b} for t in sorted({1, threads}) for b in sizes]
 
 
 def measure_bulk(bench: Bench) -> list[Row]:
@@ -306,8 +149,8 @@ def measure_bulk(bench: Bench) -> list[Row]:
 
 
 def grid(bench: Bench, system: str) -> list[Job]:
-    """The settings to try; one of each kind where it is to be quick."""
-    return settings(system, bench.threads)[:: 3 if bench.options.quick else 1]
+    """The settings to try; two where it is to be quick."""
+    return settings(system, bench.threads)[: 2 if bench.options.quick else None]
 
 
 def bulk_quality(bench: Bench, row: Row) -> tuple[float, float | None]:
@@ -327,7 +170,8 @@ def measure_single(bench: Bench) -> list[Row]:
     chosen = []
     count = min(bench.num_sentences, 20 if bench.options.quick else 300)
     for system, precision in bench.systems():
-        choices = [{"threads": t} for t in sorted({1, bench.threads})]
+        choices: list[Job] = [{"threads": t} for t in sorted({1, bench.threads})]
+        choices = [{}, *choices] if system == "nmt" and not bench.options.quick else choices
         tried = [bench.contender(system, precision, "single", s, batch=1, num_sentences=count) for s in choices]
         best, _ = try_settings(bench, tried, "mean_ms")
         if best is not None:
@@ -388,7 +232,7 @@ def measure_cold(bench: Bench) -> list[Row]:
         Contender(name, precision, lambda c=command, s=system: wall_seconds(c, bench.environment(s, bench.threads)))
         for (name, precision), (command, system) in commands.items()
     ]
-    for contender in contenders:  # fills the disk's cache; not counted
+    for contender in contenders if not bench.options.quick else []:  # fills the disk's cache; not counted
         measure_once(contender)
         contender.results.clear()
     take_turns([c for c in contenders if not c.fault], bench.options.repeats)
@@ -409,10 +253,6 @@ def wall_seconds(command: list[str | Path], environment: dict[str, str]) -> dict
     if done.returncode:
         raise WorkerError(tail(done.stderr) or f"exit code {done.returncode}")
     return {"seconds": time.perf_counter() - began, "versions": {}}
-
-
-NAMES = {"system": "system", "precision": "precision", "setting": "setting"}
-SPREAD = {"median": "median", "min": "min", "max": "max"}
 
 
 def try_settings(bench: Bench, tried: list[Contender], figure: str) -> tuple[Contender | None, list[Row]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -80,9 +78,7 @@ def logged_rate(
     `read_tokens(line, seconds)` gives the target tokens that a line of the log reports, `seconds` after the report
     before it; None for other lines. Time runs from the first report that comes `skip_seconds` after the first of all.
     """
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     seen: list[str] = []
     tokens, reports, passed = 0.0, 0, 0.0
@@ -102,10 +98,18 @@ def logged_rate(
             if passed >= job["seconds"]:
                 return {"tokens_per_s": tokens / passed, "tokens": tokens, "seconds": passed, "reports": reports}
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
+        process.stdout.close()
     sys.exit("it ended before enough was seen; it wrote:\n" + "".join(seen))
+
+
+def write_configuration(path: Path, values: dict[str, Any]) -> Path:
+    """Write the configuration of a trainer as YAML."""
+    import yaml  # not in every environment
+
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    return path
 
 
 def log_figure(command: Sequence[str], pattern: re.Pattern[str], environment: dict[str, str]) -> float:

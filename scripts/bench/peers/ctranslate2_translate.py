@@ -12,7 +12,6 @@ from sentencepiece import SentencePieceProcessor
 from translate_loop import measure_translation
 
 COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
-MAX_OUTPUT = 256
 
 
 def main() -> None:
@@ -30,11 +29,14 @@ def main() -> None:
 
     def translate(texts: Sequence[str], lengths: Sequence[int] | None) -> tuple[list[str], list[int]]:
         sources = [row if adds_eos else [*row, "</s>"] for row in src_pieces.encode(list(texts), out_type=str)]
-        shortest, longest = (lengths[0], lengths[0]) if lengths else (1, MAX_OUTPUT)
+        # One limit a call: this project's default for the longest source.
+        shortest, longest = (lengths[0], lengths[0]) if lengths else (1, 2 * max(map(len, sources)) + 10)
+        longest = min(longest, job["max_tgt_len"])
         done = translator.translate_batch(
             sources,
             beam_size=1,
             max_batch_size=job["batch"],
+            max_input_length=job["max_src_len"],
             min_decoding_length=shortest,
             max_decoding_length=longest,
             disable_unk=True,

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import yaml
 from common import BOS, EOS, PAD, UNK
 
 
@@ -89,9 +88,3 @@ def configuration(job: dict[str, Any], folder: Path, updates: int) -> dict[str, 
             "decoder": stack,
         },
     }
-
-
-def write_configuration(path: Path, values: dict[str, Any]) -> Path:
-    """Write `values` as YAML."""
-    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    return path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
-from common import logged_rate, read_job, report
-from joeynmt_setup import configuration, write_configuration, write_data
+from common import logged_rate, read_job, report, write_configuration
+from joeynmt_setup import configuration, write_data
 
 
 def read_tokens(line: str, seconds: float) -> float | None:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import head, log_figure, read_job, report
-from joeynmt_setup import configuration, write_configuration, write_data
+from common import head, log_figure, read_job, report, write_configuration
+from joeynmt_setup import configuration, write_data
 
 STEPS = 3
 

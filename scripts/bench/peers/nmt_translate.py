@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,10 +17,11 @@ from nmt.data.tokenizer import EOS_ID
 def main() -> None:
     """Measure what the job says."""
     job = read_job()
-    torch.set_num_threads(job["threads"])
+    if job["threads"] is not None:  # else the project's own choice, as with `batch` below
+        torch.set_num_threads(job["threads"])
     options = {} if job["precision"] == "auto" else {"precision": job["precision"]}
     translator = Translator.load(job["model"], **options)
-    if job["mode"] == "bulk":
+    if job["mode"] == "bulk" and job["batch"] is not None:
         translator.batch_tokens = job["batch"]
     if job["mode"] == "forced":
         force_length(translator, job["length"])
@@ -34,7 +36,10 @@ def main() -> None:
 
 
 def force_length(translator: Any, length: int) -> None:
-    """Every output gets `length` pieces: eos is never chosen, and no output may be longer."""
+    """Every output gets `length` pieces: eos is not chosen before, and no output may be longer."""
+    if hasattr(translator, "options"):
+        translator.options = replace(translator.options, min_len=length, max_len_factor=0.0, max_len_offset=length)
+        return
     engine = translator.engine
     engine.never_generated = (*engine.never_generated, EOS_ID)
     engine.config = engine.config.model_copy(update={"max_len_factor": 0.0, "max_len_offset": length})

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 
 def write_vocabulary(job: dict[str, Any]) -> Path:
     """A folder with the vocabulary that both sides share."""
@@ -75,9 +73,3 @@ def configuration(job: dict[str, Any], folder: Path, updates: int) -> dict[str, 
         "share_decoder_embeddings": True,
         "share_embeddings": True,
     }
-
-
-def write_configuration(path: Path, values: dict[str, Any]) -> Path:
-    """Write `values` as YAML."""
-    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    return path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
-from common import logged_rate, read_job, report
-from opennmt_py_setup import configuration, write_configuration, write_vocabulary
+from common import logged_rate, read_job, report, write_configuration
+from opennmt_py_setup import configuration, write_vocabulary
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import head, log_figure, read_job, report
-from opennmt_py_setup import configuration, write_configuration, write_vocabulary
+from common import head, log_figure, read_job, report, write_configuration
+from opennmt_py_setup import configuration, write_vocabulary
 
 STEPS = 3
 

@@ -24,12 +24,12 @@ def measure_translation(job: dict[str, Any], translate: Translate, packages: Seq
     `once`, a single text without warm-up, for the start of the whole program.
     """
     texts = Path(job["src"]).read_text(encoding="utf-8").split("\n")[: job["num_sentences"]]
-    lengths = [job["length"]] * len(texts) if job["mode"] == "forced" else job.get("lengths")
+    lengths = [job["length"]] * len(texts) if job["mode"] == "forced" else job.get("lengths", [])[: len(texts)] or None
     if job["mode"] == "once":
         sys.stdout.write(translate(texts[:1], lengths[:1] if lengths else None)[0][0] + "\n")
         return
     measure = _one_at_a_time if job["mode"] == "single" else _all_at_once
-    warm_up = texts[: min(WARM_UP_SENTENCES, 2 * job["batch"])]
+    warm_up = texts[:1] if job["mode"] == "single" else texts[:WARM_UP_SENTENCES]
     translate(warm_up, lengths[: len(warm_up)] if lengths else None)
     report(packages, **measure(texts, lengths, translate, job))
 
