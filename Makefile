@@ -1,10 +1,12 @@
 # The verbs of this project: the same on a laptop and in CI. `make` lists them.
 #
-# PYTHON    the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
-# PIP_ARGS  further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--extra-index-url ..."
+# PYTHON      the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
+# BENCH_ARGS  further arguments for bench-train and bench-translate: make bench-train BENCH_ARGS="--seconds 60 --json OUT"
+# PIP_ARGS    further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--extra-index-url ..."
 
 PYTHON ?= python3
 PIP_ARGS ?=
+BENCH_ARGS ?=
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
@@ -13,10 +15,10 @@ RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-slow bench clean
+.PHONY: help setup demo check test test-slow bench bench-train bench-translate clean
 
 help:  ## list these verbs
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV)  ## make .venv and install nmt into it, with what check and test need
 
@@ -36,6 +38,12 @@ test-slow: $(DEV)  ## the tests that take minutes
 
 bench: $(RUNTIME)  ## time the start of the command line against that of torch (scripts/bench/startup.py)
 	$(BIN)/python scripts/bench/startup.py
+
+bench-train: $(RUNTIME)  ## training speed beside peers, each in an environment that is made for it: docs/benchmarks.md
+	$(BIN)/python scripts/bench/train.py $(BENCH_ARGS)
+
+bench-translate: $(RUNTIME)  ## translation speed beside peers: docs/benchmarks.md
+	$(BIN)/python scripts/bench/translate.py $(BENCH_ARGS)
 
 clean:  ## remove .venv, caches and build output; runs/ stays
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,43 @@
+"""A virtual environment for each peer, so that none shares packages with this project or with another peer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import HERE, WorkerError, say, tail
+
+REQUIREMENTS = HERE / "peers" / "requirements"
+
+
+def python_of(system: str, folder: Path) -> Path:
+    """The Python of `system`'s environment under `folder`, made first where it is missing or asks for other versions.
+
+    WorkerError if pip cannot install it.
+    """
+    wanted = REQUIREMENTS / f"{system}.txt"
+    place = folder.resolve() / system
+    python, stamp = place / "bin" / "python", place / ".installed"
+    if stamp.is_file() and stamp.read_bytes() == wanted.read_bytes():
+        return python
+    say(f"installing {system} into {place}")
+    _run([sys.executable, "-m", "venv", "--clear", str(place)])
+    packages = wanted.read_text(encoding="utf-8").splitlines()
+    torch = [line for line in packages if line.startswith("torch==")]
+    built = [line.split()[0] for line in packages if line.endswith("# built here")]
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    if torch:
+        _run([*pip, *torch])  # with what its build for this machine needs
+    # The others are all listed, with their versions; some would refuse a torch as new as this project's.
+    _run([*pip, "--no-deps", *(line for line in packages if line not in torch and not line.endswith("# built here"))])
+    if built:
+        _run([*pip, "--no-deps", "--no-build-isolation", *built])
+    stamp.write_bytes(wanted.read_bytes())
+    return python
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise WorkerError(tail(done.stderr))

@@ -1,0 +1,202 @@
+"""What both benchmarks share: cores, worker processes, turns, medians, tables and the JSON they are kept in."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+
+
+class WorkerError(Exception):
+    """A system could not be measured; the message is the end of what it wrote."""
+
+
+@dataclass
+class Contender:
+    """One row of a table: a system in one precision, and how it is measured once."""
+
+    system: str
+    precision: str
+    measure: Callable[[], dict[str, Any]]
+    setting: dict[str, Any] = field(default_factory=dict)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    fault: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the person who waits is shown."""
+        setting = " ".join(f"{key}={value}" for key, value in self.setting.items())
+        return f"{self.system} {self.precision}{' (' + setting + ')' if setting else ''}"
+
+
+def say(line: str) -> None:
+    """A line for the person who waits, on standard error: standard output is for the tables."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def use_cores(count: int) -> int:
+    """Keep this process and all it starts on `count` cores (0: those it has); returns how many they are.
+
+    So "the same threads" holds even for a system that counts the cores by itself.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return count or os.cpu_count() or 1
+    cores = sorted(os.sched_getaffinity(0))
+    if count > len(cores):
+        raise SystemExit(f"--threads {count}: this process may use {len(cores)} cores")
+    if count:
+        os.sched_setaffinity(0, cores[:count])
+    return count or len(cores)
+
+
+def end_workers_on_sigterm() -> None:
+    """Let SIGTERM unwind this process as Ctrl-C does, so that no worker outlives it."""
+
+    def unwind(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, unwind)
+
+
+def clean_environment(threads: int | None = None) -> dict[str, str]:
+    """The environment of a worker: offline, with `threads` for every thread pool (None: the system's own default)."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    if threads is not None:
+        environment |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    return environment | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+
+
+def foreign_environment(threads: int) -> dict[str, str]:
+    """As `clean_environment`, for a Python that must not see this project."""
+    return {name: value for name, value in clean_environment(threads).items() if name != "PYTHONPATH"}
+
+
+def run_worker(command: Sequence[str | Path], environment: dict[str, str], timeout: float) -> dict[str, Any]:
+    """Run a program whose last line of standard output is a JSON object, and return that; WorkerError if it fails."""
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)  # its own children too
+        _, err = process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise WorkerError(f"no result after {timeout:.0f} s; it wrote:\n{tail(err)}") from None
+        raise
+    if process.returncode or not out.strip():
+        raise WorkerError(f"exit code {process.returncode}; it wrote:\n{tail(err or out)}")
+    return json.loads(out.splitlines()[-1])
+
+
+def tail(text: str) -> str:
+    """The last lines of `text`."""
+    return "\n".join(text.strip().splitlines()[-15:])
+
+
+def measure_once(contender: Contender) -> None:
+    """Measure `contender` and keep the result, or what went wrong."""
+    say(f"  {contender.name} ...")
+    try:
+        contender.results.append(contender.measure())
+    except WorkerError as error:
+        contender.fault = str(error)
+        say(f"  {contender.name}: not measured: {error}")
+
+
+def take_turns(contenders: Iterable[Contender], repeats: int) -> None:
+    """Measure each in turn, A B C A B C, so that slow minutes of the machine fall on all; one that fails drops out."""
+    contenders = list(contenders)
+    for repeat in range(repeats):
+        say(f"repeat {repeat + 1} of {repeats}")
+        for contender in contenders:
+            if not contender.fault:
+                measure_once(contender)
+
+
+def spread(values: Sequence[float], digits: int = 1) -> dict[str, Any]:
+    """Median, least and greatest of `values`, and themselves."""
+    rounded = [round(value, digits) for value in values]
+    median = round(statistics.median(values), digits)
+    return {"median": median, "min": min(rounded), "max": max(rounded), "repeats": rounded}
+
+
+def ratio(value: float, base: float | None) -> float | None:
+    """`value` over `base`, where there is one."""
+    return round(value / base, 2) if base else None
+
+
+def table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
+    """`rows` as aligned text; `columns` is field to heading."""
+    cells = [list(columns.values()), *([_cell(row.get(name)) for name in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={inner}" for key, inner in value.items()) or "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+    return str(value)
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What the figures depend on beside the systems: processor, cores in use, load before, versions, commit."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
+    return {
+        "processor": _processor(),
+        "cores_of_machine": os.cpu_count(),
+        "threads": threads,
+        "load_before": round(os.getloadavg()[0], 2),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "commit": commit or None,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def warn_of_load(facts: dict[str, Any]) -> None:
+    """Say so where other work would be measured too."""
+    if facts["load_before"] > 0.5:
+        say(f"warning: the machine is not idle (load {facts['load_before']}): figures will be noise")
+
+
+def keep(path: Path | None, result: dict[str, Any]) -> None:
+    """Write the result as JSON where a file is named."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        say(f"kept in {path}")

@@ -1,0 +1,27 @@
+"""Train Hugging Face's MarianMTModel in a plain loop; prints one JSON line."""
+
+from __future__ import annotations
+
+import torch
+from common import PAD, read_job, report
+from hf_marian import make_marian
+from torch import Tensor
+from torch_loop import measure_training
+
+
+def main() -> None:
+    """Measure what the job says."""
+    job = read_job()
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(1)
+    model = make_marian(job, job["attention"])
+
+    def logits_of(src: Tensor, tgt_in: Tensor) -> Tensor:
+        mask = (src != PAD).long()
+        return model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt_in, use_cache=False).logits
+
+    report(["torch", "transformers"], **measure_training(model, logits_of, job))
+
+
+if __name__ == "__main__":
+    main()

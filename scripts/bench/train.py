@@ -1,0 +1,285 @@
+"""Training speed of this project beside its peers: the same data, model, threads; in turns; medians.
+
+    .venv/bin/python scripts/bench/train.py --systems nmt,hf-marian,nn-transformer --seconds 60 --repeats 3 --json OUT
+
+Target tokens a second, eos counted and padding not, after the first seconds. docs/benchmarks.md says what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from environments import python_of
+from harness import (
+    HERE,
+    ROOT,
+    Contender,
+    WorkerError,
+    clean_environment,
+    end_workers_on_sigterm,
+    foreign_environment,
+    keep,
+    machine,
+    measure_once,
+    ratio,
+    run_worker,
+    say,
+    spread,
+    table,
+    tail,
+    take_turns,
+    use_cores,
+    warn_of_load,
+)
+from workload import Workload, prepare, write_config
+
+from nmt.data.tokenizer import TokenizerPair
+from nmt.rundir import RunDir
+
+# The precisions each system can be asked for; `auto` is what this project chooses when it is asked for nothing.
+PRECISIONS = {
+    "nmt": ("auto", "fp32", "bf16"),
+    "hf-marian": ("fp32", "bf16"),
+    "nn-transformer": ("fp32", "bf16"),
+    "opennmt-py": ("fp32",),
+    "joeynmt": ("fp32",),
+}
+# Settings that are tried once each; the fastest is measured.
+SETTINGS: dict[str, list[dict[str, Any]]] = {"hf-marian": [{"attention": "sdpa"}, {"attention": "eager"}]}
+COLUMNS = {
+    "system": "system",
+    "precision": "precision",
+    "setting": "setting",
+    "tokens_per_s": "tokens/s",
+    "min": "min",
+    "max": "max",
+    "to_best_fp32_peer": "x best fp32 peer",
+    "to_best_peer": "x best peer",
+}
+
+
+def main() -> None:
+    """Measure, print the table, keep the JSON; exit code 1 if a system could not be measured."""
+    options = read_options()
+    end_workers_on_sigterm()
+    threads = use_cores(options.threads)
+    facts = machine(threads)
+    warn_of_load(facts)
+    workload = prepare(options.cache / "work", options.quick)
+    contenders = [
+        contender
+        for system in options.systems
+        for precision in PRECISIONS[system]
+        if precision in options.precisions
+        for contender in [make_contender(system, precision, workload, threads, options)]
+    ]
+    take_turns(contenders, options.repeats)
+    rows = make_rows(contenders)
+    faults = {contender.name: contender.fault for contender in contenders if contender.fault}
+    sys.stdout.write(table(rows, COLUMNS))
+    for name, fault in faults.items():
+        sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
+    asked = {name: getattr(options, name) for name in ("seconds", "skip_seconds", "repeats", "workers")}
+    keep(
+        options.json,
+        {
+            "benchmark": "train",
+            "command": sys.argv,
+            "machine": facts,
+            "workload": workload.facts(),
+            "config": asked,
+            "rows": rows,
+            "faults": faults,
+        },
+    )
+    sys.exit(1 if faults else 0)
+
+
+def read_options() -> argparse.Namespace:
+    """The command line; `--quick` puts its own values where none are given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
+    parser.add_argument("--systems", type=names, help="of " + ", ".join(PRECISIONS))
+    parser.add_argument("--precisions", type=names, help="of auto, fp32, bf16 (all)")
+    parser.add_argument("--seconds", type=float, help="of training measured, each time (60)")
+    parser.add_argument("--skip-seconds", type=float, help="of training before that, left out (5)")
+    parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
+    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
+    parser.add_argument("--workers", type=int, help="nmt train --workers; not given: the project's default")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and runs")
+    parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
+    )
+    options = parser.parse_args()
+    full = {"systems": ["nmt", "hf-marian", "nn-transformer"], "seconds": 60.0, "skip_seconds": 5.0, "repeats": 3}
+    quick = {"systems": ["nmt", "nn-transformer"], "seconds": 0.5, "skip_seconds": 0.1, "repeats": 1}
+    full["precisions"], quick["precisions"] = ["auto", "fp32", "bf16"], ["auto", "fp32"]
+    for name, value in (quick if options.quick else full).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    options.envs = options.envs or options.cache / "envs"
+    if unknown := set(options.systems) - PRECISIONS.keys():
+        parser.error(f"no such system: {', '.join(sorted(unknown))}; there are {', '.join(PRECISIONS)}")
+    return options
+
+
+def make_contender(
+    system: str, precision: str, workload: Workload, threads: int, options: argparse.Namespace
+) -> Contender:
+    """`system` in `precision`, at the fastest of its settings."""
+    scratch = options.cache.resolve() / "train" / f"{system}-{precision}"
+    if system == "nmt":
+        return Contender(system, precision, lambda: measure_nmt(precision, workload, scratch, options))
+    try:
+        python = Path(sys.executable) if options.quick else python_of(system, options.envs)
+    except WorkerError as error:
+        return Contender(system, precision, dict, fault=f"pip could not install it:\n{error}")
+    tried = []
+    for setting in SETTINGS.get(system, [{}]):
+        job = make_job(precision, workload, threads, options) | {"scratch": str(scratch)} | setting
+
+        def measure(job: dict[str, Any] = job) -> dict[str, Any]:
+            program = HERE / "peers" / f"{system.replace('-', '_')}_train.py"
+            limit = 4 * (job["seconds"] + job["skip_seconds"]) + 300
+            return run_worker([python, program, json.dumps(job)], foreign_environment(threads), limit)
+
+        tried.append(Contender(system, precision, measure, setting))
+    return fastest(tried) if len(tried) > 1 else tried[0]
+
+
+def fastest(tried: list[Contender]) -> Contender:
+    """The one of `tried` that one measurement finds fastest; that measurement is not counted."""
+    say(f"trying the settings of {tried[0].system} {tried[0].precision}")
+    for contender in tried:
+        measure_once(contender)
+        if contender.results:
+            say(f"    {contender.results[0]['tokens_per_s']:,.0f} tokens/s")
+    working = [contender for contender in tried if contender.results]
+    if not working:
+        return tried[0]
+    best = max(working, key=lambda contender: contender.results[0]["tokens_per_s"])
+    best.results.clear()
+    return best
+
+
+def make_job(precision: str, workload: Workload, threads: int, options: argparse.Namespace) -> dict[str, Any]:
+    """What a peer's program is told."""
+    size = {name: value for name, value in workload.facts().items() if name != "corpus"}
+    return {
+        **size,
+        "vocab_size": TokenizerPair.load(workload.tokenizer).src.vocab_size,
+        "workload": str(workload.folder),
+        "precision": precision,
+        "threads": threads,
+        "seconds": options.seconds,
+        "skip_seconds": options.skip_seconds,
+    }
+
+
+def measure_nmt(precision: str, workload: Workload, scratch: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Run `nmt train` until its log covers the time asked for; the rate is read from that log."""
+    endless = {"max_updates": 10_000_000, "validate_every": 10_000_000, "log_every": 2, "lr": 1e-3}
+    scratch.mkdir(parents=True, exist_ok=True)
+    config = write_config(scratch / "config.yaml", workload.config(endless))
+    run = RunDir(scratch / "run")
+    shutil.rmtree(run.path, ignore_errors=True)
+    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(run.path)]
+    if precision != "auto":
+        command += ["--set", f"training.precision={precision}"]
+    if options.workers is not None:
+        command += ["--workers", str(options.workers)]
+    with open(scratch / "log.txt", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(command, env=clean_environment(), stdout=log, stderr=log, start_new_session=True)
+        try:
+            rate = watch(process, run.metrics, options)
+        except WorkerError as error:
+            raise WorkerError(f"{error}; it wrote:\n{tail((scratch / 'log.txt').read_text())}") from None
+        finally:
+            stop(process)
+    info = run.read_json(run.info_file)
+    versions = {name: info[name] for name in ("nmt", "torch")}
+    return {**rate, "precision": info["precision"], "threads": info["threads"], "versions": versions}
+
+
+def watch(process: subprocess.Popen[bytes], metrics: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Wait for the run's log to cover the seconds asked for. WorkerError if the run ends, or is silent for long."""
+    deadline = time.monotonic() + 4 * (options.seconds + options.skip_seconds) + 300
+    while time.monotonic() < deadline:
+        rate = steady_rate(metrics, options.skip_seconds)
+        if rate["seconds"] >= options.seconds:
+            return rate
+        if process.poll() is not None:
+            raise WorkerError(f"nmt train ended with exit code {process.returncode}")
+        time.sleep(0.2)
+    raise WorkerError("nmt train took too long")
+
+
+def steady_rate(metrics: Path, skip_seconds: float) -> dict[str, float]:
+    """Target tokens a second of training by `metrics.jsonl`, without its first `skip_seconds`."""
+    text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
+    whole = text[: text.rfind("\n") + 1].splitlines()  # the last line may be in writing
+    tokens = seconds = before = 0.0
+    for record in map(json.loads, whole):
+        if record["kind"] != "train":
+            continue
+        passed = record["train_seconds"] - before
+        if before >= skip_seconds:
+            tokens += record["tokens_per_second"] * passed
+            seconds += passed
+        before = record["train_seconds"]
+    return {"tokens_per_s": tokens / seconds if seconds else 0.0, "tokens": round(tokens), "seconds": seconds}
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the run with all its workers: politely, then by force."""
+    for sign, patience in ((signal.SIGINT, 30), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, sign)
+            process.wait(patience)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def make_rows(contenders: list[Contender]) -> list[dict[str, Any]]:
+    """One row a contender that was measured, with its ratio to the fastest peer, in fp32 and in any precision."""
+    rows = []
+    for contender in contenders:
+        if contender.fault or not contender.results:
+            continue
+        last = contender.results[-1]
+        figures = spread([result["tokens_per_s"] for result in contender.results])
+        precision = f"auto ({last['precision']})" if contender.precision == "auto" else contender.precision
+        rows.append(
+            {
+                "system": contender.system,
+                "precision": precision,
+                "setting": contender.setting,
+                "tokens_per_s": figures["median"],
+                **figures,
+                "versions": last["versions"],
+            }
+        )
+    peers = [row for row in rows if row["system"] != "nmt"]
+    in_any = max((row["tokens_per_s"] for row in peers), default=None)
+    in_fp32 = max((row["tokens_per_s"] for row in peers if row["precision"] == "fp32"), default=None)
+    for row in rows:
+        row["to_best_fp32_peer"] = ratio(row["tokens_per_s"], in_fp32)
+        row["to_best_peer"] = ratio(row["tokens_per_s"], in_any)
+    return rows
+
+
+if __name__ == "__main__":
+    main()

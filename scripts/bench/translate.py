@@ -1,0 +1,306 @@
+"""Translation speed of this project beside its peers: the same weights where they can be exported; in turns; medians.
+
+    .venv/bin/python scripts/bench/translate.py --systems nmt,ctranslate2,hf-marian --json OUT
+
+In bulk, one sentence at a time, at forced output lengths, and from a cold start. docs/benchmarks.md says what is
+measured, and what the figures of each system mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness import (
+    ROOT,
+    Contender,
+    WorkerError,
+    end_workers_on_sigterm,
+    keep,
+    machine,
+    measure_once,
+    ratio,
+    say,
+    spread,
+    table,
+    tail,
+    take_turns,
+    use_cores,
+    warn_of_load,
+)
+from translation import FORCED_BATCH, ONE_LENGTH, PRECISIONS, SAME_WEIGHTS, Bench, Job, make_bench
+
+from nmt.evaluate import score
+
+# What every figure is set beside, where it was measured.
+BASES = (("ctranslate2", "fp32"), ("ctranslate2", "int8"), ("hf-marian", "fp32"))
+MEASURES = ("bulk", "single", "forced", "cold")
+LONGEST_FORCED = {"joeynmt": 64}  # it keeps no cache, and would take hours
+SENTENCE = "I am from China"
+NAMES = {"system": "system", "precision": "precision", "setting": "setting"}
+SPREAD = {"median": "median", "min": "min", "max": "max"}
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measure, print the tables, keep the JSON; exit code 1 if something asked for could not be measured."""
+    options = read_options()
+    end_workers_on_sigterm()
+    threads = use_cores(options.threads)
+    facts = machine(threads)
+    warn_of_load(facts)
+    bench = make_bench(options, threads)
+    measures: dict[str, Callable[[Bench], list[Row]]] = {
+        "bulk": measure_bulk,
+        "single": measure_single,
+        "forced": measure_forced,
+        "cold": measure_cold,
+    }
+    tables = {}
+    for name in MEASURES:
+        if name in options.measures:
+            say(f"== {name}")
+            tables[name] = measures[name](bench)
+    for note in bench.notes:
+        sys.stdout.write(f"note: {note}\n")
+    for name, fault in bench.faults.items():
+        sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
+    result = {"benchmark": "translate", "command": sys.argv, "machine": facts, "run": str(bench.run.path)}
+    asked = {
+        "repeats": options.repeats,
+        "sentences": bench.num_sentences,
+        "model": bench.run.config().model.model_dump(),
+    }
+    keep(options.json, {**result, "config": asked, **tables, "notes": bench.notes, "faults": bench.faults})
+    sys.exit(1 if bench.faults else 0)
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
+    default = ["nmt", "ctranslate2", "hf-marian"]
+    parser.add_argument("--systems", type=names, help="of " + ", ".join(PRECISIONS))
+    every = ["auto", "fp32", "bf16", "int8"]
+    parser.add_argument("--precisions", type=names, default=every, help="of " + ", ".join(every))
+    parser.add_argument("--measures", type=names, default=list(MEASURES), help="of " + ", ".join(MEASURES))
+    parser.add_argument("--run", type=Path, help="a trained run; not given: one is trained, and kept in CACHE")
+    parser.add_argument("--train-updates", type=int, help="updates of the run that is trained (600)")
+    parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
+    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and models")
+    parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
+    )
+    options = parser.parse_args()
+    options.systems = options.systems or (["nmt"] if options.quick else default)
+    options.repeats = options.repeats or (1 if options.quick else 3)
+    options.train_updates = options.train_updates or (20 if options.quick else 600)
+    options.envs = options.envs or options.cache / "envs"
+    for given, known in ((options.systems, PRECISIONS), (options.measures, MEASURES), (options.precisions, every)):
+        if unknown := set(given) - set(known):
+            parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return options
+
+
+def settings(system: str, threads: int) -> list[Job]:
+    """The settings of `system` that are tried in bulk, on `threads` cores."""
+    if system == "ctranslate2":
+        shares = sorted({(threads, 1), (1, threads)})
+        return [{"workers": w, "threads": t, "batch": b} for w, t in shares for b in (32, 64, 128)]
+    if system in ONE_LENGTH:
+        return [{"threads": threads, "batch": FORCED_BATCH}]
+    sizes = (1024, 4096, 16384) if system == "nmt" else (32, 64, 128)  # source pieces; sentences
+    own = [{}] if system == "nmt" else []
+    return own + [{"threads": t, "batch": b} for t in sorted({1, threads}) for b in sizes]
+
+
+def measure_bulk(bench: Bench) -> list[Row]:
+    """All sentences at once, each system at the setting that one try of each finds fastest."""
+    chosen, tried_rows = [], []
+    for system, precision in bench.systems():
+        output = str(bench.folder / f"{system}-{precision}.hyp")
+        tried = [bench.contender(system, precision, "bulk", s, output=output) for s in grid(bench, system)]
+        best, rows = try_settings(bench, tried, "tokens_per_s")
+        tried_rows += rows
+        if best is not None:
+            bench.best[system, precision] = best.setting
+            chosen.append(best)
+    sys.stdout.write("\nbulk: settings tried once each\n")
+    sys.stdout.write(table(tried_rows, {**NAMES, "tokens_per_s": "tokens/s"}))
+    take_turns(chosen, bench.options.repeats)
+    rows = finish(bench, chosen, "tokens_per_s")
+    for row in rows:
+        row["tokens_per_sentence"], row["bleu"] = bulk_quality(bench, row)
+    show(
+        f"bulk, {bench.num_sentences} sentences, tokens/s",
+        rows,
+        {"tokens_per_sentence": "tokens/sentence", "bleu": "BLEU"},
+    )
+    return rows
+
+
+def grid(bench: Bench, system: str) -> list[Job]:
+    """The settings to try; two where it is to be quick."""
+    return settings(system, bench.threads)[: 2 if bench.options.quick else None]
+
+
+def bulk_quality(bench: Bench, row: Row) -> tuple[float, float | None]:
+    """(tokens a sentence; BLEU of the outputs, where the weights are the run's)."""
+    lengths = row.pop("last").get("lengths")
+    if row["system"] not in SAME_WEIGHTS:
+        return sum(bench.lengths) / len(bench.lengths), None
+    hypotheses = (bench.folder / f"{row['system']}-{row['precision']}.hyp").read_text(encoding="utf-8").split("\n")[:-1]
+    references = bench.run.read_pairs("test")[1][: bench.num_sentences]
+    bleu = score(hypotheses, references, bench.run.config().data.tgt_lang, ["bleu"])[0]
+    row["bleu_signature"] = bleu.signature
+    return sum(lengths) / len(lengths), bleu.value
+
+
+def measure_single(bench: Bench) -> list[Row]:
+    """One sentence at a time: median and 95th percentile, each system at its faster number of threads."""
+    chosen = []
+    count = min(bench.num_sentences, 20 if bench.options.quick else 300)
+    for system, precision in bench.systems():
+        choices: list[Job] = [{"threads": t} for t in sorted({1, bench.threads})]
+        choices = [{}, *choices] if system == "nmt" and not bench.options.quick else choices
+        tried = [bench.contender(system, precision, "single", s, batch=1, num_sentences=count) for s in choices]
+        best, _ = try_settings(bench, tried, "mean_ms")
+        if best is not None:
+            chosen.append(best)
+    take_turns(chosen, bench.options.repeats)
+    rows = finish(bench, chosen, "mean_ms")
+    for row, contender in zip(rows, (c for c in chosen if not c.fault), strict=True):
+        del row["last"]
+        for name in ("p50_ms", "p95_ms"):
+            values = [result[name] for result in contender.results if name in result]
+            row[name] = spread(values, 2)["median"] if values else None
+    show(
+        f"one at a time, {count} sentences, ms (ratios: of the mean, less is better)",
+        rows,
+        {"p50_ms": "p50", "p95_ms": "p95"},
+    )
+    return rows
+
+
+def measure_forced(bench: Bench) -> list[Row]:
+    """Tokens a second at output lengths that are forced, in batches of 64, at the threads and workers best in bulk."""
+    every = []
+    for length, count in bench.forced.items():
+        chosen = []
+        for system, precision in bench.systems():
+            if length > LONGEST_FORCED.get(system, length):
+                continue
+            setting = {**bench.best.get((system, precision), settings(system, bench.threads)[0]), "batch": FORCED_BATCH}
+            count = min(count, bench.num_sentences)
+            values = {"length": length, "num_sentences": count}
+            chosen.append(bench.contender(system, precision, "forced", setting, **values))
+        take_turns(chosen, bench.options.repeats)
+        rows = finish(bench, chosen, "tokens_per_s")
+        for row in rows:
+            del row["last"]
+            row["length"] = length
+        show(f"outputs of {length} tokens, {count} sentences in batches of {FORCED_BATCH}, tokens/s", rows, {})
+        every += rows
+    return every
+
+
+def measure_cold(bench: Bench) -> list[Row]:
+    """Seconds from start to end of a program that translates one sentence, beside `import torch`."""
+    nmt = [sys.executable, "-m", "nmt", "translate", SENTENCE, "--model"]
+    commands: dict[tuple[str, str], tuple[list[str | Path], str]] = {
+        ("import torch", "-"): ([sys.executable, "-c", "import torch"], "nmt")
+    }
+    for system, precision in bench.systems():
+        if system == "nmt":
+            commands["nmt translate, run", precision] = ([*nmt, str(bench.run.path)], "nmt")
+            continue
+        if system == "ctranslate2":
+            commands["nmt translate, export", precision] = ([*nmt, str(bench.models[system, precision])], "nmt")
+        if system not in ONE_LENGTH:
+            job = bench.job(system, precision, "once", num_sentences=1, batch=1)
+            commands[f"{system} script", precision] = (bench.command(system, job), system)
+    contenders = [
+        Contender(name, precision, lambda c=command, s=system: wall_seconds(c, bench.environment(s, bench.threads)))
+        for (name, precision), (command, system) in commands.items()
+    ]
+    for contender in contenders if not bench.options.quick else []:  # fills the disk's cache; not counted
+        measure_once(contender)
+        contender.results.clear()
+    take_turns([c for c in contenders if not c.fault], bench.options.repeats)
+    rows = finish(bench, contenders, "seconds")
+    base = next((row["median"] for row in rows if row["system"] == "import torch"), None)
+    for row in rows:
+        del row["last"]
+        row["to_import_torch"] = ratio(row["median"], base)
+    sys.stdout.write("\ncold start, one sentence, seconds\n")
+    sys.stdout.write(table(rows, {**NAMES, **SPREAD, "to_import_torch": "x import torch"}))
+    return rows
+
+
+def wall_seconds(command: list[str | Path], environment: dict[str, str]) -> dict[str, Any]:
+    """One run of `command` from start to end; WorkerError if it fails."""
+    began = time.perf_counter()
+    done = subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise WorkerError(tail(done.stderr) or f"exit code {done.returncode}")
+    return {"seconds": time.perf_counter() - began, "versions": {}}
+
+
+def try_settings(bench: Bench, tried: list[Contender], figure: str) -> tuple[Contender | None, list[Row]]:
+    """Measure each once; (the best, its result forgotten; a row of each). Rates are best high, times low."""
+    for contender in tried if len(tried) > 1 else []:
+        measure_once(contender)
+    rows = [{**head_of(contender), figure: contender.results[0][figure]} for contender in tried if contender.results]
+    working = [contender for contender in tried if contender.results] if len(tried) > 1 else tried
+    if not working:
+        bench.faults[f"{tried[0].system} {tried[0].precision}"] = tried[0].fault
+        return None, rows
+    best = working[0]
+    if len(tried) > 1:
+        pick = max if figure == "tokens_per_s" else min
+        best = pick(working, key=lambda contender: contender.results[0][figure])
+        best.results.clear()
+    return best, rows
+
+
+def head_of(contender: Contender) -> Row:
+    """The first columns of a table."""
+    return {"system": contender.system, "precision": contender.precision, "setting": contender.setting}
+
+
+def finish(bench: Bench, contenders: list[Contender], figure: str) -> list[Row]:
+    """A row of each that was measured, with its ratio to each of BASES; the others are noted as faults."""
+    rows = []
+    for contender in contenders:
+        if contender.fault:
+            bench.faults[contender.name] = contender.fault
+            continue
+        values = spread([result[figure] for result in contender.results], 3 if figure == "seconds" else 2)
+        last = contender.results[-1]
+        rows.append({**head_of(contender), **values, "versions": last["versions"], "last": last})
+    for system, precision in BASES:
+        base = next((r["median"] for r in rows if (r["system"], r["precision"]) == (system, precision)), None)
+        for row in rows:
+            row[f"to {system} {precision}"] = ratio(row["median"], base)
+    return rows
+
+
+def show(title: str, rows: list[Row], columns: dict[str, str]) -> None:
+    """Print a table with medians, spreads, `columns` and the ratios that could be taken."""
+    ratios = {f"to {s} {p}": f"x {s} {p}" for s, p in BASES if any(row[f"to {s} {p}"] is not None for row in rows)}
+    sys.stdout.write(f"\n{title}\n")
+    sys.stdout.write(table(rows, {**NAMES, **SPREAD, **columns, **ratios}))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""What is translated by which systems: the run, its exports, the environments, and the jobs of the programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from environments import python_of
+from harness import HERE, Contender, WorkerError, clean_environment, foreign_environment, run_worker, say, tail
+from workload import Workload, prepare, write_config
+
+from nmt.data.tokenizer import TokenizerPair
+from nmt.rundir import RunDir
+
+# The precisions of each system; `auto` is what this project chooses when it is asked for nothing.
+PRECISIONS = {
+    "nmt": ("auto",),
+    "ctranslate2": ("fp32", "int8"),
+    "hf-marian": ("fp32", "bf16"),
+    "opennmt-py": ("fp32",),
+    "joeynmt": ("fp32",),
+}
+SAME_WEIGHTS = ("nmt", "ctranslate2")
+ONE_LENGTH = ("opennmt-py", "joeynmt")  # their commands force one length on all outputs
+FORCED = {16: 960, 64: 384, 256: 128, 1024: 128}  # output length to sentences
+FORCED_BATCH = 64
+SIZES = ("d_model", "num_heads", "d_ff", "dropout")
+
+Job = dict[str, Any]
+
+
+@dataclass
+class Bench:
+    """What all measures share."""
+
+    options: argparse.Namespace
+    threads: int
+    run: RunDir
+    folder: Path  # for exports, hypotheses and what the peers keep
+    num_sentences: int
+    forced: dict[int, int]
+    pythons: dict[str, Path] = field(default_factory=dict)
+    models: dict[tuple[str, str], Path] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    lengths: list[int] = field(default_factory=list)  # tokens of this project's output of each sentence, eos counted
+    best: dict[tuple[str, str], Job] = field(default_factory=dict)  # the best setting in bulk
+    notes: list[str] = field(default_factory=list)
+
+    def systems(self) -> list[tuple[str, str]]:
+        """(system, precision) of all that can be measured."""
+        wanted = [(s, p) for s in self.options.systems for p in PRECISIONS[s] if p in self.options.precisions]
+        return [pair for pair in wanted if pair[0] in self.pythons and (pair[0] == "hf-marian" or self._has(pair))]
+
+    def _has(self, pair: tuple[str, str]) -> bool:
+        return pair[0] not in SAME_WEIGHTS or pair in self.models
+
+    def job(self, system: str, precision: str, mode: str, **values: Any) -> Job:
+        """What a system's program is told."""
+        config, tokenizers = self.run.config(), TokenizerPair.load(self.run.tokenizer)
+        names = ("joint", "joint") if tokenizers.joint else ("src", "tgt")
+        model = config.model
+        job = {
+            "mode": mode,
+            "precision": precision,
+            "threads": self.threads,
+            "workers": 1,
+            "batch": FORCED_BATCH,
+            "model": str(self.models.get((system, precision), "")),
+            "tokenizers": [str(self.run.tokenizer / f"{name}.model") for name in names],
+            "src": str(self.run.data / "test.src"),
+            "ids": str(self.folder / "test.src.ids"),
+            "workload": str(self.options.workload),
+            "scratch": str(self.folder / f"{system}-{precision}"),
+            "num_sentences": self.num_sentences,
+            "vocab_size": tokenizers.tgt.vocab_size,
+            **{name: getattr(model, name) for name in (*SIZES, "max_src_len", "max_tgt_len")},
+            "layers": model.encoder_layers,
+            "label_smoothing": config.training.label_smoothing,
+            "batch_tokens": config.training.batch_tokens,
+        }
+        if system == "nmt":  # its own choice, where a setting says no other
+            job |= {"threads": None, "batch": None}
+        if system == "hf-marian" and mode != "forced":
+            job["lengths"] = self.lengths
+        if system in ONE_LENGTH and mode != "forced":
+            job["length"] = round(sum(self.lengths) / len(self.lengths))
+        return {**job, **values}
+
+    def contender(self, system: str, precision: str, mode: str, setting: Job, **values: Any) -> Contender:
+        """`system` in one setting, measured in a process of its own each time."""
+        job = self.job(system, precision, mode, **setting, **values)
+
+        def measure() -> dict[str, Any]:
+            return run_worker(self.command(system, job), self.environment(system, job["threads"]), timeout=1800)
+
+        return Contender(system, precision, measure, setting)
+
+    def command(self, system: str, job: Job) -> list[str | Path]:
+        """The program that measures `system`."""
+        return [self.pythons[system], HERE / "peers" / f"{system.replace('-', '_')}_translate.py", json.dumps(job)]
+
+    def environment(self, system: str, threads: int | None) -> dict[str, str]:
+        """That of its process."""
+        return clean_environment(threads) if system == "nmt" else foreign_environment(threads or self.threads)
+
+
+def make_bench(options: argparse.Namespace, threads: int) -> Bench:
+    """The run, its exports, the environments, and this project's output, whose lengths others are held to."""
+    workload = prepare(options.cache / "work", options.quick)
+    options.workload = workload.folder
+    run = RunDir(options.run.resolve()) if options.run else trained_run(workload, options.train_updates)
+    folder = options.cache.resolve() / "translate" / run.best_checkpoint().parent.parent.name
+    folder.mkdir(parents=True, exist_ok=True)
+    sources, _ = run.read_pairs("test")
+    ids = TokenizerPair.load(run.tokenizer).src.encode_batch(sources)
+    (folder / "test.src.ids").write_text("".join(" ".join(map(str, row)) + "\n" for row in ids), encoding="utf-8")
+    forced = {8: 20} if options.quick else FORCED
+    longest = run.config().model.max_tgt_len
+    bench = Bench(
+        options, threads, run, folder, min(1000, len(sources)), {n: c for n, c in forced.items() if n <= longest}
+    )
+    if len(bench.forced) < len(forced):
+        bench.notes.append(f"outputs over {longest} pieces are not measured: the run's model.max_tgt_len")
+    for system in dict.fromkeys(["nmt", *options.systems]):
+        add_system(bench, system)
+    bench.lengths = bench.contender("nmt", "auto", "bulk", {}).measure()["lengths"]
+    return bench
+
+
+def trained_run(workload: Workload, updates: int) -> RunDir:
+    """A run on the workload, trained for `updates`; found again the next time."""
+    run = RunDir(workload.folder / f"run-{updates}")
+    if run.index_file.exists():
+        return run
+    say(f"training {run.path} for {updates} updates")
+    training = {"max_updates": updates, "validate_every": updates, "warmup_updates": updates // 3, "lr": 1e-3}
+    config = write_config(workload.folder / "run.yaml", workload.config(training))
+    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(run.path), "--overwrite"]
+    subprocess.run(command, check=True, env=clean_environment())
+    return run
+
+
+def add_system(bench: Bench, system: str) -> None:
+    """Its Python, and its form of the run's weights; what fails is told, and the rest goes on."""
+    try:
+        bench.pythons[system] = Path(sys.executable) if system == "nmt" else python_of(system, bench.options.envs)
+    except WorkerError as error:
+        bench.faults[system] = f"pip could not install it:\n{error}"
+    for precision in PRECISIONS[system]:
+        if system == "nmt":
+            bench.models[system, precision] = bench.run.path
+        elif system == "ctranslate2" and precision in bench.options.precisions:
+            export_ctranslate2(bench, precision)
+        elif system not in SAME_WEIGHTS and precision == "fp32":
+            bench.notes.append(f"{system} has weights of its own; its outputs are forced to lengths of this project's")
+
+
+def export_ctranslate2(bench: Bench, precision: str) -> None:
+    """`nmt export ctranslate2` of the run."""
+    out = bench.folder / f"ctranslate2-{precision}"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [sys.executable, "-m", "nmt", "export", "ctranslate2", str(bench.run.path), str(out)]
+    command += ["--quantization", precision] if precision != "fp32" else []
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True)
+    if done.returncode:
+        bench.faults[f"ctranslate2 {precision}"] = f"the export failed:\n{tail(done.stderr)}"
+    else:
+        bench.models["ctranslate2", precision] = out
