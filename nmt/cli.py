@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import config, evaluate, plot, train, translate, vocab
+from nmt.commands import config, evaluate, export, plot, train, translate, vocab
 from nmt.errors import NmtError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command(name="eval")(evaluate.evaluate)
 app.command()(vocab.vocab)
 app.command()(plot.plot)
 app.add_typer(config.app, name="config")
+app.add_typer(export.app, name="export")
 
 
 @app.callback()

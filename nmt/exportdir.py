@@ -1,5 +1,7 @@
-"""The folder that `nmt export` makes: the only place that knows file names inside it. It holds all that `nmt translate`
-needs, and CTranslate2's files lie at its top, so it is an ordinary CTranslate2 model folder too."""
+"""The folder that `nmt export` makes: the only place that knows file names inside it.
+
+It holds all that `nmt translate` needs. CTranslate2's files lie at its top, so it is an ordinary CTranslate2 model too.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,9 @@ from nmt.files import flush, write_text
 from nmt.rundir import RunDir, find_run
 
 FORMAT = 1  # of the folder; an export says which one it is
+Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]
+"""How an export keeps the weights; none: fp32."""
+
 _EXPORT_AGAIN = "make it again with `nmt export ctranslate2`"
 _CHUNK = 1 << 20
 
@@ -44,9 +49,9 @@ class FileMark(Section):
 class ExportInfo(Section):
     """What export.json says."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1  # FORMAT
     engine: Literal["ctranslate2"] = "ctranslate2"
-    quantization: str
+    quantization: Quantization
     src_lang: str
     tgt_lang: str
     max_src_len: int = Field(ge=2, description="longest source in pieces, eos included")
@@ -111,9 +116,7 @@ class ExportDir:
         joint = "tokenizer/joint.model" in info.files
         sides = ("tokenizer/joint.model",) if joint else ("tokenizer/src.model", "tokenizer/tgt.model")
         shared = "shared_vocabulary.json" in info.files
-        vocabularies = (
-            ("shared_vocabulary.json",) if shared else ("source_vocabulary.json", "target_vocabulary.json")
-        )
+        vocabularies = ("shared_vocabulary.json",) if shared else ("source_vocabulary.json", "target_vocabulary.json")
         return ["model.bin", "config.json", *vocabularies, *sides]
 
     def vocabulary(self, side: Literal["source", "target"]) -> list[str]:

@@ -16,9 +16,9 @@ import typer
 
 from nmt.commands.options import Device, Model, say
 from nmt.errors import DataError
+from nmt.exportdir import find_model
 from nmt.files import write_atomically
 from nmt.plots.saving import picture_format
-from nmt.rundir import find_run
 
 if TYPE_CHECKING:
     from nmt.translate import Translation, Translator
@@ -46,7 +46,7 @@ def translate(
         raise typer.BadParameter("--attention draws one text; give it as an argument")
     if attention is not None:
         picture_format(attention)  # refuses a name it cannot draw, before anything is computed
-    run = find_run(model)
+    run = find_model(model)
     if model is None:
         say(f"model: {run.path}")
     lines = iter(texts) if texts else _read(input)

@@ -1,6 +1,6 @@
 """Piece ids to hypotheses with CTranslate2, from a folder that `nmt export ctranslate2` made. Imports no torch.
 
-On a CPU, one worker of one thread for each core: see docs/export.md for why. A batch is cut into chunks of like lengths,
+On a CPU, one worker of one thread for each core: docs/export.md says why. A batch is cut into chunks of like lengths,
 which the workers take one after the other.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.data.tokenizer import EOS_ID, TokenizerPair
@@ -38,7 +39,10 @@ class CTranslate2Engine:
     """Translates batches of piece ids with the model of one export."""
 
     def __init__(self, export: ExportDir, info: ExportInfo, tokenizers: TokenizerPair, device: str = "auto"):
-        """RunError if the model cannot be loaded; NmtError if `device` (auto, cpu, cuda) is not served."""
+        """The model of `export`, whose files have been checked.
+
+        RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
+        """
         self.info = info
         self._device = _choose_device(device)
         self._num_workers = 1 if self._device == "cuda" else _num_cores()
@@ -52,13 +56,6 @@ class CTranslate2Engine:
         self._eos = self._tgt_pieces[EOS_ID]
         self._never_generated = [[self._tgt_pieces[i]] for i in tokenizers.tgt.never_generated]
         self._translator = self._start(self._num_workers)
-
-    @classmethod
-    def load(cls, export: ExportDir, tokenizers: TokenizerPair, device: str = "auto") -> CTranslate2Engine:
-        """The model of `export`, whose files are checked first."""
-        info = export.info()
-        export.check_files(info)
-        return cls(export, info, tokenizers, device)
 
     @property
     def compute_type(self) -> str:
@@ -103,7 +100,7 @@ class CTranslate2Engine:
         src = [self._source(ids[: self.info.max_src_len - 1]) for ids in sources]
         # All of the target that the limit leaves; CTranslate2 adds eos, whose number is dropped where it does not fit.
         kept = [list(ids[: self.info.max_tgt_len]) for ids in targets]
-        tgt = [[self._tgt_pieces[i] for i in ids] for ids in kept]
+        tgt = [self._target(ids) for ids in kept]
         order = sorted(range(len(src)), key=lambda i: -max(len(src[i]), len(tgt[i])))
         scores: list[list[float]] = [[] for _ in src]
         with _errors_of(self._path):
@@ -133,7 +130,7 @@ class CTranslate2Engine:
         with _errors_of(self._path):
             (result,) = self._translator.translate_batch(
                 [self._source(source[: self.info.max_src_len - 1])],
-                target_prefix=[[self._tgt_pieces[i] for i in target]],
+                target_prefix=[self._target(target)],
                 max_input_length=0,
                 max_decoding_length=len(target),
                 min_decoding_length=0,
@@ -164,7 +161,7 @@ class CTranslate2Engine:
             for chunk in chunks:
                 results = translator.translate_batch(
                     [self._source(sources[i]) for i in chunk.rows],
-                    prefixes and [[self._tgt_pieces[p] for p in prefixes[i]] for i in chunk.rows],
+                    None if prefixes is None else [self._target(prefixes[i]) for i in chunk.rows],
                     asynchronous=True,
                     max_input_length=0,
                     max_decoding_length=chunk.max_len,
@@ -196,9 +193,12 @@ class CTranslate2Engine:
     def _source(self, ids: Sequence[int]) -> list[str]:
         return [*(self._src_pieces[i] for i in ids), self._src_pieces[EOS_ID]]
 
+    def _target(self, ids: Sequence[int]) -> list[str]:
+        return [self._tgt_pieces[i] for i in ids]
+
     def _hypotheses(self, result: ctranslate2.TranslationResult, options: SearchOptions) -> list[Hypothesis]:
         """Best first. CTranslate2's score is divided by length^penalty, eos counted, in a beam search."""
-        hypotheses = []
+        hypotheses: list[Hypothesis] = []
         for pieces, ranked_by in zip(result.hypotheses, result.scores, strict=True):
             finished = bool(pieces) and pieces[-1] == self._eos
             ids = [self._tgt_ids[piece] for piece in (pieces[:-1] if finished else pieces)]
@@ -226,11 +226,7 @@ class CTranslate2Engine:
 
     def _start(self, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
         """Load the model; with a `seed` for the random numbers of its workers."""
-        try:
-            import ctranslate2
-        except ImportError as error:
-            mend = 'pip install "nmt[ctranslate2]"'
-            raise RunError(f"this export needs CTranslate2, which is not installed ({error})", mend=mend) from None
+        ctranslate2 = _ctranslate2()
         ctranslate2.set_log_level(logging.ERROR)  # it would warn of a precision the processor has not: docs/export.md
         if seed is not None:
             ctranslate2.set_random_seed(seed)
@@ -238,6 +234,15 @@ class CTranslate2Engine:
             return ctranslate2.Translator(
                 str(self._path), self._device, inter_threads=num_workers, intra_threads=1, max_queued_batches=-1
             )
+
+
+def _ctranslate2() -> ModuleType:
+    try:
+        import ctranslate2
+    except ImportError as error:
+        mend = 'pip install "nmt[ctranslate2]"'
+        raise RunError(f"this export needs CTranslate2, which is not installed ({error})", mend=mend) from None
+    return ctranslate2
 
 
 def _search_arguments(options: SearchOptions) -> dict[str, Any]:
@@ -250,7 +255,9 @@ def _search_arguments(options: SearchOptions) -> dict[str, Any]:
     }
     if options.sample:
         if options.top_k == 1 and options.num_hypotheses > 1:
-            raise NmtError("CTranslate2 does not support several samples with top_k 1", mend="they would be all the same")
+            raise NmtError(
+                "CTranslate2 does not support several samples with top_k 1", mend="they would be all the same"
+            )
         arguments |= {
             "sampling_topk": options.top_k,
             "sampling_topp": options.top_p,
@@ -276,9 +283,7 @@ def _num_cores() -> int:
 
 def _choose_device(name: str) -> str:
     if name == "auto":
-        import ctranslate2
-
-        return "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+        return "cuda" if _ctranslate2().get_cuda_device_count() else "cpu"
     if name not in ("cpu", "cuda"):
         raise NmtError(f"CTranslate2 does not support the device {name}", mend="choose cpu, cuda or auto")
     return name

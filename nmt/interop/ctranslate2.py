@@ -7,7 +7,7 @@ with them; what both call by one name is the same thing. No other toolkit is in 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,10 @@ from torch import Tensor, nn
 from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
+from nmt.exportdir import Quantization
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import FeedForward
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.transformer import Embedding, Transformer
-
-QUANTIZATIONS = (
-    "none",
-    "int8",
-    "int8_float32",
-    "int8_float16",
-    "int8_bfloat16",
-    "int16",
-    "float16",
-    "bfloat16",
-)
-"""What `--quantization` takes; `none` keeps the weights in fp32."""
 
 # Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
 # number, is one the export does not know.
@@ -77,10 +66,12 @@ def require_ctranslate2() -> None:
         raise RunError(f"CTranslate2 is not installed ({error})", mend=mend) from None
 
 
-def write_ctranslate2(model: Transformer, tokenizers: TokenizerPair, folder: Path, quantization: str = "none") -> None:
+def write_ctranslate2(
+    model: Transformer, tokenizers: TokenizerPair, folder: Path, quantization: Quantization = "none"
+) -> None:
     """Write model.bin, config.json and the vocabularies of `model` into `folder`, which exists.
 
-    `quantization` is one of `QUANTIZATIONS`. The pieces of the vocabularies are those of `tokenizers`, by id.
+    The pieces of the vocabularies are those of `tokenizers`, by id.
     """
     spec = _make_spec(model)
     spec.register_source_vocabulary(tokenizers.src.pieces(range(tokenizers.src.vocab_size)))
@@ -115,13 +106,11 @@ def _make_spec(model: Transformer) -> Any:
     )
     _set_embedding(encoder.embeddings[0], encoder, model.src_embedding)
     _set_embedding(decoder.embeddings, decoder, model.tgt_embedding)
-    for made, layer in zip(encoder.layer, model.encoder_layers, strict=True):
-        _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
-        _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
-    for made, layer in zip(decoder.layer, model.decoder_layers, strict=True):
-        _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
-        _set_cross_attention(made.attention, layer.cross_attention, layer.cross_residual.norm)
-        _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
+    for made, encoder_layer in zip(encoder.layer, cast("list[EncoderLayer]", model.encoder_layers), strict=True):
+        _set_layer(made, encoder_layer)
+    for made, decoder_layer in zip(decoder.layer, cast("list[DecoderLayer]", model.decoder_layers), strict=True):
+        _set_layer(made, decoder_layer)
+        _set_cross_attention(made.attention, decoder_layer.cross_attention, decoder_layer.cross_residual.norm)
     if options["pre_norm"]:
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
@@ -130,7 +119,8 @@ def _make_spec(model: Transformer) -> Any:
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    return tensor.detach().float().cpu().contiguous().numpy()
+    # A copy: CTranslate2 quantises in place.
+    return tensor.detach().float().cpu().numpy().copy()
 
 
 def _set_embedding(embeddings: Any, stack: Any, embedding: Embedding) -> None:
@@ -139,7 +129,8 @@ def _set_embedding(embeddings: Any, stack: Any, embedding: Embedding) -> None:
     # The table itself: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
     table = embedding.sinusoidal if embedding.learned is None else embedding.learned.weight
     if table is not None:
-        stack.position_encodings.encodings = _array(table)
+        # One row more: CTranslate2 scores eos after a target as long as the limit too, where we drop the number.
+        stack.position_encodings.encodings = np.concatenate([_array(table), _array(table[-1:])])
 
 
 def _set_norm(made: Any, norm: nn.Module) -> None:
@@ -152,6 +143,12 @@ def _set_linear(made: Any, *parts: nn.Linear) -> None:
     """One product for all `parts`, one after the other in its output."""
     made.weight = np.concatenate([_array(part.weight) for part in parts])
     made.bias = np.concatenate([_array(part.bias) for part in parts])
+
+
+def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    """What both kinds of layer have."""
+    _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
+    _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 
 
 def _set_self_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:

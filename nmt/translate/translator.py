@@ -11,7 +11,8 @@ from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.errors import NmtError
-from nmt.rundir import RunDir, find_run
+from nmt.exportdir import ExportDir, find_model
+from nmt.rundir import RunDir
 
 MAX_BATCH_SENTENCES = 256
 
@@ -96,19 +97,22 @@ class Translator:
     @classmethod
     def load(
         cls,
-        model: str | Path | RunDir | Sequence[RunDir] | None = None,
+        model: str | Path | RunDir | ExportDir | Sequence[RunDir] | None = None,
         device: str = "auto",
         options: SearchOptions | None = None,
     ) -> Translator:
-        """The best model of a run; without a name, that of $NMT_MODEL or the run under ./runs trained last.
+        """The best model of a run, or the one of a folder that `nmt export` made.
 
-        Several runs are an ensemble: they need the same tokenizer, else NmtError. `options` are those of the (first)
-        run's `decoding` section where none are given.
+        Without a name, that of $NMT_MODEL or the run under ./runs trained last. Several runs are an ensemble: they need
+        the same tokenizer, else NmtError. `options` are those of the (first) run's `decoding` section where none are
+        given.
         """
+        if model is None or isinstance(model, str | Path):
+            model = find_model(None if model is None else str(model))
+        if isinstance(model, ExportDir):
+            return cls._load_export(model, device, options)
         from nmt.engines.torch_engine import TorchEngine
 
-        if model is None or isinstance(model, str | Path):
-            model = find_run(None if model is None else str(model))
         runs = [model] if isinstance(model, RunDir) else list(model)
         tokenizers = _shared_tokenizers(runs)
         decoding = runs[0].config().decoding
@@ -118,6 +122,21 @@ class Translator:
             max_src_len=min(run.config().model.max_src_len for run in runs),
             batch_tokens=decoding.batch_tokens,
             options=options or SearchOptions.of(decoding),
+        )
+
+    @classmethod
+    def _load_export(cls, export: ExportDir, device: str, options: SearchOptions | None) -> Translator:
+        from nmt.engines.ctranslate2_engine import CTranslate2Engine
+
+        info = export.info()
+        export.check_files(info)
+        tokenizers = TokenizerPair.load(export.tokenizer)
+        return cls(
+            tokenizers,
+            CTranslate2Engine(export, info, tokenizers, device),
+            max_src_len=info.max_src_len,
+            batch_tokens=info.decoding.batch_tokens,
+            options=options or SearchOptions.of(info.decoding),
         )
 
     def translate(self, texts: Sequence[str]) -> list[str]:
