@@ -29,9 +29,13 @@ def test_the_folder_gets_its_name_when_it_is_whole(tmp_path):
 
 
 def test_what_fails_leaves_nothing(tmp_path):
-    with pytest.raises(ZeroDivisionError), new_export(tmp_path / "out", overwrite=False) as export:
-        fill(export.path)
-        raise ZeroDivisionError
+    def fail() -> None:
+        with new_export(tmp_path / "out", overwrite=False) as export:
+            fill(export.path)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert list(tmp_path.iterdir()) == []
 
 

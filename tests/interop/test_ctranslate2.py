@@ -52,7 +52,7 @@ OPTIONS = [
 
 @pytest.fixture(scope="module")
 def tokenizers() -> TokenizerPair:
-    words = "zero one two three four five six seven eight nine ten eleven twelve".split()
+    words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"]
     texts = [" ".join(random.Random(i).choices(words, k=6)) for i in range(60)]
     return train_tokenizers(
         TokenizerConfig(type="bpe", vocab_size=320), lambda: iter(texts), lambda: iter(texts), threads=1
@@ -176,7 +176,8 @@ def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value):
     with pytest.raises(RunError) as caught:
         refuse_unsupported(config, Path("run/config.yaml"))
     assert str(caught.value) == (
-        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it can with scaled_dot_product"
+        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n"
+        "  it can with scaled_dot_product"
     )
 
 
