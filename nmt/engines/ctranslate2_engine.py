@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import ctranslate2
 
 CHUNK_SENTENCES = 64  # a worker translates together, at most
+_HARDLY_ANY = 1e-9
 _IMPOSSIBLE = -1e8  # scores below it belong to outputs that a rule forbids
 
 
@@ -38,12 +39,21 @@ class _Chunk(NamedTuple):
 class CTranslate2Engine:
     """Translates batches of piece ids with the model of one export."""
 
-    def __init__(self, export: ExportDir, info: ExportInfo, tokenizers: TokenizerPair, device: str = "auto"):
-        """The model of `export`, whose files have been checked.
+    def __init__(
+        self,
+        export: ExportDir,
+        info: ExportInfo,
+        tokenizers: TokenizerPair,
+        device: str = "auto",
+        *,
+        token_scores: bool = False,
+    ):
+        """The model of `export`, whose files have been checked. With `token_scores`, what is found is scored anew.
 
         RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
         """
         self.info = info
+        self.token_scores = token_scores
         self._device = _choose_device(device)
         self._num_workers = 1 if self._device == "cuda" else _num_cores()
         self._path = export.path
@@ -68,17 +78,18 @@ class CTranslate2Engine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """As `Engine.search`; per-token scores are left out.
+        """As `Engine.search`, but for `exact`, which is an NmtError.
 
-        Scores are over the pieces that may be generated; those of a prefix are over all. NmtError for `exact`.
+        CTranslate2's own scores are of probabilities scaled up to one over the pieces that may come next, and it gives
+        none per token. With `token_scores` they are ours, at the cost of reading the outputs once more.
         """
         if options.exact:
             raise NmtError(
                 "CTranslate2 does not support exact beam search", mend="translate with the run, or without it"
             )
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
-        limits = [min(options.max_len(len(ids) + 1), self.info.max_tgt_len) for ids in kept]
-        forced = None if prefixes is None else [list(prefix) for prefix in prefixes]
+        forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
+        limits = self._limits(kept, options, forced or [[]] * len(kept))
         # Greedy search does the same whatever the limit, as long as it stays within it; a beam does not.
         greedy = options.beam_size == 1 and not options.sample
         found = self._search(kept, limits, options, forced, exact_limits=not greedy)
@@ -93,6 +104,8 @@ class CTranslate2Engine:
             )
             for i, hypotheses in zip(over, again, strict=True):
                 found[i] = hypotheses
+        if self.token_scores:
+            return self._scored_anew(found, kept, options)
         return found if forced is None else self._with_prefix_scores(found, kept, forced, options)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -177,6 +190,15 @@ class CTranslate2Engine:
                     found[i] = self._hypotheses(result.result(), options)
         return found
 
+    def _limits(self, sources: list[list[int]], options: SearchOptions, prefixes: list[list[int]]) -> list[int]:
+        """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
+        most = self.info.max_tgt_len
+        if (longest := max(map(len, prefixes), default=0)) >= most:
+            mend = f"the model's longest output has {most} pieces, the end counted"
+            raise NmtError(f"a prefix of {longest} pieces is too long", mend=mend)
+        wanted = [options.max_len(len(ids) + 1) for ids in sources]
+        return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
+
     def _chunks(self, sources: list[list[int]], limits: list[int], exact_limits: bool) -> Iterator[_Chunk]:
         """Sentences of like lengths together, longest first, so that no worker ends with a long one."""
         order = sorted(range(len(sources)), key=lambda i: (-limits[i], -len(sources[i])))
@@ -205,7 +227,7 @@ class CTranslate2Engine:
             score = ranked_by * len(pieces) ** options.length_penalty if options.beam_size > 1 else ranked_by
             if score > _IMPOSSIBLE or not hypotheses:
                 hypotheses.append(Hypothesis(ids, score, finished))
-        return hypotheses
+        return self._ranked(hypotheses, options) if options.sample else hypotheses
 
     def _with_prefix_scores(
         self,
@@ -217,12 +239,24 @@ class CTranslate2Engine:
         """The same, with the log-probabilities of the prefixes in the scores, and ranked by them."""
         forced = [sum(scores[:-1]) for scores in self.score(sources, prefixes)]
         return [
-            sorted(
-                (hypothesis._replace(score=hypothesis.score + added) for hypothesis in hypotheses),
-                key=lambda hypothesis: -options.normalised(hypothesis.score, _length(hypothesis)),
-            )
+            self._ranked([one._replace(score=one.score + added) for one in hypotheses], options)
             for hypotheses, added in zip(found, forced, strict=True)
         ]
+
+    def _scored_anew(
+        self, found: list[list[Hypothesis]], sources: list[list[int]], options: SearchOptions
+    ) -> list[list[Hypothesis]]:
+        """The same, with forced scores, per token too, and ranked by them."""
+        pairs = [(source, one.ids) for source, best in zip(sources, found, strict=True) for one in best]
+        scores = iter(self.score([source for source, _ in pairs], [ids for _, ids in pairs]))
+        for i, hypotheses in enumerate(found):
+            per_token = [next(scores)[: _length(one)] for one in hypotheses]
+            both = zip(hypotheses, per_token, strict=True)
+            found[i] = self._ranked([one._replace(score=sum(row), token_scores=row) for one, row in both], options)
+        return found
+
+    def _ranked(self, hypotheses: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+        return sorted(hypotheses, key=lambda found: -options.normalised(found.score, _length(found)))
 
     def _start(self, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
         """Load the model; with a `seed` for the random numbers of its workers."""
@@ -247,10 +281,12 @@ def _ctranslate2() -> ModuleType:
 
 def _search_arguments(options: SearchOptions) -> dict[str, Any]:
     """What CTranslate2 calls our options. Without a beam its scores stay sums, as ours are."""
+    # Without a penalty CTranslate2 stops at the first best, whatever the others of the n-best would become.
+    penalty = options.length_penalty or (_HARDLY_ANY if options.num_hypotheses > 1 else 0.0)
     arguments: dict[str, Any] = {
         "beam_size": options.beam_size,
         "num_hypotheses": options.num_hypotheses,
-        "length_penalty": options.length_penalty if options.beam_size > 1 else 0.0,
+        "length_penalty": penalty if options.beam_size > 1 else 0.0,
         "no_repeat_ngram_size": options.no_repeat_ngram,
     }
     if options.sample:

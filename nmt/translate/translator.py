@@ -58,7 +58,8 @@ class Translation(NamedTuple):
     tgt_ids: list[int]
     truncated: bool  # the source was longer than the model's limit and lost its end
     finished: bool  # the output ended of itself
-    token_scores: list[float] = []  # the summands of `score`, that of eos last where it is finished
+    # The summands of `score`, that of eos last where it is finished; nobody writes into it.
+    token_scores: list[float] = []  # noqa: RUF012
 
 
 class ForcedScore(NamedTuple):
@@ -100,17 +101,19 @@ class Translator:
         model: str | Path | RunDir | ExportDir | Sequence[RunDir] | None = None,
         device: str = "auto",
         options: SearchOptions | None = None,
+        *,
+        token_scores: bool = False,
     ) -> Translator:
         """The best model of a run, or the one of a folder that `nmt export` made.
 
         Without a name, that of $NMT_MODEL or the run under ./runs trained last. Several runs are an ensemble: they need
         the same tokenizer, else NmtError. `options` are those of the (first) run's `decoding` section where none are
-        given.
+        given. `token_scores` asks for them, and for scores that mean the same, where they cost time: of an export.
         """
         if model is None or isinstance(model, str | Path):
             model = find_model(None if model is None else str(model))
         if isinstance(model, ExportDir):
-            return cls._load_export(model, device, options)
+            return cls._load_export(model, device, options, token_scores)
         from nmt.engines.torch_engine import TorchEngine
 
         runs = [model] if isinstance(model, RunDir) else list(model)
@@ -125,7 +128,9 @@ class Translator:
         )
 
     @classmethod
-    def _load_export(cls, export: ExportDir, device: str, options: SearchOptions | None) -> Translator:
+    def _load_export(
+        cls, export: ExportDir, device: str, options: SearchOptions | None, token_scores: bool
+    ) -> Translator:
         from nmt.engines.ctranslate2_engine import CTranslate2Engine
 
         info = export.info()
@@ -133,7 +138,7 @@ class Translator:
         tokenizers = TokenizerPair.load(export.tokenizer)
         return cls(
             tokenizers,
-            CTranslate2Engine(export, info, tokenizers, device),
+            CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores),
             max_src_len=info.max_src_len,
             batch_tokens=info.decoding.batch_tokens,
             options=options or SearchOptions.of(info.decoding),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -36,6 +37,12 @@ def engine(translator) -> CTranslate2Engine:
 
 
 @pytest.fixture(scope="module")
+def scoring(digits_export) -> CTranslate2Engine:
+    """The same engine, which gives scores per token."""
+    return Translator.load(digits_export, "cpu", token_scores=True).engine
+
+
+@pytest.fixture(scope="module")
 def ours(digits_run, translator) -> TorchEngine:
     return TorchEngine.load([RunDir(digits_run)], translator.tokenizers, "cpu")
 
@@ -49,14 +56,26 @@ def ids(found):
     return [[hypothesis.ids for hypothesis in hypotheses] for hypotheses in found]
 
 
-def test_greedy_search_finds_what_the_run_finds(engine, ours, sources):
+def agree(a, b):
+    """The same hypotheses in the same order, with the same scores, per token too."""
+    assert ids(a) == ids(b)
+    for first, second in zip(a, b, strict=True):
+        for x, y in zip(first, second, strict=True):
+            assert (y.finished, y.score) == (x.finished, pytest.approx(x.score, abs=1e-4))
+            assert y.token_scores == pytest.approx(x.token_scores, abs=1e-4)
+
+
+def test_greedy_search_finds_what_the_run_finds(engine, scoring, ours, sources):
     a, b = ours.search(sources, SearchOptions()), engine.search(sources, SearchOptions())
     assert ids(a) == ids(b)
     for (first,), (second,) in zip(a, b, strict=True):
-        assert (second.finished, second.score) == (first.finished, pytest.approx(first.score, abs=1e-4))
+        assert (second.finished, second.token_scores) == (first.finished, [])
+        assert second.score == pytest.approx(first.score, abs=0.1)
+        assert second.score >= first.score - 1e-4  # scaled up: the pieces that may not come have no share
+    agree(a, scoring.search(sources, SearchOptions()))
 
 
-def test_each_sentence_has_its_own_longest_output(engine, ours, sources):
+def test_each_sentence_has_its_own_longest_output(engine, scoring, ours, sources):
     for options in (
         SearchOptions(max_len_factor=0.5, max_len_offset=1),
         SearchOptions(max_len_factor=0.5, max_len_offset=1, beam_size=4),
@@ -69,7 +88,7 @@ def test_each_sentence_has_its_own_longest_output(engine, ours, sources):
     a, b = ours.search(sources, cut), engine.search(sources, cut)
     assert (ids(a), [x.finished for (x,) in a]) == (ids(b), [x.finished for (x,) in b])
     assert {x.finished for (x,) in b} == {True, False}
-    assert [x.score for (x,) in b] == pytest.approx([x.score for (x,) in a], abs=1e-4)
+    agree(a, scoring.search(sources, cut))
 
 
 def test_the_order_and_the_chunks_change_nothing(engine, sources, monkeypatch):
@@ -100,7 +119,17 @@ def test_the_n_best_come_in_the_order_of_our_length_penalty(engine, sources, len
             assert x.score == pytest.approx(sum(token_scores if x.finished else token_scores[:-1]), abs=0.05)
 
 
-def test_length_limits_and_repeated_n_grams_are_kept(engine, sources):
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_the_beam_finds_what_the_beam_of_the_run_finds(engine, scoring, ours, sources, length_penalty):
+    options = SearchOptions(beam_size=4, num_hypotheses=2, length_penalty=length_penalty)
+    a = ours.search(sources, options)
+    assert [best[0].ids for best in engine.search(sources, options)] == [best[0].ids for best in a]
+    agree(a, scoring.search(sources, options))
+
+
+def test_length_limits_and_repeated_n_grams_are_kept(engine, scoring, ours, sources):
+    both = SearchOptions(min_len=9, no_repeat_ngram=2)
+    agree(ours.search(sources, both), scoring.search(sources, both))
     for options in (SearchOptions(min_len=12), SearchOptions(min_len=12, beam_size=3)):
         assert all(len(found.ids) >= 12 for (found,) in engine.search(sources, options))
     for (found,) in engine.search(sources, SearchOptions(min_len=9, no_repeat_ngram=2)):
@@ -119,6 +148,19 @@ def test_outputs_begin_with_their_prefixes(engine, sources, translator, beam_siz
             assert found.score == pytest.approx(sum(token_scores if found.finished else token_scores[:-1]), abs=0.1)
         ranked = [options.normalised(x.score, len(x.ids) + x.finished) for x in best]
         assert ranked == sorted(ranked, reverse=True)
+
+
+def test_a_prefix_may_go_beyond_the_longest_output_but_not_beyond_the_models(
+    engine, scoring, ours, sources, translator
+):
+    (prefix,) = translator.tokenizers.tgt.encode_batch(["9" * 20])
+    options = SearchOptions(max_len_factor=0.0, max_len_offset=2)
+    a, b = (some.search(sources[:3], options, [prefix, [], prefix[:1]]) for some in (ours, engine))
+    assert ids(a) == ids(b)
+    assert [found.ids[: len(prefix)] == prefix for (found,) in b] == [True, False, False]
+    agree(a, scoring.search(sources[:3], options, [prefix, [], prefix[:1]]))
+    with pytest.raises(NmtError, match="a prefix of 32 pieces is too long"):
+        engine.search(sources[:1], options, [prefix[:1] * 32])
 
 
 def test_sampling_follows_its_seed(engine, sources):
@@ -205,8 +247,27 @@ def test_the_command_translates_without_importing_torch(digits_export, translato
     done = run_cli("translate", "--model", str(digits_export), text="".join(text + "\n" for text in texts))
     assert (done.stdout, done.stderr, done.returncode) == (expected, "torch: False", 0)
     done = run_cli("translate", "--model", str(digits_export), "--format", "jsonl", *texts[:1])
-    assert '"pieces"' in done.stdout
+    (best,) = translator.translate_fully(texts[:1])
+    assert len(json.loads(done.stdout)["token_scores"]) == len(best.tgt_ids) + 1
     assert (done.stderr, done.returncode) == ("torch: False", 0)
+    done = run_cli("translate", "--model", str(digits_export), "--beam", "3", "--n-best", "2", *texts[:2])
+    assert (len(done.stdout.splitlines()), done.stdout.splitlines()[0]) == (4, expected.splitlines()[0])
+    assert (done.stderr, done.returncode) == ("torch: False", 0)
+
+
+def test_given_translations_are_scored_without_importing_torch(digits_export, digits_run, tmp_path):
+    (tmp_path / "a.tsv").write_text("12\t21\n345\t543\n")
+    done = run_cli("score", "--model", str(digits_export), "--tsv", str(tmp_path / "a.tsv"))
+    assert (done.stderr, done.returncode) == ("torch: False", 0)
+    ours = Translator.load(RunDir(digits_run), "cpu").score(["12", "345"], ["21", "543"])
+    assert [float(line) for line in done.stdout.split()] == pytest.approx([found.score for found in ours], abs=1e-3)
+
+
+def test_an_export_is_refused_in_an_ensemble(digits_export, digits_run):
+    done = run_cli("translate", "--model", str(digits_run), "--model", str(digits_export), "1")
+    assert done.stderr == (
+        f"error: {digits_export}: an export cannot be in an ensemble\n  name runs, or the export alone\ntorch: False"
+    )
 
 
 def test_the_attention_of_an_export_is_drawn_without_torch(digits_export, tmp_path):
