@@ -58,5 +58,5 @@ $(RUNTIME): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) -e ".[dev]"
+	$(PIP_INSTALL) -e ".[dev,ctranslate2]"
 	@touch $(RUNTIME) $@

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import config, evaluate, plot, train, translate, vocab
+from nmt.commands import config, evaluate, export, plot, score, train, translate, vocab
 from nmt.errors import NmtError
 
 app = typer.Typer(
@@ -21,9 +21,11 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(translate.translate)
 app.command(name="eval")(evaluate.evaluate)
+app.command()(score.score)
 app.command()(vocab.vocab)
 app.command()(plot.plot)
 app.add_typer(config.app, name="config")
+app.add_typer(export.app, name="export")
 
 
 @app.callback()

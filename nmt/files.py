@@ -21,9 +21,9 @@ def write_atomically(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        _flush(partial)
+        flush(partial)
         os.replace(partial, path)
-        _flush(path.parent)
+        flush(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -34,7 +34,8 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -32,6 +32,18 @@ def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from nmt.training.train import start_run
 
     path = tmp_path_factory.mktemp("runs") / "digits"
-    training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024, "threads": 2}
+    training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
     assert start_run(tiny_config(digits, training=training), path, lambda line: None)
+    return path
+
+
+@pytest.fixture(scope="session")
+def digits_export(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`digits_run` exported to CTranslate2, in fp32; skips where that is not installed."""
+    pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
+    from nmt.interop.export import export_ctranslate2
+    from nmt.rundir import RunDir
+
+    path = tmp_path_factory.mktemp("exports") / "digits"
+    export_ctranslate2(RunDir(digits_run), path, lambda line: None)
     return path

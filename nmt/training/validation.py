@@ -10,6 +10,7 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
 from nmt.data.tokenizer import TokenizerPair
+from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
 from nmt.model.loss import projected_token_loss
@@ -55,10 +56,17 @@ class Validator:
         was_training = model.training
         model.eval()
         loss = self._loss(model)
-        engine = TorchEngine(model, self.tokenizers, self.config.decoding)
-        limits = {"max_src_len": self.config.model.max_src_len, "batch_tokens": self.config.decoding.batch_tokens}
+        decoding = self.config.decoding
+        greedy = SearchOptions(max_len_factor=decoding.max_len_factor, max_len_offset=decoding.max_len_offset)
+        translator = Translator(
+            self.tokenizers,
+            TorchEngine([model], self.tokenizers),
+            max_src_len=self.config.model.max_src_len,
+            batch_tokens=decoding.batch_tokens,
+            options=greedy,
+        )
         rank, count = self.workers.rank, self.workers.count
-        translations = Translator(self.tokenizers, engine, **limits).translate_fully(self.sources[rank::count])
+        translations = translator.translate_fully(self.sources[rank::count])
         texts = [""] * len(self.sources)
         for start, share in enumerate(self.workers.gather([t.text for t in translations])):
             texts[start::count] = share

@@ -1,0 +1,334 @@
+"""Piece ids to hypotheses with CTranslate2, from a folder that `nmt export ctranslate2` made. Imports no torch.
+
+On a CPU, one worker of one thread for each core: docs/export.md says why. A batch is cut into chunks of like lengths,
+which the workers take one after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nmt.data.tokenizer import EOS_ID, TokenizerPair
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.options import SearchOptions
+from nmt.errors import NmtError, RunError
+from nmt.exportdir import ExportDir, ExportInfo
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+CHUNK_SENTENCES = 64  # a worker translates together, at most
+_HARDLY_ANY = 1e-9
+_IMPOSSIBLE = -1e8  # scores below it belong to outputs that a rule forbids
+
+
+class _Chunk(NamedTuple):
+    """Sentences that one worker translates together."""
+
+    rows: list[int]  # which sentences of the call
+    max_len: int  # longest output in pieces, eos counted
+
+
+class CTranslate2Engine:
+    """Translates batches of piece ids with the model of one export."""
+
+    def __init__(
+        self,
+        export: ExportDir,
+        info: ExportInfo,
+        tokenizers: TokenizerPair,
+        device: str = "auto",
+        *,
+        token_scores: bool = False,
+    ):
+        """The model of `export`, whose files have been checked. With `token_scores`, what is found is scored anew.
+
+        RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
+        """
+        self.info = info
+        self.token_scores = token_scores
+        self._device = _choose_device(device)
+        self._num_workers = 1 if self._device == "cuda" else _num_cores()
+        self._path = export.path
+        self._src_pieces = tokenizers.src.pieces(range(tokenizers.src.vocab_size))
+        self._tgt_pieces = tokenizers.tgt.pieces(range(tokenizers.tgt.vocab_size))
+        # An id beyond the model's own vocabulary would be read from outside its tables.
+        if (export.vocabulary("source"), export.vocabulary("target")) != (self._src_pieces, self._tgt_pieces):
+            raise RunError("the vocabularies are not those of the tokenizer", path=export.path)
+        self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt_pieces)}
+        self._eos = self._tgt_pieces[EOS_ID]
+        self._never_generated = [[self._tgt_pieces[i]] for i in tokenizers.tgt.never_generated]
+        self._translator = self._start(self._num_workers)
+
+    @property
+    def compute_type(self) -> str:
+        """The precision that CTranslate2 computes in here: float16 weights, say, become float32 on most CPUs."""
+        return self._translator.compute_type
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: SearchOptions,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`, but for `exact`, which is an NmtError.
+
+        CTranslate2's own scores are of probabilities scaled up to one over the pieces that may come next, and it gives
+        none per token. With `token_scores` they are ours, at the cost of reading the outputs once more.
+        """
+        if options.exact:
+            raise NmtError(
+                "CTranslate2 does not support exact beam search", mend="translate with the run, or without it"
+            )
+        kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
+        forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
+        limits = self._limits(kept, options, forced or [[]] * len(kept))
+        # Greedy search does the same whatever the limit, as long as it stays within it; a beam does not.
+        greedy = options.beam_size == 1 and not options.sample
+        found = self._search(kept, limits, options, forced, exact_limits=not greedy)
+        if greedy:
+            over = [i for i, limit in enumerate(limits) if _length(found[i][0]) > limit]
+            again = self._search(
+                [kept[i] for i in over],
+                [limits[i] for i in over],
+                options,
+                forced and [forced[i] for i in over],
+                exact_limits=True,
+            )
+            for i, hypotheses in zip(over, again, strict=True):
+                found[i] = hypotheses
+        if self.token_scores:
+            return self._scored_anew(found, kept, options)
+        return found if forced is None else self._with_prefix_scores(found, kept, forced, options)
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """As `Engine.score`."""
+        src = [self._source(ids[: self.info.max_src_len - 1]) for ids in sources]
+        # All of the target that the limit leaves; CTranslate2 adds eos, whose number is dropped where it does not fit.
+        kept = [list(ids[: self.info.max_tgt_len]) for ids in targets]
+        tgt = [self._target(ids) for ids in kept]
+        order = sorted(range(len(src)), key=lambda i: -max(len(src[i]), len(tgt[i])))
+        scores: list[list[float]] = [[] for _ in src]
+        with _errors_of(self._path):
+            waiting = []
+            for rows in _cut(order, self._chunk_size(len(order))):
+                batch = [src[i] for i in rows], [tgt[i] for i in rows]
+                waiting.append((rows, self._translator.score_batch(*batch, max_input_length=0, asynchronous=True)))
+            for rows, results in waiting:
+                for i, result in zip(rows, results, strict=True):
+                    scores[i] = list(result.result().log_probs[: self.info.max_tgt_len])
+        return scores
+
+    def cross_attention(
+        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """As `Engine.cross_attention`, for the mean over the heads of the last layer; NmtError for any other.
+
+        `target` holds eos where the output ended of itself; S counts the source's eos.
+        """
+        if layer != -1 or head is not None:
+            raise NmtError(
+                "CTranslate2 does not support the attention of a single layer or head",
+                mend="it gives the mean over the heads of the last layer; ask the run for others",
+            )
+        if not target:
+            return []
+        with _errors_of(self._path):
+            (result,) = self._translator.translate_batch(
+                [self._source(source[: self.info.max_src_len - 1])],
+                target_prefix=[self._target(target)],
+                max_input_length=0,
+                max_decoding_length=len(target),
+                min_decoding_length=0,
+                beam_size=1,
+                return_end_token=True,
+                return_attention=True,
+            )
+        return [list(row) for row in result.attention[0]]
+
+    def _search(
+        self,
+        sources: list[list[int]],
+        limits: list[int],
+        options: SearchOptions,
+        prefixes: list[list[int]] | None,
+        *,
+        exact_limits: bool,
+    ) -> list[list[Hypothesis]]:
+        """Search in chunks; where the limits need not be exact, a chunk has the longest of its sentences'."""
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        if not sources:
+            return found
+        translator, chunks = self._translator, self._chunks(sources, limits, exact_limits)
+        if options.sample:  # its own: a worker's random numbers are fixed when it first draws one
+            translator = self._start(1, options.seed)
+        with _errors_of(self._path):
+            waiting = []
+            for chunk in chunks:
+                results = translator.translate_batch(
+                    [self._source(sources[i]) for i in chunk.rows],
+                    None if prefixes is None else [self._target(prefixes[i]) for i in chunk.rows],
+                    asynchronous=True,
+                    max_input_length=0,
+                    max_decoding_length=chunk.max_len,
+                    min_decoding_length=min(options.min_len, chunk.max_len),
+                    return_scores=True,
+                    return_end_token=True,
+                    suppress_sequences=self._never_generated,
+                    **_search_arguments(options),
+                )
+                waiting.append((chunk, results))
+            for chunk, results in waiting:
+                for i, result in zip(chunk.rows, results, strict=True):
+                    found[i] = self._hypotheses(result.result(), options)
+        return found
+
+    def _limits(self, sources: list[list[int]], options: SearchOptions, prefixes: list[list[int]]) -> list[int]:
+        """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
+        most = self.info.max_tgt_len
+        if (longest := max(map(len, prefixes), default=0)) >= most:
+            mend = f"the model's longest output has {most} pieces, the end counted"
+            raise NmtError(f"a prefix of {longest} pieces is too long", mend=mend)
+        wanted = [options.max_len(len(ids) + 1) for ids in sources]
+        return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
+
+    def _chunks(self, sources: list[list[int]], limits: list[int], exact_limits: bool) -> Iterator[_Chunk]:
+        """Sentences of like lengths together, longest first, so that no worker ends with a long one."""
+        order = sorted(range(len(sources)), key=lambda i: (-limits[i], -len(sources[i])))
+        size = self._chunk_size(len(order))
+        groups = (list(rows) for _, rows in groupby(order, key=limits.__getitem__)) if exact_limits else [order]
+        for group in groups:
+            for rows in _cut(group, size):
+                yield _Chunk(rows, limits[rows[0]])
+
+    def _chunk_size(self, num_sentences: int) -> int:
+        """So that all workers have something to do, and no more than what is fast together."""
+        return max(1, min(CHUNK_SENTENCES, -(-num_sentences // self._num_workers)))
+
+    def _source(self, ids: Sequence[int]) -> list[str]:
+        return [*(self._src_pieces[i] for i in ids), self._src_pieces[EOS_ID]]
+
+    def _target(self, ids: Sequence[int]) -> list[str]:
+        return [self._tgt_pieces[i] for i in ids]
+
+    def _hypotheses(self, result: ctranslate2.TranslationResult, options: SearchOptions) -> list[Hypothesis]:
+        """Best first. CTranslate2's score is divided by length^penalty, eos counted, in a beam search."""
+        hypotheses: list[Hypothesis] = []
+        for pieces, ranked_by in zip(result.hypotheses, result.scores, strict=True):
+            finished = bool(pieces) and pieces[-1] == self._eos
+            ids = [self._tgt_ids[piece] for piece in (pieces[:-1] if finished else pieces)]
+            score = ranked_by * len(pieces) ** options.length_penalty if options.beam_size > 1 else ranked_by
+            if score > _IMPOSSIBLE or not hypotheses:
+                hypotheses.append(Hypothesis(ids, score, finished))
+        return self._ranked(hypotheses, options) if options.sample else hypotheses
+
+    def _with_prefix_scores(
+        self,
+        found: list[list[Hypothesis]],
+        sources: list[list[int]],
+        prefixes: list[list[int]],
+        options: SearchOptions,
+    ) -> list[list[Hypothesis]]:
+        """The same, with the log-probabilities of the prefixes in the scores, and ranked by them."""
+        forced = [sum(scores[:-1]) for scores in self.score(sources, prefixes)]
+        return [
+            self._ranked([one._replace(score=one.score + added) for one in hypotheses], options)
+            for hypotheses, added in zip(found, forced, strict=True)
+        ]
+
+    def _scored_anew(
+        self, found: list[list[Hypothesis]], sources: list[list[int]], options: SearchOptions
+    ) -> list[list[Hypothesis]]:
+        """The same, with forced scores, per token too, and ranked by them."""
+        pairs = [(source, one.ids) for source, best in zip(sources, found, strict=True) for one in best]
+        scores = iter(self.score([source for source, _ in pairs], [ids for _, ids in pairs]))
+        for i, hypotheses in enumerate(found):
+            per_token = [next(scores)[: _length(one)] for one in hypotheses]
+            both = zip(hypotheses, per_token, strict=True)
+            found[i] = self._ranked([one._replace(score=sum(row), token_scores=row) for one, row in both], options)
+        return found
+
+    def _ranked(self, hypotheses: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
+        return sorted(hypotheses, key=lambda found: -options.normalised(found.score, _length(found)))
+
+    def _start(self, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
+        """Load the model; with a `seed` for the random numbers of its workers."""
+        ctranslate2 = _ctranslate2()
+        ctranslate2.set_log_level(logging.ERROR)  # it would warn of a precision the processor has not: docs/export.md
+        if seed is not None:
+            ctranslate2.set_random_seed(seed)
+        with _errors_of(self._path):
+            return ctranslate2.Translator(
+                str(self._path), self._device, inter_threads=num_workers, intra_threads=1, max_queued_batches=-1
+            )
+
+
+def _ctranslate2() -> ModuleType:
+    try:
+        import ctranslate2
+    except ImportError as error:
+        mend = 'pip install "nmt[ctranslate2]"'
+        raise RunError(f"this export needs CTranslate2, which is not installed ({error})", mend=mend) from None
+    return ctranslate2
+
+
+def _search_arguments(options: SearchOptions) -> dict[str, Any]:
+    """What CTranslate2 calls our options. Without a beam its scores stay sums, as ours are."""
+    # Without a penalty CTranslate2 stops at the first best, whatever the others of the n-best would become.
+    penalty = options.length_penalty or (_HARDLY_ANY if options.num_hypotheses > 1 else 0.0)
+    arguments: dict[str, Any] = {
+        "beam_size": options.beam_size,
+        "num_hypotheses": options.num_hypotheses,
+        "length_penalty": penalty if options.beam_size > 1 else 0.0,
+        "no_repeat_ngram_size": options.no_repeat_ngram,
+    }
+    if options.sample:
+        if options.top_k == 1 and options.num_hypotheses > 1:
+            raise NmtError(
+                "CTranslate2 does not support several samples with top_k 1", mend="they would be all the same"
+            )
+        arguments |= {
+            "sampling_topk": options.top_k,
+            "sampling_topp": options.top_p,
+            "sampling_temperature": options.temperature,
+        }
+    return arguments
+
+
+def _length(hypothesis: Hypothesis) -> int:
+    """Pieces, eos counted."""
+    return len(hypothesis.ids) + hypothesis.finished
+
+
+def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+def _num_cores() -> int:
+    """Cores this process may use."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _choose_device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if _ctranslate2().get_cuda_device_count() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise NmtError(f"CTranslate2 does not support the device {name}", mend="choose cpu, cuda or auto")
+    return name
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """What CTranslate2 raises, as a RunError of the export at `path`."""
+    try:
+        yield
+    except (RuntimeError, ValueError, MemoryError) as error:
+        raise RunError(f"CTranslate2 cannot use this export: {error}", path=path) from error

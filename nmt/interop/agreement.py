@@ -1,0 +1,119 @@
+"""Whether an export translates as the run that it came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nmt.data.tokenizer import EOS_ID
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.options import SearchOptions
+from nmt.errors import RunError
+from nmt.evaluate import score
+from nmt.translate.translator import Engine, Translator
+
+NUM_SENTENCES = 100
+TOLERANCE = 1e-3
+"""In nats: how far forced scores may lie apart, and two pieces in a near-tie. fp32 differs by about 1e-5."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the greedy translations of two engines compare, and the scores of the run's under both."""
+
+    sentences: int
+    equal: int
+    near_ties: int  # differ at first in two pieces that the run finds equally probable, within `TOLERANCE`
+    different: int  # the others
+    largest_score_difference: float  # of log-probabilities of whole translations, in nats
+
+    def as_json(self) -> dict[str, Any]:
+        """For export.json."""
+        return {**asdict(self), "largest_score_difference": round(self.largest_score_difference, 7)}
+
+
+@dataclass(frozen=True)
+class QualityLoss:
+    """BLEU of the run and of its export on the run's test set; both greedy."""
+
+    sentences: int
+    run: float
+    export: float
+    signature: str
+
+    @property
+    def difference(self) -> float:
+        """What the export gains; less than 0 if it loses."""
+        return self.export - self.run
+
+    def as_json(self) -> dict[str, Any]:
+        """For export.json."""
+        values = {"run": round(self.run, 2), "export": round(self.export, 2)}
+        return {**asdict(self), **values, "difference": round(self.difference, 2)}
+
+
+def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Agreement:
+    """Translate source pieces (without specials) with both engines, greedily, and score the run's outputs with both."""
+    greedy = SearchOptions()
+    ours = [found[0] for found in run.search(sources, greedy)]
+    theirs = [found[0] for found in export.search(sources, greedy)]
+    targets = [hypothesis.ids for hypothesis in ours]
+    scores = zip(run.score(sources, targets), export.score(sources, targets), strict=True)
+    apart = [abs(sum(a) - sum(b)) for a, b in scores]
+    differing = [i for i in range(len(ours)) if ours[i].ids != theirs[i].ids]
+    ties = sum(is_near_tie(run, sources[i], ours[i], theirs[i]) for i in differing)
+    largest = max(apart, default=0.0, key=lambda value: (math.isnan(value), value))  # NaN must not get lost
+    return Agreement(len(ours), len(ours) - len(differing), ties, len(differing) - ties, largest)
+
+
+def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: Hypothesis) -> bool:
+    """Whether two outputs part at pieces that `engine` finds equally probable there, within `TOLERANCE`.
+
+    From there on greedy search may go anywhere, so what follows says nothing.
+    """
+    first, second = ([*found.ids, EOS_ID] if found.finished else [*found.ids] for found in (one, other))
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    if common == min(len(first), len(second)):
+        return False  # one was cut where the other goes on: that is no tie but another limit
+    # `score` adds an eos after a target, so a target that ends here has the number of its eos in the same place.
+    probed = [[*first[:common], *(i for i in (ids[common],) if i != EOS_ID)] for ids in (first, second)]
+    scores = engine.score([source, source], probed)
+    return abs(scores[0][common] - scores[1][common]) <= TOLERANCE
+
+
+def require_agreement(found: Agreement, *, reduced: bool) -> None:
+    """RunError unless scores are within `TOLERANCE` and all translations equal but for near-ties.
+
+    In a `reduced` precision neither is asked for, only that the scores are numbers.
+    """
+    if reduced and math.isfinite(found.largest_score_difference):
+        return
+    if not found.largest_score_difference <= TOLERANCE:
+        fault = f"the score of a translation differs by {found.largest_score_difference:.2g}, more than {TOLERANCE}"
+    elif found.different:
+        fault = f"{found.different} of {found.sentences} translations differ, and not in a near-tie"
+    else:
+        return
+    mend = "nothing was written; this is a fault of nmt or CTranslate2: please report it with the run's config.yaml"
+    raise RunError(f"the export does not agree with the run: {fault}", mend=mend)
+
+
+def measure_loss(run: Translator, export: Translator, pairs: tuple[list[str], list[str]], tgt_lang: str) -> QualityLoss:
+    """BLEU of both on `pairs` (sources, references), greedy."""
+    sources, references = pairs
+    outputs = [[found.text for found in translator.translate_fully(sources)] for translator in (run, export)]
+    before, after = (score(texts, references, tgt_lang, ["bleu"])[0] for texts in outputs)
+    return QualityLoss(len(sources), before.value, after.value, before.signature)
+
+
+def describe(found: Agreement) -> str:
+    """One line for the person."""
+    different = f", {found.different} different" if found.different else ""
+    return (
+        f"{found.equal} of {found.sentences} translations equal, {found.near_ties} near-ties{different}; "
+        f"scores differ by {found.largest_score_difference:.2g} at most"
+    )

@@ -1,0 +1,176 @@
+"""The model of a run as a CTranslate2 model, built through CTranslate2's own specifications.
+
+The sources of the layout are `ctranslate2.specs` (which weights there are, and their names) and what CTranslate2 does
+with them; what both call by one name is the same thing. No other toolkit is in between.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from nmt.config.sections import ModelConfig
+from nmt.data.tokenizer import TokenizerPair
+from nmt.errors import RunError
+from nmt.exportdir import Quantization
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from nmt.model.transformer import Embedding, Transformer
+
+# Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
+# number, is one the export does not know.
+_SUPPORTED: dict[str, tuple[str, ...]] = {
+    "attention": ("scaled_dot_product",),
+    "positions": ("sinusoidal", "learned", "rotary"),
+    "norm_position": ("pre", "post"),
+    "norm": ("layer", "rms"),
+    "activation": ("relu", "gelu", "silu", "swiglu"),
+    "tied_embeddings": ("none", "target", "all"),
+}
+_NUMBERS = {
+    "d_model",
+    "num_heads",
+    "d_ff",
+    "encoder_layers",
+    "decoder_layers",
+    "dropout",
+    "attention_dropout",
+    "embedding_dropout",
+    "max_src_len",
+    "max_tgt_len",
+}
+
+
+def refuse_unsupported(config: ModelConfig, path: Path) -> None:
+    """RunError, naming the option, if CTranslate2 cannot compute a model of `config` (that of the run at `path`)."""
+    for key in type(config).model_fields:
+        value = getattr(config, key)
+        if key in _NUMBERS:
+            continue
+        if value not in _SUPPORTED.get(key, ()):
+            can = _SUPPORTED.get(key)
+            mend = f"it can with {' or '.join(can)}" if can else f"the export does not know model.{key} yet"
+            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {value}", path=path, mend=mend)
+
+
+def require_ctranslate2() -> None:
+    """RunError if the package `ctranslate2` is not installed."""
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError as error:
+        mend = 'pip install "nmt[ctranslate2]"'
+        raise RunError(f"CTranslate2 is not installed ({error})", mend=mend) from None
+
+
+def write_ctranslate2(
+    model: Transformer, tokenizers: TokenizerPair, folder: Path, quantization: Quantization = "none"
+) -> None:
+    """Write model.bin, config.json and the vocabularies of `model` into `folder`, which exists.
+
+    The pieces of the vocabularies are those of `tokenizers`, by id.
+    """
+    spec = _make_spec(model)
+    spec.register_source_vocabulary(tokenizers.src.pieces(range(tokenizers.src.vocab_size)))
+    spec.register_target_vocabulary(tokenizers.tgt.pieces(range(tokenizers.tgt.vocab_size)))
+    # The epsilon of our norms: those of torch's LayerNorm, and of `make_norm` for the RMS norm.
+    spec.config.layer_norm_epsilon = 1e-5 if model.config.norm == "layer" else 1e-6
+    spec.validate()
+    spec.optimize(None if quantization == "none" else quantization)
+    spec.save(str(folder))
+
+
+def _make_spec(model: Transformer) -> Any:
+    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
+    from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
+
+    config = model.config
+    activations = {"relu": Activation.RELU, "gelu": Activation.GELU, "silu": Activation.SWISH}
+    options = {
+        "pre_norm": config.norm_position == "pre",
+        "activation": activations.get(config.activation, Activation.SWISH),  # the gate of SwiGLU is a SiLU
+        "ffn_glu": config.activation == "swiglu",
+        "rms_norm": config.norm == "rms",
+        # 0: all dimensions of a head. Ours turns the first half of a head against the second, so not interleaved.
+        "rotary_dim": 0 if config.positions == "rotary" else None,
+        "rotary_interleave": False,
+    }
+    encoder = TransformerEncoderSpec(config.encoder_layers, config.num_heads, **options)
+    # What is returned as attention: the mean over the heads of the last layer.
+    decoder = TransformerDecoderSpec(
+        config.decoder_layers, config.num_heads, alignment_layer=-1, alignment_heads=config.num_heads, **options
+    )
+    _set_embedding(encoder.embeddings[0], encoder, model.src_embedding)
+    _set_embedding(decoder.embeddings, decoder, model.tgt_embedding)
+    for made, encoder_layer in zip(encoder.layer, cast("list[EncoderLayer]", model.encoder_layers), strict=True):
+        _set_layer(made, encoder_layer)
+    for made, decoder_layer in zip(decoder.layer, cast("list[DecoderLayer]", model.decoder_layers), strict=True):
+        _set_layer(made, decoder_layer)
+        _set_cross_attention(made.attention, decoder_layer.cross_attention, decoder_layer.cross_residual.norm)
+    if options["pre_norm"]:
+        _set_norm(encoder.layer_norm, model.encoder_norm)
+        _set_norm(decoder.layer_norm, model.decoder_norm)
+    decoder.projection.weight = _array(model.output_proj.weight)
+    return TransformerSpec(encoder, decoder)
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    # A copy: CTranslate2 quantises in place.
+    return tensor.detach().float().cpu().numpy().copy()
+
+
+def _set_embedding(embeddings: Any, stack: Any, embedding: Embedding) -> None:
+    """Token table and, but for rotary positions, position table; CTranslate2 scales by sqrt(D), as we do."""
+    embeddings.weight = _array(embedding.tokens.weight)
+    # The table itself: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
+    table = embedding.sinusoidal if embedding.learned is None else embedding.learned.weight
+    if table is not None:
+        # One row more: CTranslate2 scores eos after a target as long as the limit too, where we drop the number.
+        stack.position_encodings.encodings = np.concatenate([_array(table), _array(table[-1:])])
+
+
+def _set_norm(made: Any, norm: nn.Module) -> None:
+    made.gamma = _array(norm.weight)  # type: ignore[arg-type]
+    if isinstance(norm, nn.LayerNorm):
+        made.beta = _array(norm.bias)
+
+
+def _set_linear(made: Any, *parts: nn.Linear) -> None:
+    """One product for all `parts`, one after the other in its output."""
+    made.weight = np.concatenate([_array(part.weight) for part in parts])
+    made.bias = np.concatenate([_array(part.bias) for part in parts])
+
+
+def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    """What both kinds of layer have."""
+    _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
+    _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
+
+
+def _set_self_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
+    _set_norm(made.layer_norm, norm)
+    _set_linear(made.linear[0], attention.query_proj, attention.key_value_proj)  # [3D, D]
+    _set_linear(made.linear[1], attention.output_proj)
+
+
+def _set_cross_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
+    _set_norm(made.layer_norm, norm)
+    _set_linear(made.linear[0], attention.query_proj)
+    _set_linear(made.linear[1], attention.key_value_proj)  # [2D, D]
+    _set_linear(made.linear[2], attention.output_proj)
+
+
+def _set_feed_forward(made: Any, feed_forward: FeedForward, norm: nn.Module) -> None:
+    _set_norm(made.layer_norm, norm)
+    _set_linear(made.linear_1, feed_forward.output_proj)
+    if not feed_forward.gated:
+        _set_linear(made.linear_0, feed_forward.input_proj)
+        return
+    weight, bias = feed_forward.input_proj.weight.chunk(2), feed_forward.input_proj.bias.chunk(2)
+    # The first half of ours goes through the activation, the second does not.
+    for linear, half_weight, half_bias in zip((made.linear_0, made.linear_0_noact), weight, bias, strict=True):
+        linear.weight, linear.bias = _array(half_weight), _array(half_bias)

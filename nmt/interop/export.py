@@ -1,0 +1,127 @@
+"""From a run to a folder that is deployed: write it, check it against the run, give it its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt import __version__
+from nmt.checkpoint import load_model
+from nmt.config import Config
+from nmt.data.tokenizer import TokenizerPair
+from nmt.decoding.options import SearchOptions
+from nmt.engines.ctranslate2_engine import CTranslate2Engine
+from nmt.engines.torch_engine import TorchEngine
+from nmt.errors import RunError
+from nmt.exportdir import ExportInfo, Quantization, new_export
+from nmt.interop.agreement import NUM_SENTENCES, compare, describe, measure_loss, require_agreement
+from nmt.interop.ctranslate2 import refuse_unsupported, require_ctranslate2, write_ctranslate2
+from nmt.rundir import RunDir
+from nmt.translate.translator import Engine, Translator
+
+LOSS_WARNED_OF = 0.5  # BLEU
+
+
+def export_ctranslate2(
+    run: RunDir, out: Path, say: Callable[[str], None], *, quantization: Quantization = "none", overwrite: bool = False
+) -> ExportInfo:
+    """Export the best model of `run` to the folder `out`, which appears once the export has been found to agree.
+
+    RunError if CTranslate2 is not installed or cannot run such a model, if
+    `out` is in the way, if the run has no sentences to check the export with, or if the export does not agree.
+    """
+    require_ctranslate2()
+    config = run.config()
+    refuse_unsupported(config.model, run.config_file)
+    with new_export(out, overwrite=overwrite) as export:
+        tokenizers = TokenizerPair.load(run.tokenizer)
+        model = load_model(run, tokenizers, torch.device("cpu"))
+        write_ctranslate2(model, tokenizers, export.path, quantization)
+        tokenizers.save(export.tokenizer)
+        if run.card.is_file():
+            shutil.copyfile(run.card, export.card)
+        info = _describe_export(run, config, quantization, say)
+        engines = TorchEngine([model], tokenizers), CTranslate2Engine(export, info, tokenizers, "cpu")
+        agreement = _check(run, config, tokenizers, engines, quantization, say)
+        info = info.model_copy(update={"agreement": agreement, "files": export.mark_files()})
+        export.write_info(info)
+        export.check_files(export.info())
+    return info
+
+
+def _describe_export(run: RunDir, config: Config, quantization: Quantization, say: Callable[[str], None]) -> ExportInfo:
+    """What export.json says, but for the agreement and the files."""
+    import ctranslate2
+
+    decoding = config.decoding
+    if decoding.exact:
+        say("warning: CTranslate2 has no exact beam search: decoding.exact is off in the export")
+        decoding = decoding.model_copy(update={"exact": False})
+    return ExportInfo(
+        quantization=quantization,
+        src_lang=config.data.src_lang,
+        tgt_lang=config.data.tgt_lang,
+        max_src_len=config.model.max_src_len,
+        max_tgt_len=config.model.max_tgt_len,
+        decoding=decoding,
+        origin={
+            "run": run.path.resolve().name,
+            "checkpoint": run.best_checkpoint().stem,
+            "nmt": __version__,
+            "ctranslate2": ctranslate2.__version__,
+        },
+        agreement={},
+        files={},
+    )
+
+
+def _check(
+    run: RunDir,
+    config: Config,
+    tokenizers: TokenizerPair,
+    engines: tuple[Engine, CTranslate2Engine],
+    quantization: Quantization,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Compare both engines, tell the person, and give what export.json keeps of it.
+
+    RunError if an fp32 export does not agree; of another precision the difference in BLEU on the run's test set is
+    told.
+    """
+    limit = config.model.max_src_len - 1
+    found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run)])
+    say(describe(found))
+    agreement: dict[str, Any] = {"compute_type": engines[1].compute_type, **found.as_json()}
+    require_agreement(found, reduced=quantization != "none")
+    if quantization == "none":
+        return agreement
+    say(f"CTranslate2 computes {quantization} weights in {engines[1].compute_type} on this processor")
+    pairs = run.read_pairs("test")
+    say(f"translating the test set both ways ({len(pairs[0])} sentences) …")
+    both = [
+        Translator(
+            tokenizers,
+            engine,
+            max_src_len=config.model.max_src_len,
+            batch_tokens=config.decoding.batch_tokens,
+            options=SearchOptions(),
+        )
+        for engine in engines
+    ]
+    loss = measure_loss(both[0], both[1], pairs, config.data.tgt_lang)
+    say(f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})")
+    if loss.difference < -LOSS_WARNED_OF:
+        say("warning: this precision costs much; int16, float16 or none may cost less")
+    return {**agreement, "bleu": loss.as_json()}
+
+
+def _sentences(run: RunDir) -> list[str]:
+    """The first `NUM_SENTENCES` different sources of the run's test set, filled up from its valid set."""
+    texts = [text for split in ("test", "valid") for text in run.read_pairs(split)[0] if text.strip()]
+    if not texts:
+        raise RunError("this run has neither test nor valid sentences to check the export with", path=run.data)
+    return list(dict.fromkeys(texts))[:NUM_SENTENCES]

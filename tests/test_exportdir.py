@@ -1,0 +1,179 @@
+"""The folder of an export appears whole or not at all, and says in one sentence what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nmt import Translator
+from nmt.errors import NmtError, RunError
+from nmt.exportdir import ExportDir, FileMark, find_model, is_export, new_export, refuse_existing_export
+from nmt.rundir import RunDir
+
+
+def fill(folder: Path) -> None:
+    (folder / "export.json").write_text("{}")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "file").write_text("x")
+
+
+def test_the_folder_gets_its_name_when_it_is_whole(tmp_path):
+    with new_export(tmp_path / "a" / "out", overwrite=False) as export:
+        fill(export.path)
+        assert not (tmp_path / "a" / "out").exists()
+    assert (tmp_path / "a" / "out" / "sub" / "file").read_text() == "x"
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
+
+
+def test_what_fails_leaves_nothing(tmp_path):
+    def fail() -> None:
+        with new_export(tmp_path / "out", overwrite=False) as export:
+            fill(export.path)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
+    out = tmp_path / "out"
+    with new_export(out, overwrite=False) as export:
+        fill(export.path)
+    with pytest.raises(RunError, match="there is something here already\n  replace it by --overwrite"):
+        refuse_existing_export(out, overwrite=False)
+    with new_export(out, overwrite=True) as export:
+        (export.path / "export.json").write_text("[]")
+    assert [path.name for path in out.iterdir()] == ["export.json"]
+    (out / "export.json").unlink()
+    (out / "thesis.txt").write_text("years of work")
+    with pytest.raises(RunError, match="not an export, so it is not overwritten"), new_export(out, overwrite=True):
+        pass
+    assert (out / "thesis.txt").read_text() == "years of work"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_to_an_export_is_followed_when_it_is_replaced(tmp_path):
+    with new_export(tmp_path / "real", overwrite=False) as export:
+        fill(export.path)
+    (tmp_path / "link").symlink_to("real")
+    with new_export(tmp_path / "link", overwrite=True) as export:
+        (export.path / "export.json").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "export.json").read_text() == "new"
+
+
+def test_a_mark_is_size_and_checksum(tmp_path):
+    (tmp_path / "file").write_bytes(b"123456789")
+    assert FileMark.of(tmp_path / "file") == FileMark(size=9, crc32=0xCBF43926)  # the check value of CRC-32
+
+
+def test_a_model_is_a_run_or_an_export(digits_run, digits_export, monkeypatch):
+    assert isinstance(find_model(str(digits_run)), RunDir)
+    assert isinstance(find_model(str(digits_export)), ExportDir)
+    monkeypatch.setenv("NMT_MODEL", str(digits_export))
+    found = find_model(None)
+    assert (found.path, is_export(found.path), is_export(digits_run)) == (digits_export, True, False)
+
+
+@pytest.fixture
+def copy(digits_export, tmp_path) -> Path:
+    """A copy of an export, to be damaged."""
+    return Path(shutil.copytree(digits_export, tmp_path / "copy"))
+
+
+def change(folder: Path, **values: object) -> None:
+    """Other values in export.json; None takes a key away."""
+    path = folder / "export.json"
+    info = {**json.loads(path.read_text()), **values}
+    path.write_text(json.dumps({key: value for key, value in info.items() if value is not None}))
+
+
+def mark_again(folder: Path) -> None:
+    """Let export.json say that all files are as they should be."""
+    export = ExportDir(folder)
+    export.write_info(export.info().model_copy(update={"files": export.mark_files()}))
+
+
+FAULTS = {
+    "no json": (lambda folder: (folder / "export.json").write_text("{"), "export.json: cannot read this file of the"),
+    "binary json": (lambda folder: (folder / "export.json").write_bytes(b"\xff\xfe\x00"), "cannot read this file"),
+    "deep json": (lambda folder: (folder / "export.json").write_text("[" * 200_000), "cannot read this file"),
+    "a list": (lambda folder: (folder / "export.json").write_text("[1]"), "export.json: not a JSON object"),
+    "empty": (lambda folder: (folder / "export.json").write_text("{}"), "has format None; this version"),
+    "newer": (lambda folder: change(folder, format=2), "has format 2; this version of nmt reads format 1"),
+    "other engine": (
+        lambda folder: change(folder, engine="onnx"),
+        "export.json: engine: Input should be 'ctranslate2'",
+    ),
+    "no limit": (lambda folder: change(folder, max_src_len=None), "export.json: max_src_len: Field required"),
+    "bad limit": (lambda folder: change(folder, max_tgt_len=-5), "max_tgt_len: Input should be greater than or equal"),
+    "unknown key": (lambda folder: change(folder, run="rm"), "export.json: run: Extra inputs are not permitted"),
+    "no list": (lambda folder: change(folder, files={}), "export.json does not list model.bin"),
+    "other names": (
+        lambda folder: change(folder, files={"../../etc/passwd": {"size": 1, "crc32": 1}}),
+        "export.json does not list model.bin",
+    ),
+    "no model": (lambda folder: (folder / "model.bin").unlink(), "model.bin: cannot read this file of the export"),
+    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "model.bin: this file is not as it was exported"),
+    "a bit": (lambda folder: flip(folder / "model.bin"), "model.bin: this file is not as it was exported"),
+    "no config": (lambda folder: (folder / "config.json").unlink(), "config.json: cannot read this file"),
+    "no words": (lambda folder: (folder / "shared_vocabulary.json").unlink(), "shared_vocabulary.json: cannot read"),
+    "no tokenizer": (lambda folder: shutil.rmtree(folder / "tokenizer"), "joint.model: cannot read this file"),
+    "tokenizer": (lambda folder: cut(folder / "tokenizer" / "joint.model", 50), "joint.model: this file is not as it"),
+}
+HOSTILE = {
+    "more words": (lambda folder: more_words(folder), "the vocabularies are not those of the tokenizer"),
+    "words are numbers": (
+        lambda folder: (folder / "shared_vocabulary.json").write_text("7"),
+        "the vocabularies are not",
+    ),
+    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "CTranslate2 cannot use this export: "),
+    "garbage": (
+        lambda folder: (folder / "model.bin").write_bytes(b"\xb5" * 4096),
+        "CTranslate2 cannot use this export",
+    ),
+    "config": (lambda folder: (folder / "config.json").write_text("[]"), "CTranslate2 cannot use this export: "),
+    "tokenizer": (
+        lambda folder: (folder / "tokenizer/joint.model").write_bytes(b"x" * 99),
+        "not a SentencePiece model",
+    ),
+}
+
+
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def more_words(folder: Path) -> None:
+    path = folder / "shared_vocabulary.json"
+    path.write_text(json.dumps([*json.loads(path.read_text()), *(f"word{i}" for i in range(10_000))]))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_export_gives_one_clear_error(fault, copy):
+    damage, message = FAULTS[fault]
+    damage(copy)
+    with pytest.raises(RunError) as caught:
+        Translator.load(copy, "cpu")
+    assert message in str(caught.value)
+    assert str(caught.value).endswith("make it again with `nmt export ctranslate2`")
+
+
+@pytest.mark.parametrize("fault", HOSTILE)
+def test_a_hostile_export_whose_checksums_are_right_gives_one_clear_error(fault, copy):
+    damage, message = HOSTILE[fault]
+    damage(copy)
+    mark_again(copy)
+    with pytest.raises(NmtError) as caught:
+        Translator.load(copy, "cpu")
+    assert message in str(caught.value)
