@@ -178,6 +178,11 @@ class DecodingConfig(Section):
     batch_tokens: int = Field(4096, ge=16, description="source pieces, padding included, decoded together")
     max_len_factor: float = Field(2.0, gt=0.0, description="longest output = factor x source pieces + offset")
     max_len_offset: int = Field(10, ge=1, description="see max_len_factor")
+    beam_size: Count = Field(1, description="hypotheses kept at every step; 1: greedy")
+    length_penalty: float = Field(1.0, ge=0.0, description="hypotheses are ranked by log-probability / pieces^penalty")
+    exact: bool = Field(False, description="run the beam until no better hypothesis can come")
+    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of so many pieces comes twice; 0: any may")
+    min_len: int = Field(0, ge=0, description="fewest pieces of an output")
 
 
 class Config(Section):

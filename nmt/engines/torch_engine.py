@@ -7,47 +7,77 @@ from collections.abc import Sequence
 import torch
 
 from nmt.checkpoint import load_model
-from nmt.config.sections import DecodingConfig
-from nmt.data.batching import collate_sources
-from nmt.data.tokenizer import BOS_ID, TokenizerPair
+from nmt.data.batching import collate_sources, pad_rows
+from nmt.data.tokenizer import BOS_ID, EOS_ID, TokenizerPair
+from nmt.decoding.decoder import mean_probability
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.options import SearchOptions
 from nmt.device import choose_device
+from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 
 
 class TorchEngine:
-    """Translates one batch of piece ids at a time."""
+    """Translates one batch of piece ids at a time, with one model or an ensemble."""
 
-    def __init__(self, model: Transformer, tokenizers: TokenizerPair, config: DecodingConfig):
-        self.model = model
-        self.config = config
+    def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair):
+        self.models = list(models)
         self.never_generated = tokenizers.tgt.never_generated
+        self.max_src_len = min(model.config.max_src_len for model in models)
+        self.max_tgt_len = min(model.config.max_tgt_len for model in models)
 
     @classmethod
-    def load(cls, run: RunDir, tokenizers: TokenizerPair, device: str = "auto") -> TorchEngine:
-        """The best model of `run`."""
-        return cls(load_model(run, tokenizers, choose_device(device)), tokenizers, run.config().decoding)
+    def load(cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto") -> TorchEngine:
+        """The best models of `runs`, which share `tokenizers`."""
+        return cls([load_model(run, tokenizers, choose_device(device)) for run in runs], tokenizers)
 
-    def search(self, sources: Sequence[Sequence[int]]) -> list[Hypothesis]:
-        """Translate source pieces (without specials), one hypothesis each, in their order."""
-        limits = self.model.config
-        src = collate_sources(sources, limits.max_src_len).to(self.model.device)
-        lengths = [min(len(ids) + 1, limits.max_src_len) for ids in sources]
-        max_lens = [int(self.config.max_len_factor * length) + self.config.max_len_offset for length in lengths]
-        return greedy_search(self.model, src, [min(n, limits.max_tgt_len) for n in max_lens], self.never_generated)
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: SearchOptions,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`."""
+        src = collate_sources(sources, self.max_src_len).to(self.models[0].device)
+        lengths = [min(len(ids) + 1, self.max_src_len) for ids in sources]
+        max_lens = [min(options.max_len(length), self.max_tgt_len) for length in lengths]
+        return [[found] for found in greedy_search(self.models[0], src, max_lens, self.never_generated)]
 
     @torch.inference_mode()
-    def cross_attention(self, source: Sequence[int], target: Sequence[int]) -> list[list[float]]:
-        """Weights [T][S] of the last decoder layer, mean over heads, as each id of `target` was chosen.
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """As `Engine.score`; an ensemble's probability is the mean of its models'."""
+        device = self.models[0].device
+        src = collate_sources(sources, self.max_src_len).to(device)
+        wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
+        tgt_in = pad_rows([[BOS_ID, *ids[:-1]] for ids in wanted]).to(device)
+        tgt_out = pad_rows(wanted).to(device)
+        log_probs = [
+            model(src, tgt_in).log_softmax(-1, dtype=torch.float32).gather(2, tgt_out[:, :, None])[:, :, 0]
+            for model in self.models
+        ]
+        scores = mean_probability(log_probs).tolist()
+        return [row[: len(ids)] for row, ids in zip(scores, wanted, strict=True)]
+
+    @torch.inference_mode()
+    def cross_attention(
+        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """As `Engine.cross_attention`; an ensemble's is that of its first model.
 
         `target` holds eos where the output ended of itself; S counts the source's eos.
         """
-        src = collate_sources([source], self.model.config.max_src_len).to(self.model.device)
-        tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=self.model.device)
-        cache = self.model.start_cache(self.model.encode(src), keep_attention=True)
-        self.model.decode_states(tgt_in, cache)
-        weights = cache.attention[-1] if cache.attention else None
+        model = self.models[0]
+        num_layers, num_heads = model.config.decoder_layers, model.config.num_heads
+        if not -num_layers <= layer < num_layers:
+            raise NmtError(f"no decoder layer {layer}", mend=f"there are 0 to {num_layers - 1}; -1 is the last")
+        if head is not None and not 0 <= head < num_heads:
+            raise NmtError(f"no attention head {head}", mend=f"there are 0 to {num_heads - 1}")
+        src = collate_sources([source], model.config.max_src_len).to(model.device)
+        tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=model.device)
+        cache = model.start_cache(model.encode(src), keep_attention=True)
+        model.decode_states(tgt_in, cache)
+        weights = cache.attention[layer] if cache.attention else None
         assert weights is not None
-        return weights[0].float().mean(0).tolist()
+        return (weights[0].float().mean(0) if head is None else weights[0, head].float()).tolist()

@@ -15,7 +15,7 @@ import torch
 
 import nmt
 from nmt.checkpoint import read_weights
-from nmt.config import Config
+from nmt.config import Config, DecodingConfig
 from nmt.data.prepare import Prepared, prepare
 from nmt.device import choose_device
 from nmt.errors import RunError
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 # What may differ when a run is resumed: none of it changes what the weights mean.
 _MAY_CHANGE = {
     "training": {"max_updates", "patience", "log_every", "keep_checkpoints", "average_last", "threads", "device"},
-    "decoding": {"batch_tokens", "max_len_factor", "max_len_offset"},
+    "decoding": set(DecodingConfig.model_fields),
     "data": {"store_dir"},
 }
 

@@ -10,6 +10,7 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
 from nmt.data.tokenizer import TokenizerPair
+from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
 from nmt.model.loss import projected_token_loss
@@ -45,9 +46,16 @@ class Validator:
         was_training = model.training
         model.eval()
         loss = self._loss(model)
-        engine = TorchEngine(model, self.tokenizers, self.config.decoding)
-        limits = {"max_src_len": self.config.model.max_src_len, "batch_tokens": self.config.decoding.batch_tokens}
-        translations = Translator(self.tokenizers, engine, **limits).translate_fully(self.sources)
+        decoding = self.config.decoding
+        greedy = SearchOptions(max_len_factor=decoding.max_len_factor, max_len_offset=decoding.max_len_offset)
+        translator = Translator(
+            self.tokenizers,
+            TorchEngine([model], self.tokenizers),
+            max_src_len=self.config.model.max_src_len,
+            batch_tokens=decoding.batch_tokens,
+            options=greedy,
+        )
+        translations = translator.translate_fully(self.sources)
         bleu, chrf = score([t.text for t in translations], self.references, self.config.data.tgt_lang)
         model.train(was_training)
         signatures = {"bleu": bleu.signature, "chrf": chrf.signature}

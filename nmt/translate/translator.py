@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.options import SearchOptions
+from nmt.errors import NmtError
 from nmt.rundir import RunDir, find_run
 
 MAX_BATCH_SENTENCES = 256
 
 
 class Engine(Protocol):
-    """One runtime for a model."""
+    """One runtime for a model. What it cannot serve it refuses with an NmtError: "… does not support …"."""
 
-    def search(self, sources: Sequence[Sequence[int]]) -> list[Hypothesis]:
-        """Source pieces (without specials) in, a hypothesis each out, in the same order."""
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: SearchOptions,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Source pieces (without specials) in; up to `num_hypotheses` out for each, best first, in the same order.
+
+        The outputs of source i begin with the pieces of `prefixes[i]`.
+        """
         ...
 
-    def cross_attention(self, source: Sequence[int], target: Sequence[int]) -> list[list[float]]:
-        """Attention weights [T][S]: for each id of `target` as it was chosen, over the source pieces and eos."""
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Natural-log probabilities of each piece of each target and of the eos after it.
+
+        A target longer than the model's limit is cut there: it gets as many numbers as the limit, none for eos.
+        """
+        ...
+
+    def cross_attention(
+        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """Attention weights [T][S]: for each id of `target` as it was chosen, over the source pieces and eos.
+
+        Of decoder layer `layer` (negative: from the last) and one head, or the mean over heads.
+        """
         ...
 
 
@@ -35,6 +57,16 @@ class Translation(NamedTuple):
     tgt_ids: list[int]
     truncated: bool  # the source was longer than the model's limit and lost its end
     finished: bool  # the output ended of itself
+    token_scores: list[float] = []  # the summands of `score`, that of eos last where it is finished
+
+
+class ForcedScore(NamedTuple):
+    """How probable the model finds a given translation."""
+
+    score: float  # sum of natural-log probabilities of the pieces, eos included
+    tgt_ids: list[int]
+    token_scores: list[float]  # the summands of `score`, that of eos last
+    truncated: bool  # a side was longer than the model's limit; what was cut off is not in the score
 
 
 class Translator:
@@ -45,23 +77,48 @@ class Translator:
     ['我来自中国。']
     """
 
-    def __init__(self, tokenizers: TokenizerPair, engine: Engine, *, max_src_len: int, batch_tokens: int):
+    def __init__(
+        self,
+        tokenizers: TokenizerPair,
+        engine: Engine,
+        *,
+        max_src_len: int,
+        batch_tokens: int,
+        options: SearchOptions | None = None,
+    ):
         """`max_src_len` in pieces, eos included; `batch_tokens` source pieces are searched together."""
         self.tokenizers = tokenizers
         self.engine = engine
         self.max_src_len = max_src_len
         self.batch_tokens = batch_tokens
+        self.options = options or SearchOptions()
 
     @classmethod
-    def load(cls, run: str | Path | RunDir | None = None, device: str = "auto") -> Translator:
-        """The best model of a run; without a name, that of $NMT_MODEL or the run under ./runs trained last."""
+    def load(
+        cls,
+        model: str | Path | RunDir | Sequence[RunDir] | None = None,
+        device: str = "auto",
+        options: SearchOptions | None = None,
+    ) -> Translator:
+        """The best model of a run; without a name, that of $NMT_MODEL or the run under ./runs trained last.
+
+        Several runs are an ensemble: they need the same tokenizer, else NmtError. `options` are those of the (first)
+        run's `decoding` section where none are given.
+        """
         from nmt.engines.torch_engine import TorchEngine
 
-        found = run if isinstance(run, RunDir) else find_run(None if run is None else str(run))
-        config = found.config()
-        tokenizers = TokenizerPair.load(found.tokenizer)
-        engine = TorchEngine.load(found, tokenizers, device)
-        return cls(tokenizers, engine, max_src_len=config.model.max_src_len, batch_tokens=config.decoding.batch_tokens)
+        if model is None or isinstance(model, str | Path):
+            model = find_run(None if model is None else str(model))
+        runs = [model] if isinstance(model, RunDir) else list(model)
+        tokenizers = _shared_tokenizers(runs)
+        decoding = runs[0].config().decoding
+        return cls(
+            tokenizers,
+            TorchEngine.load(runs, tokenizers, device),
+            max_src_len=min(run.config().model.max_src_len for run in runs),
+            batch_tokens=decoding.batch_tokens,
+            options=options or SearchOptions.of(decoding),
+        )
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """One translation a text, in order; a blank text gives a blank one.
@@ -75,30 +132,66 @@ class Translator:
                 warnings.warn(limit, stacklevel=2)
         return [translation.text for translation in translations]
 
-    def translate_fully(self, texts: Sequence[str]) -> list[Translation]:
+    def translate_fully(self, texts: Sequence[str], prefixes: Sequence[str] | None = None) -> list[Translation]:
         """As `translate`, with scores, pieces and flags; a text that was cut is flagged, not warned of."""
+        return [found[0] for found in self.translate_nbest(texts, prefixes)]
+
+    def translate_nbest(self, texts: Sequence[str], prefixes: Sequence[str] | None = None) -> list[list[Translation]]:
+        """`options.num_hypotheses` translations a text, best first (fewer where the search found fewer).
+
+        The translation of text i begins with `prefixes[i]`. A blank text has one translation, which is blank.
+        """
         ids = [self.tokenizers.src.encode(text) if text.strip() else [] for text in texts]
-        done: dict[int, Translation] = {
-            i: Translation("", 0.0, [], [], False, True) for i, row in enumerate(ids) if not row
-        }
-        for batch in self._batches(ids):
+        forced = None if prefixes is None else [self.tokenizers.tgt.encode(prefix) for prefix in prefixes]
+        done = {i: [Translation("", 0.0, [], [], False, True)] for i, row in enumerate(ids) if not row}
+        for batch in self._batches([len(row) for row in ids], skip=done):
             kept = [ids[i][: self.max_src_len - 1] for i in batch]
-            for i, source, hypothesis in zip(batch, kept, self.engine.search(kept), strict=True):
-                done[i] = self._finish(source, hypothesis, truncated=len(ids[i]) > len(source))
+            found = self.engine.search(kept, self.options, None if forced is None else [forced[i] for i in batch])
+            for i, source, hypotheses in zip(batch, kept, found, strict=True):
+                cut = len(ids[i]) > len(source)
+                done[i] = [self._finish(source, hypothesis, truncated=cut) for hypothesis in hypotheses]
         return [done[i] for i in range(len(texts))]
 
-    def _batches(self, ids: list[list[int]]) -> list[list[int]]:
-        """Indices of the texts that are not blank, like lengths together, longest first."""
-        batches: list[list[int]] = []
-        longest = 0
-        for i in sorted((i for i, row in enumerate(ids) if row), key=lambda i: -len(ids[i])):
-            full = bool(batches) and (len(batches[-1]) + 1) * longest > self.batch_tokens
-            if not batches or full or len(batches[-1]) == MAX_BATCH_SENTENCES:
-                batches.append([])
-                longest = min(len(ids[i]) + 1, self.max_src_len)
-            batches[-1].append(i)
-        return batches
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScore]:
+        """How probable each of `targets` is as the translation of the source beside it, in order."""
+        src_ids = [self.tokenizers.src.encode(text) for text in sources]
+        tgt_ids = [self.tokenizers.tgt.encode(text) for text in targets]
+        done: dict[int, ForcedScore] = {}
+        longest = [max(len(src), len(tgt)) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
+        for batch in self._batches(longest):
+            kept = [src_ids[i][: self.max_src_len - 1] for i in batch]
+            scores = self.engine.score(kept, [tgt_ids[i] for i in batch])
+            for i, source, token_scores in zip(batch, kept, scores, strict=True):
+                cut = len(src_ids[i]) > len(source) or len(tgt_ids[i]) >= len(token_scores)
+                done[i] = ForcedScore(sum(token_scores), tgt_ids[i], token_scores, cut)
+        return [done[i] for i in range(len(sources))]
+
+    def _batches(self, lengths: list[int], skip: Container[int] = ()) -> Iterator[list[int]]:
+        """Indices of texts of `lengths` pieces (those in `skip` left out), like lengths together, longest first."""
+        batch: list[int] = []
+        for i in sorted((i for i in range(len(lengths)) if i not in skip), key=lambda i: -lengths[i]):
+            longest = min(lengths[batch[0] if batch else i] + 1, self.max_src_len)
+            if batch and ((len(batch) + 1) * longest > self.batch_tokens or len(batch) == MAX_BATCH_SENTENCES):
+                yield batch
+                batch = []
+            batch.append(i)
+        if batch:
+            yield batch
 
     def _finish(self, source: list[int], hypothesis: Hypothesis, truncated: bool) -> Translation:
         text = self.tokenizers.tgt.decode(hypothesis.ids)
-        return Translation(text, hypothesis.score, source, hypothesis.ids, truncated, hypothesis.finished)
+        ids, score, finished, token_scores = hypothesis
+        return Translation(text, score, source, ids, truncated, finished, token_scores)
+
+
+def _shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
+    """The tokenizers of `runs`; NmtError unless all have the same."""
+    first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
+    for run, other in zip(runs[1:], others, strict=True):
+        if (other.src.fingerprint, other.tgt.fingerprint) != (first.src.fingerprint, first.tgt.fingerprint):
+            raise NmtError(
+                f"this run and {runs[0].path} have different tokenizers, so they cannot translate together",
+                path=run.path,
+                mend="train the runs of an ensemble with one tokenizer: tokenizer.path names it",
+            )
+    return first
