@@ -123,17 +123,12 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> Tokeni
             path=config.tokenizer.path or config.training.init_from,
             mend=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
         )
-    if config.data.protect and not knows_placeholders(tokenizers):
+    if config.data.protect and not tokenizers.know(PLACEHOLDERS):
         mend = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         place = config.tokenizer.path or config.training.init_from
         raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, mend=mend)
     tokenizers.save(run.tokenizer)
     return tokenizers
-
-
-def knows_placeholders(tokenizers: TokenizerPair) -> bool:
-    """Whether every placeholder is one piece on both sides."""
-    return None not in [side.id_of(symbol) for side in (tokenizers.src, tokenizers.tgt) for symbol in PLACEHOLDERS]
 
 
 def train_on_corpus(config: Config, corpus: Corpus | None, say: Say) -> TokenizerPair:

@@ -129,6 +129,10 @@ class TokenizerPair:
     tgt: Tokenizer
     joint: bool
 
+    def know(self, symbols: Iterable[str]) -> bool:
+        """Whether each of `symbols` is one piece, on both sides."""
+        return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
+
     def save(self, folder: Path) -> None:
         """Write `joint.model`, or `src.model` and `tgt.model`, each atomically; models of the other form go."""
         models = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
