@@ -18,7 +18,7 @@ from nmt.decoding.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.languages import spaces_between_sentences, written_without_spaces
 from nmt.translate.guards import is_copy, loop_unit
-from nmt.translate.protect import Masked
+from nmt.translate.protect import Masked, missing
 from nmt.translate.split import Part, split_text, whole
 from nmt.translate.translator import Translation, Translator
 
@@ -42,6 +42,7 @@ class TranslatedText(NamedTuple):
     looping: bool = False  # … and that did not help
     copied_source: bool = False  # the output is the source, over half of its words
     num_protected: int = 0
+    protected_retried: bool = False  # the first output lost a span; another try was made
     protected_apart: list[str] = []  # spans that the model lost: the text round them was translated apart
     protected_lost: list[str] = []  # spans that are not in the text exactly as often as in the source
 
@@ -66,6 +67,7 @@ class _Piece:
     prefix: str = ""  # what the translation must begin with
     found: list[Translation] = field(default_factory=list)  # best first
     looped: bool = False
+    retried: bool = False
     apart: list[Translation] | None = None  # translations of what stands between the spans, where they were lost
 
     def lost(self, found: Translation) -> list[str]:
@@ -200,6 +202,8 @@ class DocumentTranslator:
 
     def _bring_spans_back(self, pieces: list[_Piece]) -> None:
         """For pieces that lost a span: another hypothesis that has all; else what is between the spans, on its own."""
+        for piece in pieces:
+            piece.retried = True
         beam = {"beam_size": RETRY_BEAM, "num_hypotheses": RETRY_BEAM}
         plain = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
         for piece, found in zip(pieces, self._retry(pieces, **beam, **plain), strict=True):
@@ -233,6 +237,7 @@ class DocumentTranslator:
                 written.append(_around(piece.masked, piece.apart))
                 used += [one for one in piece.apart if one.src_ids]
                 apart += piece.masked.spans
+                lost += missing(piece.masked.spans, written[-1])
             else:
                 chosen = piece.found[min(rank, len(piece.found) - 1)]
                 restored = piece.masked.restore(chosen.text) if self.protect else None
@@ -256,6 +261,7 @@ class DocumentTranslator:
             looping=any(loop_unit(one.tgt_ids, one.src_ids) > 0 for one in used),
             copied_source=self.src_lang != self.tgt_lang and is_copy(*_words_to_compare(text, output, pieces)),
             num_protected=sum(len(piece.masked.spans) for piece in pieces),
+            protected_retried=any(piece.retried for piece in pieces),
             protected_apart=apart,
             protected_lost=lost,
         )

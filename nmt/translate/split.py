@@ -107,13 +107,14 @@ def _within_limit(
         yield start, end, False
         return
     # A span is a word to the segmenter, whatever marks it holds.
-    inside = [Span(span.start - start, span.end - start) for span in spans if start <= span.start < end]
+    first, last = (bisect_left(spans, at, key=lambda span: span.start) for at in (start, end))
+    inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
     line = replace_spans(text[start:end], inside, ["x" * (span.end - span.start) for span in inside])
     starts = [start, *(start + at for at in sentence_starts(line, language)), end]
-    for first, last in zip(starts, starts[1:], strict=False):
-        first, last = _stripped(text, first, last)
-        if first < last:
-            yield from _clauses(text, first, last, spans, limit, size)
+    for from_, to in zip(starts, starts[1:], strict=False):
+        begin, stop = _stripped(text, from_, to)
+        if begin < stop:
+            yield from _clauses(text, begin, stop, spans, limit, size)
 
 
 def _clauses(
