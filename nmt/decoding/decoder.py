@@ -1,4 +1,4 @@
-"""The models of a search, in step: one model, or an ensemble."""
+"""The models of a search, in step: one model or an ensemble, and the batch that shrinks as sentences end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+from nmt.data.tokenizer import EOS_ID, PAD_ID
+from nmt.model.cache import rows_of
+from nmt.model.transformer import Transformer
+
+# A translation must not depend on what is translated beside it, to the last bit. Kernels for few rows, and for odd
+# lengths, add in another order than the rest: a batch has at least so many rows, and its source such a length.
+LEAST_ROWS = 16
+SRC_MULTIPLE = 16
 
 
 def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
@@ -15,3 +25,58 @@ def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
         return log_probs[0]
     # At most 0, whatever rounding says: a hypothesis never gains by growing.
     return (torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))).clamp_max(0.0)
+
+
+class Decoder:
+    """Encodes sources once and gives the probabilities of the next piece, step by step.
+
+    The batch has B sentences with W `hypotheses` each, R = B x W rows that follow each other. B may be more than was
+    given: rows are added until there are `LEAST_ROWS`.
+    """
+
+    def __init__(self, models: Sequence[Transformer], src: Tensor, max_len: int, hypotheses: int = 1):
+        """src [B, S], right-padded, ending in eos; up to `max_len` pieces can be decoded."""
+        self.models = models
+        self.device = src.device
+        self.hypotheses = hypotheses
+        self.least_sentences = -(-LEAST_ROWS // hypotheses)
+        self.num_sentences = max(len(src), self.least_sentences)
+        src = _padded(src, self.num_sentences, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
+        self.caches = [model.start_cache(model.encode(src), max_len, hypotheses=hypotheses) for model in models]
+
+    def step(self, last: Tensor) -> Tensor:
+        """last [R]: the piece that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
+        last = last[:, None]
+        return mean_probability([
+            model.decode(last, cache)[:, 0].log_softmax(-1, dtype=torch.float32)
+            for model, cache in zip(self.models, self.caches, strict=True)
+        ])  # fmt: skip
+
+    def let_leave(self, running: Tensor, num_running: int) -> Tensor | None:
+        """Drop sentences that are not `running` [B], once they are a quarter; returns the rows that stay, or None.
+
+        Rows are numbered as before. Some that have ended may stay, to keep the batch at its least size.
+        """
+        num_kept = max(num_running, self.least_sentences)
+        if num_kept > 0.75 * self.num_sentences:
+            return None
+        kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
+        for cache in self.caches:
+            cache.select_sentences(kept)
+        self.num_sentences = num_kept
+        return rows_of(kept, self.hypotheses)
+
+    def copy_rows(self, source: Tensor, target: Tensor) -> None:
+        """Row `target[i]` goes on from the past of row `source[i]`; no row may be in both."""
+        for cache in self.caches:
+            cache.copy_rows(source, target)
+
+
+def _padded(src: Tensor, num_sentences: int, longest: int) -> Tensor:
+    """src [B, S] with S rounded up (to `longest` at most, which has positions), and empty sentences at its end."""
+    width = max(src.size(1), min(-(-src.size(1) // SRC_MULTIPLE) * SRC_MULTIPLE, longest))
+    added = num_sentences - len(src)
+    src = F.pad(src, (0, width - src.size(1), 0, added), value=PAD_ID)
+    if added:
+        src[-added:, 0] = EOS_ID
+    return src

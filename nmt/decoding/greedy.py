@@ -1,4 +1,4 @@
-"""Greedy search with cached keys and values."""
+"""One output a row: greedy search, and sampling, which differ in how a piece is chosen."""
 
 from __future__ import annotations
 
@@ -7,49 +7,90 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from nmt.data.tokenizer import BOS_ID, EOS_ID
+from nmt.decoding.constraints import Constraints
+from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.model.transformer import Transformer
+from nmt.decoding.sampling import Sampler
+
+_CHECK_EVERY = 8  # steps, where asking a device whether all have ended makes it wait
 
 
 @torch.inference_mode()
 def greedy_search(
-    model: Transformer, src: Tensor, max_lens: Sequence[int], never_generated: Sequence[int] = ()
+    decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None = None
 ) -> list[Hypothesis]:
-    """The most probable next piece, again and again, until eos or `max_lens` pieces (eos counted; one limit a row).
+    """The most probable next piece, or one that `sampler` draws, again and again until eos or the row's limit.
 
-    src [B, S], right-padded. `never_generated` ids are never chosen; probabilities are over the others. Rows that have
-    ended leave the batch once they are a quarter of it.
+    `limits`, one for each of the first rows of `decoder`: pieces, eos counted. Sentences that have ended leave the
+    batch once they are a quarter of it.
     """
-    device = src.device
-    longest = max(max_lens)
-    cache = model.start_cache(model.encode(src), max_len=longest)
-    banned = torch.tensor([*never_generated], dtype=torch.int64, device=device)
-    limits = torch.tensor(max_lens, device=device)
-    chosen_ids = torch.full((len(src), longest), PAD_ID, dtype=torch.int64, device=device)
-    scores = torch.zeros(len(src), device=device)
-    rows = torch.arange(len(src), device=device)  # which sentence each row of the cache is
-    running = torch.ones(len(src), dtype=torch.bool, device=device)
-    last = torch.full((len(src), 1), BOS_ID, dtype=torch.int64, device=device)
-    for step in range(longest):
-        logits = model.decode(last, cache)[:, 0].float()  # [rows, V]
-        logits.index_fill_(1, banned, float("-inf"))
-        best, ids = logits.max(-1)
-        chosen_ids[rows, step] = torch.where(running, ids, PAD_ID)
-        scores[rows] += torch.where(running, best - logits.logsumexp(-1), 0.0)
-        running = running & (ids != EOS_ID) & (limits > step + 1)
-        num_running = int(running.sum())
+    rows = _Rows(decoder, limits)
+    last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
+    every = 1 if decoder.device.type == "cpu" else _CHECK_EVERY
+    for step in range(rows.longest):
+        log_probs = decoder.step(last)
+        constraints.apply(log_probs, step, rows.ids)
+        scores, last = log_probs.max(-1) if sampler is None else sampler.draw(log_probs, step)
+        rows.add(last, scores, step)
+        if (step + 1) % every and step + 1 < rows.longest:
+            continue
+        running = rows.running.view(-1, decoder.hypotheses).any(1)
+        num_running = int(running.count_nonzero())
         if num_running == 0:
             break
-        last = ids[:, None]
-        if num_running <= 0.75 * len(rows):
-            kept = running.nonzero().squeeze(1)
-            cache.select_rows(kept)
-            rows, last, limits, running = rows[kept], last[kept], limits[kept], running[kept]
-    return [_finish(ids, score) for ids, score in zip(chosen_ids.tolist(), scores.tolist(), strict=True)]
+        kept = decoder.let_leave(running, num_running)
+        if kept is not None:
+            rows.keep(kept)
+            last = last[kept]
+            constraints.keep_rows(kept)
+            if sampler is not None:
+                sampler.keep_rows(kept)
+    return rows.hypotheses()
 
 
-def _finish(ids: list[int], score: float) -> Hypothesis:
-    finished = EOS_ID in ids
-    end = ids.index(EOS_ID if finished else PAD_ID) if finished or PAD_ID in ids else len(ids)
-    return Hypothesis(ids[:end], score, finished)
+class _Rows:
+    """The outputs so far."""
+
+    def __init__(self, decoder: Decoder, limits: Sequence[int]):
+        num_rows = decoder.num_sentences * decoder.hypotheses
+        self.limits = [*limits, *[0] * (num_rows - len(limits))]
+        self.longest = max(limits)
+        self.ids = torch.zeros((num_rows, self.longest), dtype=torch.int64, device=decoder.device)
+        self.scores = torch.zeros((num_rows, self.longest), device=decoder.device)
+        self._limits = torch.tensor(self.limits, device=decoder.device)
+        self._steps_with_a_limit = set(limits)
+        self.running = self._limits > 0
+        self._numbers = torch.arange(num_rows)  # of the rows that are left
+        self._found: list[Hypothesis | None] = [None] * len(limits)
+
+    def add(self, ids: Tensor, scores: Tensor, step: int) -> None:
+        """Note the pieces chosen at `step`. What a row chooses after its end is cut off later."""
+        self.ids[:, step] = ids
+        self.scores[:, step] = scores
+        self.running.logical_and_(ids != EOS_ID)
+        if step + 1 in self._steps_with_a_limit:
+            self.running.logical_and_(self._limits > step + 1)
+
+    def keep(self, kept: Tensor) -> None:
+        """Go on with the rows `kept` only."""
+        self._finish(~self.running)
+        self._numbers = self._numbers[kept.cpu()]
+        self.ids, self.scores = self.ids[kept], self.scores[kept]
+        self._limits, self.running = self._limits[kept], self.running[kept]
+
+    def hypotheses(self) -> list[Hypothesis]:
+        """What was found, in the order of the rows at the start."""
+        self._finish(torch.ones_like(self.running))
+        return [found for found in self._found if found is not None]
+
+    def _finish(self, ended: Tensor) -> None:
+        numbers = self._numbers[ended.cpu()].tolist()
+        for number, ids, scores in zip(numbers, self.ids[ended].tolist(), self.scores[ended].tolist(), strict=True):
+            if number >= len(self._found):  # a row that only fills the batch
+                continue
+            limit = self.limits[number]
+            finished = EOS_ID in ids[:limit]
+            length = ids.index(EOS_ID) if finished else limit
+            scores = scores[: length + finished]
+            self._found[number] = Hypothesis(ids[:length], sum(scores), finished, scores)

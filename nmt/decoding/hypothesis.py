@@ -11,4 +11,5 @@ class Hypothesis(NamedTuple):
     ids: list[int]
     score: float  # sum of natural-log probabilities of the pieces, eos included
     finished: bool  # ended by eos, not cut at the longest length
-    token_scores: list[float] = []  # the summands of `score`, that of eos last where it is finished
+    # The summands of `score`, that of eos last where it is finished; nobody writes into it.
+    token_scores: list[float] = []  # noqa: RUF012

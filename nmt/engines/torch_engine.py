@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
 from nmt.checkpoint import load_model
 from nmt.data.batching import collate_sources, pad_rows
 from nmt.data.tokenizer import BOS_ID, EOS_ID, TokenizerPair
-from nmt.decoding.decoder import mean_probability
+from nmt.decoding.beam import beam_search
+from nmt.decoding.constraints import Constraints
+from nmt.decoding.decoder import Decoder, mean_probability
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
+from nmt.decoding.sampling import Sampler
 from nmt.device import choose_device
 from nmt.errors import NmtError
 from nmt.model.transformer import Transformer
@@ -40,10 +44,37 @@ class TorchEngine:
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`."""
-        src = collate_sources(sources, self.max_src_len).to(self.models[0].device)
-        lengths = [min(len(ids) + 1, self.max_src_len) for ids in sources]
-        max_lens = [min(options.max_len(length), self.max_tgt_len) for length in lengths]
-        return [[found] for found in greedy_search(self.models[0], src, max_lens, self.never_generated)]
+        if not sources:
+            return []
+        prefixes = [()] * len(sources) if prefixes is None else prefixes
+        device = self.models[0].device
+        limits = self._limits(sources, options, prefixes)
+        src = collate_sources(sources, self.max_src_len).to(device)
+        width = options.num_hypotheses if options.sample else options.beam_size
+        decoder = Decoder(self.models, src, max(limits), width)
+        num_rows = decoder.num_sentences * width
+        row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
+        constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device)
+        if not options.sample and (width > 1 or options.exact):
+            return beam_search(decoder, limits, constraints, options)
+        limits = [limit for limit in limits for _ in range(width)]
+        sampler = Sampler(options, sources, limits, num_rows, device) if options.sample else None
+        found = greedy_search(decoder, limits, constraints, sampler)
+        best_first = partial(sorted, key=lambda h: -options.normalised(h.score, len(h.token_scores)))
+        return [best_first(found[i : i + width]) for i in range(0, len(found), width)]
+
+    def _limits(
+        self, sources: Sequence[Sequence[int]], options: SearchOptions, prefixes: Sequence[Sequence[int]]
+    ) -> list[int]:
+        """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
+        limits = []
+        for source, prefix in zip(sources, prefixes, strict=True):
+            if len(prefix) >= self.max_tgt_len:
+                mend = f"the model's longest output has {self.max_tgt_len} pieces, the end counted"
+                raise NmtError(f"a prefix of {len(prefix)} pieces is too long", mend=mend)
+            wanted = options.max_len(min(len(source) + 1, self.max_src_len))
+            limits.append(min(max(wanted, len(prefix) + 1), self.max_tgt_len))
+        return limits
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:

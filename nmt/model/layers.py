@@ -106,9 +106,10 @@ class DecoderLayer(nn.Module):
 
         inputs = self.cross_residual.before(states)
         keep = cache.attention is not None
-        branch, weights = self.cross_attention(inputs, *cache.cross[layer], cache.cross_mask, keep_weights=keep)
+        asking = cache.by_sentence(inputs)
+        branch, weights = self.cross_attention(asking, *cache.cross[layer], cache.cross_mask, keep_weights=keep)
         cache.keep_attention(layer, weights)
-        states = self.cross_residual.after(states, branch)
+        states = self.cross_residual.after(states, branch.view_as(states))
 
         branch = self.feed_forward(self.feed_forward_residual.before(states))
         return self.feed_forward_residual.after(states, branch)

@@ -93,11 +93,16 @@ class Transformer(nn.Module):
             states = layer(states, mask)
         return Memory(self.encoder_norm(states), mask)
 
-    def start_cache(self, memory: Memory, max_len: int = 0, keep_attention: bool = False) -> KVCache:
-        """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training."""
+    def start_cache(
+        self, memory: Memory, max_len: int = 0, keep_attention: bool = False, hypotheses: int = 1
+    ) -> KVCache:
+        """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training.
+
+        Each sentence of `memory` has `hypotheses` rows in the batches that are decoded.
+        """
         layers = cast("list[DecoderLayer]", self.decoder_layers)
         cross = [layer.cross_attention.project_key_value(memory.states) for layer in layers]
-        return KVCache(cross, memory.mask, max_len, keep_attention)
+        return KVCache(cross, memory.mask, max_len, keep_attention, hypotheses)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D]."""

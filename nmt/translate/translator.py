@@ -57,7 +57,8 @@ class Translation(NamedTuple):
     tgt_ids: list[int]
     truncated: bool  # the source was longer than the model's limit and lost its end
     finished: bool  # the output ended of itself
-    token_scores: list[float] = []  # the summands of `score`, that of eos last where it is finished
+    # The summands of `score`, that of eos last where it is finished; nobody writes into it.
+    token_scores: list[float] = []  # noqa: RUF012
 
 
 class ForcedScore(NamedTuple):

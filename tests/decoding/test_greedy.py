@@ -8,8 +8,11 @@ import torch
 from nmt.checkpoint import load_model
 from nmt.data.batching import collate_sources
 from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, TokenizerPair
+from nmt.decoding.constraints import Constraints
+from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.options import SearchOptions
 from nmt.rundir import RunDir
 
 
@@ -29,7 +32,12 @@ def sources(digits_run, tokenizers):
 
 
 def search(model, sources, max_len=20, banned=(PAD_ID, BOS_ID, 0)) -> list[Hypothesis]:
-    return greedy_search(model, collate_sources(sources, 32), [max_len] * len(sources), banned)
+    return search_to([max_len] * len(sources), model, sources, banned)
+
+
+def search_to(limits, model, sources, banned=(PAD_ID, BOS_ID, 0), options=SearchOptions()) -> list[Hypothesis]:
+    decoder = Decoder([model], collate_sources(sources, 32), max(limits))
+    return greedy_search(decoder, limits, Constraints(options, banned, (), decoder.num_sentences, decoder.device))
 
 
 @torch.no_grad()
@@ -37,9 +45,8 @@ def greedy_without_cache(model, source, max_len, banned) -> tuple[list[int], flo
     """The whole prefix again at every step."""
     src, ids, score = collate_sources([source], 32), [BOS_ID], 0.0
     while len(ids) <= max_len:
-        logits = model(src, torch.tensor([ids]))[0, -1]
-        logits[list(banned)] = float("-inf")
-        log_probs = logits.log_softmax(-1)
+        log_probs = model(src, torch.tensor([ids]))[0, -1].log_softmax(-1)
+        log_probs[list(banned)] = float("-inf")
         best = int(log_probs.argmax())
         score += float(log_probs[best])
         if best == EOS_ID:
@@ -66,7 +73,7 @@ def test_a_batch_of_one_equals_a_batch_of_many_in_any_order(model, sources):
 
 def test_outputs_stop_at_their_own_longest_length(model, sources):
     limits = [1 + i % 5 for i in range(len(sources))]
-    found = greedy_search(model, collate_sources(sources, 32), limits, (PAD_ID, BOS_ID, 0))
+    found = search_to(limits, model, sources)
     free = search(model, sources)
     for hypothesis, whole, limit in zip(found, free, limits, strict=True):
         assert hypothesis.ids == whole.ids[:limit]

@@ -1,0 +1,133 @@
+"""Searches that are slow and plain: one sentence, no cache, the whole prefix again at every step, no early end."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.config import ModelConfig
+from nmt.data.batching import collate_sources
+from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.decoding.beam import beam_search
+from nmt.decoding.constraints import Constraints
+from nmt.decoding.decoder import Decoder
+from nmt.decoding.greedy import greedy_search
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.options import SearchOptions
+from nmt.model.transformer import Transformer
+
+BANNED = (UNK_ID, PAD_ID, BOS_ID)
+NEVER = float("-inf")
+
+
+def random_model(seed: int, usable: int = 6, **changes) -> Transformer:
+    """A model with `usable` ids that may come (eos among them), and opinions strong enough to tell hypotheses apart."""
+    sizes = {"d_model": 18, "num_heads": 3, "d_ff": 22, "encoder_layers": 1, "decoder_layers": 2, "dropout": 0.0}
+    torch.manual_seed(seed)
+    model = Transformer(
+        ModelConfig(**{**sizes, "max_src_len": 80, "max_tgt_len": 80, **changes}), usable + 3, usable + 3
+    )
+    with torch.no_grad():
+        model.output_proj.weight.mul_(2.0)
+    return model.eval()
+
+
+def random_sources(seed: int, count: int, usable: int = 6, longest: int = 30) -> list[list[int]]:
+    draw = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (count,), generator=draw).tolist()
+    return [torch.randint(4, usable + 3, (length,), generator=draw).tolist() for length in lengths]
+
+
+def log_probs_after(models: Sequence[Transformer], src: Tensor, ids: list[int]) -> Tensor:
+    """[V], of the piece after `ids`."""
+    with torch.no_grad():
+        each = [model(src, torch.tensor([[BOS_ID, *ids]]))[0, -1].float().softmax(-1) for model in models]
+    return torch.stack(each).mean(0).log()
+
+
+def repeats(ids: list[int], size: int) -> bool:
+    grams = [tuple(ids[i : i + size]) for i in range(len(ids) - size + 1)]
+    return len(set(grams)) < len(grams)
+
+
+def allowed(models, src, ids: list[int], options: SearchOptions, prefix: Sequence[int]) -> Tensor:
+    scores = log_probs_after(models, src, ids)
+    kept = scores.clone()
+    kept[list(BANNED)] = NEVER
+    if len(ids) < options.min_len:
+        kept[EOS_ID] = NEVER
+    if options.no_repeat_ngram:
+        for piece in range(len(kept)):
+            if piece != EOS_ID and repeats([*ids, piece], options.no_repeat_ngram):
+                kept[piece] = NEVER
+        if kept.max() == NEVER:
+            kept[EOS_ID] = scores[EOS_ID]
+    if len(ids) < len(prefix):
+        kept[:] = NEVER
+        kept[prefix[len(ids)]] = scores[prefix[len(ids)]]
+    return kept
+
+
+def naive_beam(
+    models: Sequence[Transformer], source: list[int], limit: int, options: SearchOptions, prefix: Sequence[int] = ()
+) -> list[Hypothesis]:
+    """The beam to the longest length; without `options.exact`, to where as many have ended as the beam is wide."""
+    src = collate_sources([source], 80)
+    live, found, width = [([], 0.0)], [], options.beam_size
+    for step in range(limit):
+        candidates = []
+        for ids, score in live:
+            scores = allowed(models, src, ids, options, prefix)
+            candidates += [([*ids, piece], score + float(s)) for piece, s in enumerate(scores) if s > NEVER]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        for ids, score in candidates[:width]:
+            if ids[-1] == EOS_ID or step + 1 == limit:
+                found.append(Hypothesis(ids[:-1] if ids[-1] == EOS_ID else ids, score, ids[-1] == EOS_ID))
+        live = [(ids, score) for ids, score in candidates if ids[-1] != EOS_ID][:width]
+        if not options.exact and len(found) >= width:
+            break
+    found.sort(key=lambda h: -rank(h, options))
+    return found[: options.num_hypotheses]
+
+
+def rank(hypothesis: Hypothesis, options: SearchOptions) -> float:
+    return options.normalised(hypothesis.score, len(hypothesis.ids) + hypothesis.finished)
+
+
+def all_outputs(models, source: list[int], limit: int, options: SearchOptions, usable: int) -> list[Hypothesis]:
+    """Every output there is, best first."""
+    src = collate_sources([source], 80)
+    tables = {
+        ids: log_probs_after(models, src, list(ids))
+        for length in range(limit)
+        for ids in itertools.product(range(4, usable + 3), repeat=length)
+    }
+
+    def score(ids: tuple[int, ...]) -> float:
+        return sum(float(tables[ids[:i]][piece]) for i, piece in enumerate(ids))
+
+    found = [Hypothesis(list(ids), score((*ids, EOS_ID)), True) for ids in tables]
+    cut = itertools.product(range(4, usable + 3), repeat=limit)
+    found += [Hypothesis(list(ids), score(ids), False) for ids in cut]
+    return sorted(found, key=lambda h: -rank(h, options))
+
+
+def search(
+    models: Sequence[Transformer],
+    sources: list[list[int]],
+    limits: list[int],
+    options: SearchOptions,
+    prefixes: Sequence[Sequence[int]] = (),
+    beam: bool = True,
+) -> list[list[Hypothesis]]:
+    """What `nmt.decoding` finds, in one batch."""
+    decoder = Decoder(models, collate_sources(sources, 80), max(limits), options.beam_size)
+    rows = decoder.num_sentences * options.beam_size
+    prefixes = [prefix for prefix in prefixes for _ in range(options.beam_size)]
+    constraints = Constraints(options, BANNED, prefixes, rows, decoder.device)
+    if beam:
+        return beam_search(decoder, limits, constraints, options)
+    return [[found] for found in greedy_search(decoder, limits, constraints)]

@@ -1,0 +1,118 @@
+"""Beam search is what its definition says, however it is computed: cached, in batches, ended early."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.decoding.beam import _places
+from nmt.decoding.options import SearchOptions
+from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
+
+SEEDS = st.integers(0, 2**31)
+
+
+def same(found, expected, tolerance=1e-4):
+    assert [h.ids for h in found] == [h.ids for h in expected]
+    assert [h.finished for h in found] == [h.finished for h in expected]
+    assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=tolerance)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    seed=SEEDS,
+    width=st.integers(1, 5),
+    penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0]),
+    exact=st.booleans(),
+    limit=st.integers(1, 12),
+)
+def test_cached_search_in_a_batch_equals_full_decoding_of_each_sentence(seed, width, penalty, exact, limit):
+    """With `exact`, the plain search runs to the longest length: ending early loses nothing."""
+    model, sources = random_model(seed), random_sources(seed, 3)
+    limits = [limit, max(1, limit // 2), limit]
+    options = SearchOptions(beam_size=width, num_hypotheses=width, length_penalty=penalty, exact=exact)
+    for found, source, most in zip(search([model], sources, limits, options), sources, limits, strict=True):
+        same(found, naive_beam([model], source, most, options))
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=SEEDS, usable=st.integers(2, 6), limit=st.integers(1, 4), penalty=st.sampled_from([0.0, 0.7, 1.0]))
+def test_a_wide_beam_finds_the_best_of_all_outputs(seed, usable, limit, penalty):
+    width = usable ** (limit - 1)
+    model, (source,) = random_model(seed, usable), random_sources(seed, 1, usable=max(usable, 2))
+    options = SearchOptions(beam_size=width, num_hypotheses=width, length_penalty=penalty, exact=True)
+    (found,) = search([model], [source], [limit], options)
+    expected = all_outputs([model], source, limit, options, usable)[:width]
+    assert [rank(h, options) for h in found] == pytest.approx([rank(h, options) for h in expected], abs=1e-5)
+    same(found[:1], expected[:1], tolerance=1e-5)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=SEEDS, limit=st.integers(1, 20))
+def test_a_beam_of_one_is_greedy(seed, limit):
+    model, sources = random_model(seed, 30), random_sources(seed, 9, 30)
+    limits = [max(1, limit - i) for i in range(9)]
+    options = SearchOptions()
+    beam, greedy = (search([model], sources, limits, options, beam=beam) for beam in (True, False))
+    for one, other in zip(beam, greedy, strict=True):
+        same(one, other, tolerance=1e-5)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=SEEDS, min_len=st.integers(0, 6), size=st.integers(0, 3), width=st.integers(1, 4))
+def test_shortest_length_repeats_and_prefixes_are_kept_to(seed, min_len, size, width):
+    model, sources = random_model(seed), random_sources(seed, 4)
+    prefixes = [[4, 5], [], [6, 4, 8, 5], [7]]
+    options = SearchOptions(beam_size=width, num_hypotheses=width, min_len=min_len, no_repeat_ngram=size)
+    found = search([model], sources, [8] * 4, options, prefixes)
+    for hypotheses, source, prefix in zip(found, sources, prefixes, strict=True):
+        same(hypotheses, naive_beam([model], source, 8, options, prefix))
+        assert all(h.ids[: len(prefix)] == prefix for h in hypotheses)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_sentence_alone_gives_the_same_bits_as_among_others(dtype, width):
+    model = random_model(3, 200, d_model=64, num_heads=2, d_ff=96).to(dtype)
+    sources = random_sources(5, 64, 200)
+    limits = [2 * len(source) + 1 for source in sources]
+    options = SearchOptions(beam_size=width, num_hypotheses=width)
+    many = search([model], sources, limits, options)
+    for source, limit, found in zip(sources[:10], limits, many, strict=False):
+        assert search([model], [source], [limit], options) == [found]
+
+
+def test_a_longer_beam_never_ends_before_an_exact_one_could_be_better():
+    """Exact search is at least as good, and here sometimes better."""
+    gains = []
+    for seed in range(12):
+        model, sources = random_model(seed), random_sources(seed, 4)
+        options = SearchOptions(beam_size=3, length_penalty=1.0)
+        usual, exact = (search([model], sources, [15] * 4, replace(options, exact=e)) for e in (False, True))
+        gains += [rank(e[0], options) - rank(u[0], options) for u, e in zip(usual, exact, strict=True)]
+    assert min(gains) >= 0
+    assert max(gains) > 0
+
+
+def test_an_ensemble_takes_the_mean_of_the_probabilities():
+    models, sources = [random_model(1), random_model(2), random_model(4)], random_sources(3, 5)
+    options = SearchOptions(beam_size=3, num_hypotheses=3)
+    for found, source in zip(search(models, sources, [9] * 5, options), sources, strict=True):
+        same(found, naive_beam(models, source, 9, options))
+        for hypothesis in found:
+            assert sum(hypothesis.token_scores) == pytest.approx(hypothesis.score, abs=1e-5)
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=5, max_size=5), min_size=1, max_size=4))
+def test_a_parent_keeps_its_place_and_no_row_is_copied_from_one_that_changes(parents):
+    matrix = torch.tensor(parents)
+    places = _places(matrix)
+    assert torch.equal(places.sort(1).values, torch.arange(5).expand_as(places))
+    for row, source in zip(parents, matrix.gather(1, places).tolist(), strict=True):
+        changed = {place for place in range(5) if source[place] != place}
+        assert changed.isdisjoint(row)
+        assert set(row) <= {place for place in range(5) if source[place] == place}
