@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import config, evaluate, plot, train, translate, vocab
+from nmt.commands import config, evaluate, plot, score, train, translate, vocab
 from nmt.errors import NmtError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(translate.translate)
 app.command(name="eval")(evaluate.evaluate)
+app.command()(score.score)
 app.command()(vocab.vocab)
 app.command()(plot.plot)
 app.add_typer(config.app, name="config")

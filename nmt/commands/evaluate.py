@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.commands.options import Device, Model, say
+from nmt.commands.options import Beam, Device, LengthPenalty, Model, changed_options, say
 from nmt.data.corpus import read_lines
+from nmt.decoding.options import SearchOptions
 from nmt.errors import DataError
 from nmt.evaluate import METRICS, Score, score
 from nmt.files import sha256_of, write_text
@@ -23,6 +24,8 @@ def evaluate(
     split: Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's sets.")] = "test",
     metrics: Annotated[str, typer.Option(help="Of bleu, chrf and ter, with commas.")] = "bleu,chrf",
     format: Annotated[Literal["text", "json"], typer.Option(help="How to print the scores.")] = "text",
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     device: Device = "auto",
 ) -> None:
     """Score a run on its test set, or on given files; the hypotheses are kept in the run."""
@@ -34,13 +37,15 @@ def evaluate(
     run = find_run(model)
     say(f"model: {run.path}")
     name, sources, references = _read(run, split, src, ref)
-    hypotheses = _translate(run, sources, device)
+    options = changed_options(SearchOptions.of(run.config().decoding), beam_size=beam, length_penalty=length_penalty)
+    hypotheses = _translate(run, sources, device, options)
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
         "run": str(run.path),
         "checkpoint": run.best_checkpoint().stem,
         "set": name,
         "sentences": len(sources),
+        "beam_size": options.beam_size,
         "scores": {s.name: {"value": round(s.value, 2), "signature": s.signature} for s in scores},
     }
     _print(scores, result, format)
@@ -62,10 +67,10 @@ def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[
     return f"{src.stem}-{sha256_of(src)[:8]}", sources, references
 
 
-def _translate(run: RunDir, sources: list[str], device: str) -> list[str]:
+def _translate(run: RunDir, sources: list[str], device: str, options: SearchOptions) -> list[str]:
     from nmt.translate import Translator
 
-    translator = Translator.load(run, device)
+    translator = Translator.load(run, device, options)
     translations = translator.translate_fully(sources)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:

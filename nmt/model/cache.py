@@ -75,7 +75,7 @@ class KVCache:
             self.attention[layer] = weights
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Keep and reorder sentences, each with its hypotheses: `sentences` [B'] holds indices into the present ones."""
+        """Keep and reorder sentences with their hypotheses: `sentences` [B'] holds indices into the present ones."""
         self.cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
         self.cross_mask = self.cross_mask.index_select(0, sentences)
         rows = rows_of(sentences, self.hypotheses)

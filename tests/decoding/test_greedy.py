@@ -35,9 +35,10 @@ def search(model, sources, max_len=20, banned=(PAD_ID, BOS_ID, 0)) -> list[Hypot
     return search_to([max_len] * len(sources), model, sources, banned)
 
 
-def search_to(limits, model, sources, banned=(PAD_ID, BOS_ID, 0), options=SearchOptions()) -> list[Hypothesis]:
+def search_to(limits, model, sources, banned=(PAD_ID, BOS_ID, 0)) -> list[Hypothesis]:
     decoder = Decoder([model], collate_sources(sources, 32), max(limits))
-    return greedy_search(decoder, limits, Constraints(options, banned, (), decoder.num_sentences, decoder.device))
+    constraints = Constraints(SearchOptions(), banned, (), decoder.num_sentences, decoder.device)
+    return greedy_search(decoder, limits, constraints)
 
 
 @torch.no_grad()

@@ -1,16 +1,120 @@
-"""The engine's cross-attention is a distribution over the source, for each piece of the target."""
+"""The engine: search by options, forced scores, attention, ensembles."""
 
 from __future__ import annotations
+
+import shutil
 
 import pytest
 
 from nmt import Translator
-from nmt.data.tokenizer import EOS_ID
+from nmt.config import TokenizerConfig
+from nmt.data.tokenizer import EOS_ID, TokenizerPair, train_tokenizers
+from nmt.decoding.options import SearchOptions
+from nmt.errors import NmtError
+from nmt.rundir import RunDir
+
+TEXTS = ["1 2 3", "98765", "", "4"]
 
 
-def test_cross_attention_rows_sum_to_one(digits_run):
-    translator = Translator.load(digits_run, device="cpu")
+@pytest.fixture(scope="module")
+def translator(digits_run):
+    return Translator.load(digits_run, device="cpu")
+
+
+@pytest.fixture
+def engine(translator):
+    return translator.engine
+
+
+def sources_of(translator, texts=("123", "98765", "4")):
+    return [translator.tokenizers.src.encode(text) for text in texts]
+
+
+def test_cross_attention_rows_sum_to_one_in_every_layer_and_head(translator, engine):
     source, target = translator.tokenizers.src.encode("1 2 3"), translator.tokenizers.tgt.encode("3 2 1")
-    weights = translator.engine.cross_attention(source, [*target, EOS_ID])
-    assert (len(weights), len(weights[0])) == (len(target) + 1, len(source) + 1)
-    assert [sum(row) for row in weights] == pytest.approx([1.0] * len(weights))
+    seen = []
+    for layer, head in ((-1, None), (0, 2), (1, 0)):
+        weights = engine.cross_attention(source, [*target, EOS_ID], layer, head)
+        assert (len(weights), len(weights[0])) == (len(target) + 1, len(source) + 1)
+        assert [sum(row) for row in weights] == pytest.approx([1.0] * len(weights))
+        seen.append(weights)
+    assert seen[0] != seen[1] != seen[2]
+
+
+@pytest.mark.parametrize(("layer", "head", "message"), [(2, None, "no decoder layer 2"), (0, 3, "no attention head 3")])
+def test_a_layer_or_head_that_is_not_there_is_refused(engine, layer, head, message):
+    with pytest.raises(NmtError, match=message):
+        engine.cross_attention([4], [5], layer, head)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(),
+        SearchOptions(beam_size=4, num_hypotheses=4),
+        SearchOptions(sample=True, num_hypotheses=3, temperature=3.0),
+        SearchOptions(beam_size=2, no_repeat_ngram=2, min_len=5),
+    ],
+)
+def test_the_score_of_what_was_found_is_its_forced_score(translator, engine, options):
+    for source, found in zip(sources_of(translator), engine.search(sources_of(translator), options), strict=True):
+        assert len(found) == options.num_hypotheses
+        ranks = [options.normalised(h.score, len(h.token_scores)) for h in found]
+        assert ranks == sorted(ranks, reverse=True)
+        for hypothesis in [h for h in found if h.finished]:
+            (forced,) = engine.score([source], [hypothesis.ids])
+            assert hypothesis.token_scores == pytest.approx(forced, abs=1e-4)
+            assert hypothesis.score == pytest.approx(sum(forced), abs=1e-4)
+
+
+def test_a_target_over_the_limit_is_scored_up_to_it(engine):
+    short, long = engine.score([[4, 5], [4, 5]], [[4] * 31, [4] * 32])
+    assert (len(short), len(long)) == (32, 32)
+
+
+def test_prefixes_differ_by_sentence_and_may_be_longer_than_the_usual_limit(translator, engine):
+    prefixes = [translator.tokenizers.tgt.encode("77"), [], [5] * 20]
+    options = SearchOptions(beam_size=3, max_len_factor=1.0, max_len_offset=3)
+    for greedy in (SearchOptions(max_len_factor=1.0, max_len_offset=3), options):
+        found = engine.search(sources_of(translator), greedy, prefixes)
+        assert [h.ids[: len(prefix)] for (h, *_), prefix in zip(found, prefixes, strict=True)] == prefixes
+    with pytest.raises(NmtError, match="a prefix of 32 pieces is too long"):
+        engine.search([[4]], options, [[5] * 32])
+
+
+def test_an_ensemble_of_one_run_twice_is_that_run(translator, digits_run):
+    twice = Translator.load([RunDir(digits_run)] * 2, device="cpu")
+    for options in (SearchOptions(), SearchOptions(beam_size=3)):
+        translator.options = twice.options = options
+        both = [each.translate_fully(TEXTS) for each in (translator, twice)]
+        assert [t.text for t in both[0]] == [t.text for t in both[1]]
+        assert [t.score for t in both[0]] == pytest.approx([t.score for t in both[1]], abs=1e-4)
+    translator.options = SearchOptions()
+
+
+def test_runs_with_different_tokenizers_are_refused(digits_run, tmp_path):
+    other = RunDir(tmp_path / "other")
+    shutil.copytree(digits_run, other.path)
+    config = TokenizerConfig(type="char", vocab_size=300)
+    train_tokenizers(config, lambda: ["abc 123"] * 50, lambda: ["xyz 456"] * 50, seed=1).save(other.tokenizer)
+    assert TokenizerPair.load(other.tokenizer).joint
+    with pytest.raises(NmtError, match=r"other: this run and .* have different tokenizers"):
+        Translator.load([RunDir(digits_run), other], device="cpu")
+
+
+def test_n_best_of_a_blank_text_is_one_blank(translator):
+    translator.options = SearchOptions(beam_size=3, num_hypotheses=3)
+    found = translator.translate_nbest(TEXTS)
+    translator.options = SearchOptions()
+    assert [len(each) for each in found] == [3, 3, 1, 3]
+    assert found[2][0].text == ""
+
+
+def test_given_translations_are_scored_in_order(translator):
+    sources, right = ["123", "98765", "4"], ["321", "56789", "4"]
+    scored = translator.score(sources, right)
+    assert [s.tgt_ids for s in scored] == [translator.tokenizers.tgt.encode(text) for text in right]
+    assert all(s.score == pytest.approx(sum(s.token_scores)) and not s.truncated for s in scored)
+    wrong = translator.score(sources, ["111", "1", ""])
+    assert all(good.score > bad.score for good, bad in zip(scored, wrong, strict=True))
+    assert translator.score(["1" * 50], ["2"])[0].truncated

@@ -1,0 +1,59 @@
+"""`nmt score`: how probable a model finds given translations."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.options import Device, Models, find_runs, say
+from nmt.config.sections import ParallelFiles
+from nmt.data.corpus import read_parallel
+
+if TYPE_CHECKING:
+    from nmt.translate.translator import ForcedScore, Translator
+
+BLOCK_LINES = 1000  # scored together, sorted by length
+
+
+def score(
+    models: Models = None,
+    src: Annotated[Path | None, typer.Option(help="Source sentences.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
+    tsv: Annotated[Path | None, typer.Option(help="Both in one file: source, tab, translation.")] = None,
+    per_token: Annotated[bool, typer.Option("--per-token", help="A JSON object a line, with every piece.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Score given translations: the log-probability (natural logarithm) of each, a line each."""
+    if (src is None) != (tgt is None) or (tsv is None) == (src is None):
+        raise typer.BadParameter("give --src and --tgt, or --tsv")
+    files = ParallelFiles(src=src and str(src), tgt=tgt and str(tgt), tsv=tsv and str(tsv))
+    pairs = read_parallel(files)
+    runs = find_runs(models)
+    from nmt.translate import Translator
+
+    translator = Translator.load(runs, device)
+    while block := list(islice(pairs, BLOCK_LINES)):
+        found = translator.score([pair.src for pair in block], [pair.tgt for pair in block])
+        for pair, scored in zip(block, found, strict=True):
+            if scored.truncated:
+                say(f"warning: line {pair.line} is longer than the model's limit; its end is not scored")
+            typer.echo(_render(scored, translator, per_token))
+
+
+def _render(scored: ForcedScore, translator: Translator, per_token: bool) -> str:
+    if not per_token:
+        return f"{scored.score:.6f}"
+    pieces = [*translator.tokenizers.tgt.pieces(scored.tgt_ids), "</s>"][: len(scored.token_scores)]
+    return json.dumps(
+        {
+            "score": round(scored.score, 6),
+            "pieces": pieces,
+            "token_scores": [round(value, 6) for value in scored.token_scores],
+            "truncated": scored.truncated,
+        },
+        ensure_ascii=False,
+    )
