@@ -66,9 +66,7 @@ def make_lines(lines: list[str], number: int, seed: int, spaced: bool) -> list[s
     """`number` lines with one to three spans each; `lines` are used again if they are too few."""
     draw = random.Random(seed)
     usable = [line for line in lines if line.strip() and not find_spans(line)]
-    return [
-        put_in(usable[i % len(usable)], draw_spans(draw, draw.randint(1, 3)), draw, spaced) for i in range(number)
-    ]
+    return [put_in(usable[i % len(usable)], draw_spans(draw, draw.randint(1, 3)), draw, spaced) for i in range(number)]
 
 
 def is_whole(source: str, output: str) -> bool:

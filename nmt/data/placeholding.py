@@ -52,7 +52,7 @@ def mask_pair(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePa
     waiting: dict[str, deque[Span]] = defaultdict(deque)
     for span in find_spans(pair.tgt, not_these):
         waiting[pair.tgt[span.start : span.end]].append(span)
-    matched = []
+    matched: list[tuple[Span, Span]] = []
     for span in src_spans:
         same = waiting[pair.src[span.start : span.end]]
         if same and len(matched) < NUM_PLACEHOLDERS:

@@ -1,7 +1,7 @@
 """Spans of text that a translation must keep letter by letter, and the placeholders that stand for them.
 
-A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one piece, never split, whatever the type of the
-tokenizer. Placeholders are numbered from 1 in the order of the source text.
+A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one piece, never split, whatever the type of
+the tokenizer. Placeholders are numbered from 1 in the order of the source text.
 """
 
 from __future__ import annotations

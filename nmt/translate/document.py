@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.config import Config
 from nmt.data.sentencepiece_training import without_surrogates
@@ -17,7 +17,7 @@ from nmt.data.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span
 from nmt.decoding.options import SearchOptions
 from nmt.errors import NmtError
 from nmt.languages import spaces_between_sentences, written_without_spaces
-from nmt.translate.guards import is_copy, loop_unit
+from nmt.translate.guards import Loop, find_loop, is_copy
 from nmt.translate.protect import Masked, missing
 from nmt.translate.split import Part, split_text, whole
 from nmt.translate.translator import Translation, Translator
@@ -35,16 +35,17 @@ class TranslatedText(NamedTuple):
     tgt_ids: list[int]
     truncated: bool  # a part was longer than the model's limit and lost its end
     finished: bool  # every part's output ended of itself
-    token_scores: list[float] = []  # of all parts, one after another
-    num_parts: int = 0
+    # Nobody writes into the lists below.
+    token_scores: list[float] = []  # noqa: RUF012 (of all parts, one after another)
+    parts: list[Translation] = []  # noqa: RUF012 (what was translated on its own)
     cut: bool = False  # a sentence, alone longer than the limit, was cut
     looped: bool = False  # an output was caught in a loop, and was decoded again
     looping: bool = False  # … and that did not help
     copied_source: bool = False  # the output is the source, over half of its words
     num_protected: int = 0
     protected_retried: bool = False  # the first output lost a span; another try was made
-    protected_apart: list[str] = []  # spans that the model lost: the text round them was translated apart
-    protected_lost: list[str] = []  # spans that are not in the text exactly as often as in the source
+    protected_apart: list[str] = []  # noqa: RUF012 (spans that the model lost: the text round them was translated apart)
+    protected_lost: list[str] = []  # noqa: RUF012 (spans that are not in the text as often as in the source)
 
     @property
     def length_ratio(self) -> float:
@@ -54,7 +55,7 @@ class TranslatedText(NamedTuple):
     @property
     def mean_log_prob(self) -> float:
         """Natural-log probability a piece, the eos of each part counted; 0 for a blank text."""
-        count = len(self.token_scores) or len(self.tgt_ids) + self.num_parts * self.finished
+        count = len(self.token_scores) or len(self.tgt_ids) + len(self.parts) * self.finished
         return self.score / count if count else 0.0
 
 
@@ -73,8 +74,11 @@ class _Piece:
     def lost(self, found: Translation) -> list[str]:
         return self.masked.restore(found.text).lost
 
+    def loop(self) -> Loop | None:
+        return find_loop(self.found[0].tgt_ids, self.found[0].src_ids)
+
     def loops(self, found: Translation) -> bool:
-        return loop_unit(found.tgt_ids, found.src_ids) > 0
+        return find_loop(found.tgt_ids, found.src_ids) is not None
 
 
 class DocumentTranslator:
@@ -178,13 +182,12 @@ class DocumentTranslator:
         )
 
     def _forbid_loops(self, pieces: list[_Piece]) -> None:
-        """Decode looping pieces again without the loop: first three in a row forbidden, then any repeated bigram."""
+        """Decode looping pieces again: what the loop is made of is forbidden, then any bigram that comes twice."""
         for piece in pieces:
             piece.looped = True
-        units = {loop_unit(piece.found[0].tgt_ids, piece.found[0].src_ids) for piece in pieces}
-        for unit in sorted(units):
-            same = [p for p in pieces if loop_unit(p.found[0].tgt_ids, p.found[0].src_ids) == unit]
-            self._forbid(same, max(2, 2 * unit))
+        sizes = [found.forbidden_ngram if (found := piece.loop()) else 2 for piece in pieces]
+        for size in sorted(set(sizes)):
+            self._forbid([piece for piece, own in zip(pieces, sizes, strict=True) if own == size], size)
         self._forbid([piece for piece in pieces if piece.loops(piece.found[0])], 2)
 
     def _forbid(self, pieces: list[_Piece], ngram: int) -> None:
@@ -193,7 +196,7 @@ class DocumentTranslator:
             if sound:
                 piece.found = sound
 
-    def _retry(self, pieces: list[_Piece], **changes: int) -> list[list[Translation]]:
+    def _retry(self, pieces: list[_Piece], **changes: Any) -> list[list[Translation]]:
         """Search with other options; nothing for an engine that cannot."""
         try:
             return self._search(pieces, replace(self.translator.options, **changes))
@@ -255,10 +258,10 @@ class DocumentTranslator:
             any(one.truncated for one in used),
             all(one.finished for one in used),
             [score for one in used for score in one.token_scores],
-            num_parts=len(used),
+            parts=used,
             cut=any(piece.part.cut for piece in pieces),
             looped=any(piece.looped for piece in pieces),
-            looping=any(loop_unit(one.tgt_ids, one.src_ids) > 0 for one in used),
+            looping=any(find_loop(one.tgt_ids, one.src_ids) for one in used),
             copied_source=self.src_lang != self.tgt_lang and is_copy(*_words_to_compare(text, output, pieces)),
             num_protected=sum(len(piece.masked.spans) for piece in pieces),
             protected_retried=any(piece.retried for piece in pieces),

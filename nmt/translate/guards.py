@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 LONGEST_UNIT = 4
 FEWEST_REPEATS = 4
@@ -27,8 +28,21 @@ def longest_run(ids: Sequence[int]) -> tuple[int, int]:
     return best if best[1] else (min(1, len(ids)), min(1, len(ids)))
 
 
-def loop_unit(output: Sequence[int], source: Sequence[int]) -> int:
-    """The length of the n-gram that the output is caught in; 0 where it is in no loop.
+class Loop(NamedTuple):
+    """An n-gram of `unit` pieces, `repeats` times in a row, where `allowed` times would have been right."""
+
+    unit: int
+    repeats: int
+    allowed: int
+
+    @property
+    def forbidden_ngram(self) -> int:
+        """The size of n-grams that must not come twice, so that the loop cannot."""
+        return max(2, self.unit * (2 if self.allowed < FEWEST_REPEATS else self.allowed))
+
+
+def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
+    """The loop that the output is caught in, if any.
 
     A loop is an n-gram of up to 4 pieces, four or more times in a row. Where the source repeats something as often
     ("ha ha ha ha"), the output may do so twice as often.
@@ -36,7 +50,7 @@ def loop_unit(output: Sequence[int], source: Sequence[int]) -> int:
     unit, repeats = longest_run(output)
     in_source = longest_run(source)[1]
     allowed = FEWEST_REPEATS - 1 if in_source < FEWEST_REPEATS else 2 * in_source
-    return unit if repeats > allowed else 0
+    return Loop(unit, repeats, allowed) if repeats > allowed else None
 
 
 def is_copy(source: str, output: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.data.sentencepiece_training import without_surrogates
@@ -53,12 +54,16 @@ def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size
     a single character or span is.
     """
     stretches = [
-        stretch for start, end in _lines(text) for stretch in _within_limit(text, start, end, spans, language, limit, size)
+        stretch
+        for start, end in _lines(text)
+        for stretch in _within_limit(text, start, end, spans, language, limit, size)
     ]
     if not stretches:
         return Split(text, [])
     following = [start for start, _, _ in stretches[1:]] + [len(text)]
-    parts = [Part(start, end, text[end:after], cut) for (start, end, cut), after in zip(stretches, following, strict=True)]
+    parts = [
+        Part(start, end, text[end:after], cut) for (start, end, cut), after in zip(stretches, following, strict=True)
+    ]
     return Split(text[: parts[0].start], parts)
 
 
@@ -111,7 +116,7 @@ def _within_limit(
     inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
     line = replace_spans(text[start:end], inside, ["x" * (span.end - span.start) for span in inside])
     starts = [start, *(start + at for at in sentence_starts(line, language)), end]
-    for from_, to in zip(starts, starts[1:], strict=False):
+    for from_, to in pairwise(starts):
         begin, stop = _stripped(text, from_, to)
         if begin < stop:
             yield from _clauses(text, begin, stop, spans, limit, size)
@@ -120,7 +125,7 @@ def _within_limit(
 def _clauses(
     text: str, start: int, end: int, spans: Sequence[Span], limit: int, size: Callable[[int, int], int]
 ) -> Iterator[tuple[int, int, bool]]:
-    """One sentence, cut if it is over the limit: at the last clause end that fits, else a word's, else a character's."""
+    """One sentence, cut if it is over the limit: after a clause if one fits, else a word, else a character."""
     cut = False
     while start < end:
         longest = _longest(text, start, end, spans, limit, size)

@@ -1,4 +1,4 @@
-"""Lines as they arrive, in blocks: small at first, so that an answer comes soon; larger while more lines are waiting."""
+"""Lines as they arrive, in blocks: small at first, so that an answer comes soon; larger while more are waiting."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ from nmt.data.corpus import SentencePair
 from nmt.data.placeholding import copy_with_placeholders, mask_pair
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 
-PAIR = SentencePair("On 12 May Anna went to Paris, and all was well.", "Am 12. Mai fuhr Anna nach Paris, und alles war gut.", 3)
+PAIR = SentencePair(
+    "On 12 May Anna went to Paris, and all was well.", "Am 12. Mai fuhr Anna nach Paris, und alles war gut.", 3
+)
 
 
 def copied(pair: SentencePair, seed: int = 1, spaced=(True, True)) -> SentencePair | None:

@@ -22,7 +22,9 @@ def write_letters(folder: Path, num_train: int = 3000) -> Path:
     draw = random.Random(5)
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in (("train", num_train), ("valid", 40), ("test", 100)):
-        rows = [" ".join("".join(draw.choices("0123456789", k=2)) for _ in range(draw.randint(1, 3))) for _ in range(count)]
+        rows = [
+            " ".join("".join(draw.choices("0123456789", k=2)) for _ in range(draw.randint(1, 3))) for _ in range(count)
+        ]
         text = "".join(f"{row}.\t{to_letters(row)}.\n" for row in rows)
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
     return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.translate.guards import is_copy, longest_run, loop_unit
+from nmt.translate.guards import Loop, find_loop, is_copy, longest_run
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,16 @@ def test_the_longest_run_is_found(ids, run):
 
 
 def test_four_in_a_row_are_a_loop_unless_the_source_does_so():
-    assert loop_unit([7, 7, 7, 7], [1, 2, 3]) == 1
-    assert loop_unit([7, 7, 7], [1, 2, 3]) == 0
-    assert loop_unit([7, 8] * 5, [1, 2, 1, 2]) == 2
-    assert loop_unit([7, 8] * 8, [1, 1, 1, 1]) == 0
-    assert loop_unit([7, 8] * 9, [1, 1, 1, 1]) == 2
+    assert find_loop([7, 7, 7, 7], [1, 2, 3]) == (1, 4, 3)
+    assert find_loop([7, 7, 7], [1, 2, 3]) is None
+    assert find_loop([7, 8] * 5, [1, 2, 1, 2]) == (2, 5, 3)
+    assert find_loop([7, 8] * 8, [1, 1, 1, 1]) is None
+    assert find_loop([7, 8] * 9, [1, 1, 1, 1]) == (2, 9, 8)
+
+
+def test_the_forbidden_ngram_breaks_the_loop_and_spares_what_the_source_repeats():
+    assert [Loop(unit, 9, 3).forbidden_ngram for unit in (1, 2, 3, 4)] == [2, 4, 6, 8]
+    assert Loop(1, 20, 14).forbidden_ngram == 14
 
 
 @pytest.mark.parametrize(

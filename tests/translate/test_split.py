@@ -25,7 +25,9 @@ def texts_of(text: str, made: Split) -> list[str]:
     return [text[part.start : part.end] for part in made.parts]
 
 
-any_text = st.text() | st.text(alphabet="aB1 .!?,;。！？，、\n\r\t\u3000\u2028\u00a0\u0301\u200d🙂字({%s}<b>@:/", max_size=120)
+any_text = st.text() | st.text(
+    alphabet="aB1 .!?,;。！？，、\n\r\t\u3000\u2028\u00a0\u0301\u200d🙂字({%s}<b>@:/", max_size=120
+)
 languages = st.sampled_from(["en", "de", "zh", "ja", "th", "ru", "hi", "ar", "xx", "pt-BR", "zh_Hans"])
 
 

@@ -20,7 +20,16 @@ def test_every_line_comes_once_in_order(blocks, count):
 
 
 def test_blocks_grow_from_16_lines_to_1024():
-    assert [len(block) for block in grow_blocks("x" for _ in range(5000))][:8] == [16, 32, 64, 128, 256, 512, 1024, 1024]
+    assert [len(block) for block in grow_blocks("x" for _ in range(5000))][:8] == [
+        16,
+        32,
+        64,
+        128,
+        256,
+        512,
+        1024,
+        1024,
+    ]
 
 
 @pytest.mark.parametrize("blocks", [grow_blocks, read_blocks])
