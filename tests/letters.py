@@ -1,13 +1,9 @@
-"""Models for tests of what stands around the search."""
+"""A task with words and sentences that a tiny model learns in seconds: numbers, spelt in letters."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
-
-import pytest
-
-from tests.tiny import tiny_config
 
 LETTERS = dict(zip("0123456789", "abcdefghij", strict=True))
 
@@ -28,19 +24,3 @@ def write_letters(folder: Path, num_train: int = 3000) -> Path:
         text = "".join(f"{row}.\t{to_letters(row)}.\n" for row in rows)
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
     return folder
-
-
-@pytest.fixture(scope="session")
-def letters_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt to spell digits as letters, and to copy placeholders."""
-    from nmt.training.train import start_run
-
-    corpus = write_letters(tmp_path_factory.mktemp("letters"))
-    path = tmp_path_factory.mktemp("runs") / "letters"
-    config = tiny_config(
-        corpus,
-        data={"src_lang": "de", "protect": True, "placeholder_share": 0.9},
-        training={"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "log_every": 200},
-    )
-    assert start_run(config, path, lambda line: None)
-    return path
