@@ -27,7 +27,7 @@ class Constraints:
         num_rows: int,
         device: torch.device,
     ):
-        """`never_generated` ids come in a prefix only. `prefixes`, one a row for the first rows; the others have none."""
+        """`never_generated` ids come in a prefix only. `prefixes`: one a row for the first rows; others have none."""
         self.banned = torch.tensor([*never_generated], dtype=torch.int64, device=device)
         self.min_len = options.min_len
         self.no_repeat_ngram = options.no_repeat_ngram

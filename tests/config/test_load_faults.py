@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.config import load_config
-from nmt.config.sections import ModelConfig, TrainingConfig
+from nmt.config.sections import DecodingConfig, ModelConfig, TrainingConfig
 from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines
@@ -245,7 +245,7 @@ def test_a_set_that_cannot_be_followed(complaint, override):
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_lines(complaint):
     text = DATA + "training:\n  lr: fast\n  d_modle: 8\n  lr: 1\n  seed: 1e999\n  epss: 1\nmodel:\n  dropout: 2\n"
-    assert complaint(text, "decoding.beams=5") == "\n".join(
+    assert complaint(text, "decoding.hurry=5") == "\n".join(
         [
             "x.yaml:6: training.lr must be a number (above 0), got 'fast'",
             "x.yaml:7: unknown key 'd_modle' in training",
@@ -256,8 +256,8 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines(complaint):
             "x.yaml:10: unknown key 'epss' in training",
             f"  did you mean 'eps'? allowed: {TRAINING_KEYS}",
             "x.yaml:12: model.dropout must be a number (at least 0 and below 1), got 2",
-            "--set decoding.beams=5: unknown key 'beams' in decoding",
-            "  allowed: batch_tokens, max_len_factor, max_len_offset",
+            "--set decoding.hurry=5: unknown key 'hurry' in decoding",
+            "  allowed: " + ", ".join(DecodingConfig.model_fields),
         ]
     )
 

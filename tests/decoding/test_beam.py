@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.decoding.beam import _places
+from nmt.decoding.beam import _places, _top
 from nmt.decoding.options import SearchOptions
 from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
 
@@ -116,3 +116,13 @@ def test_a_parent_keeps_its_place_and_no_row_is_copied_from_one_that_changes(par
         changed = {place for place in range(5) if source[place] != place}
         assert changed.isdisjoint(row)
         assert set(row) <= {place for place in range(5) if source[place] == place}
+
+
+@pytest.mark.parametrize("num_pieces", [7, 640, 651])
+def test_the_best_pieces_are_found_by_blocks(num_pieces):
+    log_probs = torch.randn(5, num_pieces).log_softmax(-1)
+    log_probs[0, 1:] = float("-inf")
+    scores, pieces = _top(log_probs, 6)
+    assert torch.equal(scores, log_probs.topk(6).values)
+    assert torch.equal(log_probs.gather(1, pieces), scores)
+    assert all(len(set(row)) == 6 for row in pieces.tolist())
