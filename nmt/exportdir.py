@@ -54,6 +54,7 @@ class ExportInfo(Section):
     quantization: Quantization
     src_lang: str
     tgt_lang: str
+    user_symbols: tuple[str, ...] = ()  # never to be split: placeholders and the like
     max_src_len: int = Field(ge=2, description="longest source in pieces, eos included")
     max_tgt_len: int = Field(ge=2, description="longest target in pieces, eos included")
     decoding: DecodingConfig

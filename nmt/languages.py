@@ -37,6 +37,11 @@ def written_without_spaces(code: str) -> bool:
     return _base(code) in _WITHOUT_SPACES
 
 
+def spaces_between_sentences(code: str) -> bool:
+    """Whether a space follows a sentence in this language: in Thai it does, though none follows a word."""
+    return _base(code) not in _CHINESE | _JAPANESE
+
+
 def has_many_characters(code: str) -> bool:
     """Whether text in this language has thousands of different characters."""
     return _base(code) in _CHINESE | _JAPANESE | _KOREAN

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.letters import write_letters
 from tests.tiny import tiny_config, write_digits
 
 
@@ -46,4 +47,20 @@ def digits_export(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
     path = tmp_path_factory.mktemp("exports") / "digits"
     export_ctranslate2(RunDir(digits_run), path, lambda line: None)
+    return path
+
+
+@pytest.fixture(scope="session")
+def letters_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learnt to spell digits as letters, and to copy placeholders."""
+    from nmt.training.train import start_run
+
+    corpus = write_letters(tmp_path_factory.mktemp("letters"))
+    path = tmp_path_factory.mktemp("runs") / "letters"
+    config = tiny_config(
+        corpus,
+        data={"src_lang": "de", "protect": True, "placeholder_share": 0.9},
+        training={"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "log_every": 200},
+    )
+    assert start_run(config, path, lambda line: None)
     return path

@@ -68,10 +68,10 @@ def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[
 
 
 def _translate(run: RunDir, sources: list[str], device: str, options: SearchOptions) -> list[str]:
-    from nmt.translate import Translator
+    from nmt.translate import DocumentTranslator, Translator
 
     translator = Translator.load(run, device, options)
-    translations = translator.translate_fully(sources)
+    translations = DocumentTranslator.of(translator, run).translate_fully(sources)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
             say(f"warning: source {number} is longer than {translator.max_src_len} pieces; its end is not translated")

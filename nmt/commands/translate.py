@@ -6,11 +6,10 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -34,14 +33,16 @@ from nmt.commands.options import (
     find_models,
     say,
 )
-from nmt.errors import DataError
+from nmt.data.corpus import MAX_LINE_BYTES
+from nmt.errors import DataError, NmtError
+from nmt.exportdir import ExportDir
 from nmt.files import write_atomically
 from nmt.plots.saving import picture_format
 
 if TYPE_CHECKING:
-    from nmt.translate import Translation, Translator
+    from tqdm import tqdm
 
-BLOCK_LINES = 1000  # translated together, sorted by length
+    from nmt.translate import DocumentTranslator, TranslatedText, Translation, Translator
 
 
 def translate(
@@ -52,7 +53,7 @@ def translate(
         Path | None, typer.Option("--output", "-o", help="Where to write; default: standard output.")
     ] = None,
     format: Annotated[
-        Literal["text", "jsonl"], typer.Option(help="jsonl: text, scores and pieces of each line.")
+        Literal["text", "jsonl"], typer.Option(help="jsonl: text, scores, pieces and flags of each line.")
     ] = "text",
     beam: Beam = None,
     n_best: NBest = None,
@@ -67,6 +68,12 @@ def translate(
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = None,
+    split: Annotated[
+        bool, typer.Option("--split/--no-split", help="Split what is longer than the model's limit, or lose its end.")
+    ] = True,
+    protect: Annotated[
+        bool, typer.Option("--protect/--no-protect", help="Keep URLs, tags, {name} and %s, if the model has learnt it.")
+    ] = True,
     attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
     alignments: Annotated[
         Path | None, typer.Option(help="Write which source piece each target piece attends to: i-j pairs, a line each.")
@@ -83,7 +90,7 @@ def translate(
     if attention is not None:
         picture_format(attention)  # refuses a name it cannot draw, before anything is computed
     found = find_models(models)
-    from nmt.translate import Translator
+    from nmt.translate import DocumentTranslator, Translator
 
     translator = Translator.load(found, device, token_scores=format == "jsonl")
     translator.options = changed_options(
@@ -91,50 +98,96 @@ def translate(
         no_repeat_ngram=no_repeat_ngram, min_len=min_length, max_length=max_length, sample=sample,
         temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
     )  # fmt: skip
-    # A person at a terminal sees each line answered; a file is translated in blocks, which is faster.
-    typing = not texts and input is None and sys.stdin.isatty()
-    lines = iter(texts) if texts else _read(input)
+    first = found if isinstance(found, ExportDir) else found[0]
+    documents = DocumentTranslator.of(translator, first, split=split, protect=protect)
     looked_at = _Attention(translator, attention_layer, attention_head)
-    with _writer(output) as write, _alignments_writer(alignments) as write_alignment:
-        for translations in _translate(translator, lines, prefix, 1 if typing else BLOCK_LINES):
-            write(_render(translations, translator, format))
-            if write_alignment:
-                write_alignment(looked_at.alignment(translations[0]))
+    typing = not texts and input is None and sys.stdin.isatty()
+    with _writer(output) as file, _alignments_writer(alignments) as pairs, _progress(typing, output) as bar:
+        for translations in _translate(documents, _blocks(texts, input), prefix, [f for f in (file, pairs) if f], bar):
+            file.write(_render(translations, translator, format) + "\n")
+            if pairs:
+                pairs.write(looked_at.alignment(translations[0]) + "\n")
     if attention is not None:
         looked_at.draw(translations[0], attention)
 
 
+def _blocks(texts: list[str] | None, path: Path | None) -> Iterator[list[str]]:
+    """What to translate, in blocks: what a pipe or a person has given so far is not kept waiting."""
+    from nmt.translate.stream import grow_blocks, read_blocks
+
+    if texts:
+        return grow_blocks(texts)
+    return read_blocks(_standard_input()) if path is None else grow_blocks(_read(path))
+
+
 def _translate(
-    translator: Translator, lines: Iterator[str], prefix: str | None, block_lines: int
-) -> Iterator[list[Translation]]:
-    """The translations of each line, best first; of a line that is cut, with a warning."""
+    documents: DocumentTranslator,
+    blocks: Iterator[list[str]],
+    prefix: str | None,
+    files: list[IO[str]],
+    bar: tqdm | None,
+) -> Iterator[list[TranslatedText]]:
+    """The translations of each line, best first, with its warnings; `files` are flushed after each block."""
     number = 0
-    while block := list(islice(lines, block_lines)):
-        for translations in translator.translate_nbest(block, [prefix] * len(block) if prefix else None):
+    for block in blocks:
+        for translations in documents.translate_nbest(block, [prefix] * len(block) if prefix else None):
             number += 1
-            if translations[0].truncated:
-                limit = translator.max_src_len
-                say(f"warning: line {number} is longer than {limit} pieces; its end is not translated")
+            _warn(translations[0], number, documents.translator.max_src_len)
             yield translations
+        for file in files:
+            file.flush()
+        if bar is not None:
+            bar.update(len(block))
 
 
-def _read(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input."""
-    if path is None:
-        if sys.stdin.isatty():
-            say("type a line to translate, Ctrl-D to end")
-        yield from _decoded_lines(sys.stdin.buffer, "standard input")
+def _warn(translation: TranslatedText, number: int, limit: int) -> None:
+    if translation.truncated:
+        say(f"warning: line {number} is longer than {limit} pieces; its end is not translated")
+    if translation.protected_lost:
+        say(f"warning: line {number}: not kept exactly: {' '.join(translation.protected_lost)}")
+    if translation.looping:
+        say(f"warning: line {number}: the translation repeats itself")
+
+
+@contextmanager
+def _progress(typing: bool, output: Path | None) -> Iterator[tqdm | None]:
+    """A count of lines on standard error, where a person looks at it and at nothing else."""
+    if typing or not sys.stderr.isatty() or (output is None and sys.stdout.isatty()):
+        yield None
         return
+    from tqdm import tqdm
+
+    with tqdm(unit=" lines", file=sys.stderr, mininterval=0.5) as bar:
+        yield bar
+
+
+def _standard_input() -> Iterator[str]:
+    """The lines of standard input; a person at a terminal is prompted."""
+    typing = sys.stdin.isatty()
+    if typing:
+        say("type a line to translate, Ctrl-D to end")
+    # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
+    with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+        yield from _decoded_lines(stream, "standard input")
+
+
+def _read(path: Path) -> Iterator[str]:
+    """The lines of a file."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+        with cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb") as file:
             yield from _decoded_lines(file, str(path))
     except (OSError, EOFError) as error:
         raise DataError(f"cannot read this file ({getattr(error, 'strerror', None) or error})", path=path) from error
 
 
-def _decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def _decoded_lines(stream: IO[bytes], name: str) -> Iterator[str]:
     """Lines as text; what is not UTF-8 becomes U+FFFD, with a warning that names the line."""
-    for number, raw in enumerate(stream, 1):
+    number = 0
+    while raw := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            mend = "each line is one text; is this a text file, with LF line ends?"
+            raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=name, line=number, mend=mend)
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -145,7 +198,7 @@ def _decoded_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
             yield line.decode("utf-8", errors="replace")
 
 
-def _render(translations: list[Translation], translator: Translator, format: str) -> str:
+def _render(translations: list[TranslatedText], translator: Translator, format: str) -> str:
     """A line a hypothesis, or one JSON object: the best one, and where several were asked for, all of them."""
     wanted = translator.options.num_hypotheses
     if format == "text":
@@ -156,13 +209,23 @@ def _render(translations: list[Translation], translator: Translator, format: str
         **_fields(best, translator),
         "src_pieces": translator.tokenizers.src.pieces(best.src_ids),
         "truncated": best.truncated,
+        "cut": best.cut,
+        "looped": best.looped,
+        "looping": best.looping,
+        "length_ratio": round(best.length_ratio, 4),
+        "copied_source": best.copied_source,
+        "mean_log_prob": round(best.mean_log_prob, 6),
+        "parts": len(best.parts),
+        "protected": best.num_protected,
+        "protected_apart": best.protected_apart,
+        "protected_lost": best.protected_lost,
     }
     if wanted > 1:
         fields["hypotheses"] = [_fields(translation, translator) for translation in translations]
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _fields(translation: Translation, translator: Translator) -> dict[str, object]:
+def _fields(translation: TranslatedText, translator: Translator) -> dict[str, object]:
     return {
         "text": translation.text,
         "score": round(translation.score, 6),
@@ -173,31 +236,27 @@ def _fields(translation: Translation, translator: Translator) -> dict[str, objec
 
 
 @contextmanager
-def _writer(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """What writes a line to standard output, or to a file that appears when it is whole."""
+def _writer(path: Path | None) -> Iterator[IO[str]]:
+    """Standard output, or a file that appears when it is whole."""
     if path is None:
         try:
-            yield typer.echo
+            yield sys.stdout
+            sys.stdout.flush()
         except BrokenPipeError:
             # Whoever read has enough. Standard output goes elsewhere, so that the flush at exit does not complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
     elif path.exists() and not path.is_file():  # a pipe or a device: it cannot be replaced by a whole file
         with open(path, "w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: file.write(line + "\n")
+            yield file
     else:
         with write_atomically(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
-            yield lambda line: file.write(line + "\n")
+            yield file
             file.flush()
 
 
-@contextmanager
-def _alignments_writer(path: Path | None) -> Iterator[Callable[[str], object] | None]:
-    if path is None:
-        yield None
-    else:
-        with _writer(path) as write:
-            yield write
+def _alignments_writer(path: Path | None) -> AbstractContextManager[IO[str] | None]:
+    return nullcontext() if path is None else _writer(path)
 
 
 class _Attention:
@@ -215,22 +274,34 @@ class _Attention:
         target = [*translation.tgt_ids, EOS_ID] if translation.finished else translation.tgt_ids
         return self.translator.engine.cross_attention(translation.src_ids, target, self.layer, self.head)
 
-    def alignment(self, translation: Translation) -> str:
-        """`i-j` for each pair of a source and a target piece that go together; empty for a blank text."""
+    def alignment(self, translation: TranslatedText) -> str:
+        """`i-j` for each pair of a source and a target piece that go together; empty for a blank text.
+
+        Pieces count on from part to part of a text that was split.
+        """
         from nmt.translate.alignment import alignment
 
-        if not translation.tgt_ids:
-            return ""
-        pairs = alignment(self._weights(translation), len(translation.tgt_ids))
+        pairs = []
+        num_src = num_tgt = 0
+        for part in translation.parts:
+            if part.tgt_ids:
+                found = alignment(self._weights(part), len(part.tgt_ids))
+                pairs += [(source + num_src, target + num_tgt) for source, target in found]
+            num_src, num_tgt = num_src + len(part.src_ids), num_tgt + len(part.tgt_ids)
         return " ".join(f"{source}-{target}" for source, target in pairs)
 
-    def draw(self, translation: Translation, path: Path) -> None:
+    def draw(self, translation: TranslatedText, path: Path) -> None:
         """A heat map at `path`."""
         from nmt.plots import draw_attention
 
-        weights, tokenizers = self._weights(translation), self.translator.tokenizers
-        src_pieces = [*tokenizers.src.pieces(translation.src_ids), "</s>"]
-        tgt_pieces = [*tokenizers.tgt.pieces(translation.tgt_ids), "</s>"][: len(weights)]
+        if not translation.parts:
+            raise NmtError("there is nothing to draw: no piece was translated")
+        if len(translation.parts) > 1:
+            say(f"warning: the text was translated in {len(translation.parts)} parts; the first is drawn")
+        part = translation.parts[0]
+        weights, tokenizers = self._weights(part), self.translator.tokenizers
+        src_pieces = [*tokenizers.src.pieces(part.src_ids), "</s>"]
+        tgt_pieces = [*tokenizers.tgt.pieces(part.tgt_ids), "</s>"][: len(weights)]
         for warning in draw_attention(weights, src_pieces, tgt_pieces, path):
             say(f"warning: {warning}")
         say(f"attention: {path}")

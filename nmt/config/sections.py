@@ -49,6 +49,8 @@ class DataConfig(Section):
     test: ParallelFiles | None = Field(None, description="null: held out of train")
     holdout: Count = Field(500, description="source sentences held out for each of valid and test that is not named")
     too_long: Literal["truncate", "drop"] = Field("truncate", description="pairs over model.max_src_len, max_tgt_len")
+    protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
+    placeholder_share: Rate = Field(0.1, description="with protect: copies of pairs with placeholders put in, a pair")
     store_dir: str | None = Field(None, description="where tokenised corpora are kept; null: `.store` beside the run")
 
     @field_validator("src_lang", "tgt_lang")

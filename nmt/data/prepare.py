@@ -18,6 +18,9 @@ from nmt.config import Config
 from nmt.config.sections import ParallelFiles
 from nmt.data.corpus import SentencePair, paths_of, read_parallel
 from nmt.data.holdout import Holdout, choose_holdout
+from nmt.data.placeholding import VERSION as PLACEHOLDING_VERSION
+from nmt.data.placeholding import copy_with_placeholders, mask_pair
+from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, Side, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
@@ -135,6 +138,10 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> Tokeni
             path=config.tokenizer.path or config.training.init_from,
             mend=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
         )
+    if config.data.protect and not tokenizers.know(PLACEHOLDERS):
+        mend = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
+        place = config.tokenizer.path or config.training.init_from
+        raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, mend=mend)
     tokenizers.save(run.tokenizer)
     return tokenizers
 
@@ -142,11 +149,20 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> Tokeni
 def train_on_corpus(config: Config, corpus: Corpus | None, say: Say) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config` (held-out sentences are not seen)."""
     whole = corpus or Corpus(config)
+    wanted = config.tokenizer
+    if config.data.protect:
+        symbols = (*wanted.user_symbols, *(symbol for symbol in PLACEHOLDERS if symbol not in wanted.user_symbols))
+        wanted = wanted.model_copy(update={"user_symbols": symbols})
 
     def side(name: str) -> Callable[[], Iterable[str]]:
-        return lambda: (getattr(pair, name) for pair in whole.whole_pairs("train"))
+        return lambda: (getattr(_masked(pair, config), name) for pair in whole.whole_pairs("train"))
 
-    return train_tokenizers(config.tokenizer, side("src"), side("tgt"), seed=config.training.seed, warn=say)
+    return train_tokenizers(wanted, side("src"), side("tgt"), seed=config.training.seed, warn=say)
+
+
+def _masked(pair: SentencePair, config: Config) -> SentencePair:
+    """The pair as the model is to see it."""
+    return mask_pair(pair, config.tokenizer.user_symbols) if config.data.protect else pair
 
 
 def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, say: Say) -> None:
@@ -181,6 +197,13 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) 
         "held_out": [corpus.missing, config.training.seed if corpus.missing else None],
         "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
     }
+    if config.data.protect:  # else absent: stores made before there were placeholders keep their names
+        parts["placeholders"] = [
+            PLACEHOLDING_VERSION,
+            config.data.placeholder_share,
+            config.training.seed,
+            config.tokenizer.user_symbols,
+        ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -190,7 +213,8 @@ def _counted(corpus: Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[Sen
     count_src = len if written_without_spaces(data.src_lang) else lambda text: len(text.split())
     count_tgt = len if written_without_spaces(data.tgt_lang) else lambda text: len(text.split())
     sources = {split: set(run.read_pairs(split)[0]) for split in SPLITS}
-    notes.update(src_words=0, tgt_words=0, empty=0, same_on_both_sides=0, in_valid=0, in_test=0)
+    notes.update(src_words=0, tgt_words=0, empty=0, same_on_both_sides=0, in_valid=0, in_test=0, masked=0, copies=0)
+    spaced = (not written_without_spaces(data.src_lang), not written_without_spaces(data.tgt_lang))
     num_kept = 0
     for pair in corpus.pairs("train"):
         if not (pair.src and pair.tgt):
@@ -202,7 +226,13 @@ def _counted(corpus: Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[Sen
         notes["same_on_both_sides"] += pair.src == pair.tgt
         notes["in_valid"] += pair.src in sources["valid"]
         notes["in_test"] += pair.src in sources["test"]
-        yield pair
+        masked = _masked(pair, corpus.config)
+        notes["masked"] += masked is not pair and ANY_PLACEHOLDER.search(masked.src) is not None
+        yield masked
+        seed, share = corpus.config.training.seed, data.placeholder_share
+        if data.protect and (copy := copy_with_placeholders(masked, share=share, seed=seed, spaced=spaced)):
+            notes["copies"] += 1
+            yield copy
     if num_kept == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
@@ -222,6 +252,8 @@ def _report(config: Config, store: TokenStore) -> dict[str, Any]:
         "too_long": too_long,
         "too_long_are": {"truncate": "truncated", "drop": "dropped"}[config.data.too_long],
         "same_on_both_sides": notes["same_on_both_sides"],
+        "with_protected_spans": notes.get("masked", 0),  # absent in stores made before there were placeholders
+        "copies_with_placeholders": notes.get("copies", 0),
         "train_sources_in_valid": notes["in_valid"],
         "train_sources_in_test": notes["in_test"],
         **sides,
@@ -271,6 +303,11 @@ def describe(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {report['too_long']:,} pairs longer than {limits} are {report['too_long_are']}")
     if report["empty_dropped"]:
         lines.append(f"  {report['empty_dropped']:,} pairs with an empty side are dropped")
+    if report["copies_with_placeholders"] or report["with_protected_spans"]:
+        lines.append(
+            f"  {report['with_protected_spans']:,} pairs hold protected spans; "
+            f"{report['copies_with_placeholders']:,} copies with placeholders are among the pairs"
+        )
     if report["same_on_both_sides"] * 2 > report["pairs"]:
         lines.append("  warning: most pairs have the same text on both sides; are the columns right?")
     for split in SPLITS:

@@ -85,6 +85,11 @@ class Tokenizer:
         """The written form of each piece, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
         return [self._pieces[i] for i in ids]
 
+    def id_of(self, symbol: str) -> int | None:
+        """The id of the piece that `symbol` alone is spelt with; None where it takes several or is not known."""
+        ids = [i for i in self.encode(symbol) if self._pieces[i] != "▁"]
+        return ids[0] if len(ids) == 1 and self._pieces[ids[0]].removeprefix("▁") == symbol else None
+
     def _find_byte_pieces(self) -> dict[int, int]:
         """Piece id to byte value, of the pieces that stand for one byte."""
         return {i: int(piece[3:5], 16) for i, piece in enumerate(self._pieces) if self._processor.is_byte(i)}
@@ -123,6 +128,10 @@ class TokenizerPair:
     src: Tokenizer
     tgt: Tokenizer
     joint: bool
+
+    def know(self, symbols: Iterable[str]) -> bool:
+        """Whether each of `symbols` is one piece, on both sides."""
+        return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
 
     def save(self, folder: Path) -> None:
         """Write `joint.model`, or `src.model` and `tgt.model`, each atomically; models of the other form go."""

@@ -65,6 +65,7 @@ def _describe_export(run: RunDir, config: Config, quantization: Quantization, sa
         quantization=quantization,
         src_lang=config.data.src_lang,
         tgt_lang=config.data.tgt_lang,
+        user_symbols=config.tokenizer.user_symbols,
         max_src_len=config.model.max_src_len,
         max_tgt_len=config.model.max_tgt_len,
         decoding=decoding,

@@ -1,0 +1,161 @@
+"""Training pairs with placeholders, so that a model learns to copy them.
+
+Two sources. Spans (URLs, tags, `{name}`, …) that stand on both sides of a pair are replaced by the same placeholder.
+And copies of some pairs are added into which placeholders are put at places that correspond, so that a model learns to
+copy them from a corpus that holds no such span. All is a function of the pair, its line and the seed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection
+from typing import NamedTuple
+
+from nmt.data.corpus import SentencePair
+from nmt.data.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
+
+VERSION = 1
+"""Of what this module makes of a pair; part of a store's fingerprint."""
+
+# Words that may be the same in two languages: numbers and names, no CJK, for there a run of letters is a sentence.
+_SHARED = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]{2,}")
+_WORD_START = re.compile(r"(?<=\s)(?=\S)")
+_END_MARKS = re.compile(r"[.!?。！？…]*$")
+# Placeholders put into one copy: mostly few, but each of them must be met.
+_COUNTS = (1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8)
+_KINDS = ("shared word", "around a shared word", "start", "end", "after the end", "around all", "within", "within")
+
+
+class _Edit(NamedTuple):
+    """Put a placeholder where [start, end) of one side is, between `before` and `after`."""
+
+    start: int
+    end: int
+    before: str
+    after: str
+
+
+_Place = tuple[_Edit, _Edit]  # in the source, in the target
+
+
+def mask_pair(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
+    """`pair` with the spans that stand on both sides replaced by placeholders, numbered in the order of the source.
+
+    A span that stands more often on one side keeps its surplus; spans past the last placeholder stay as they are.
+    """
+    src_spans = find_spans(pair.src, not_these)
+    if not src_spans:
+        return pair
+    waiting: dict[str, deque[Span]] = defaultdict(deque)
+    for span in find_spans(pair.tgt, not_these):
+        waiting[pair.tgt[span.start : span.end]].append(span)
+    matched: list[tuple[Span, Span]] = []
+    for span in src_spans:
+        same = waiting[pair.src[span.start : span.end]]
+        if same and len(matched) < NUM_PLACEHOLDERS:
+            matched.append((span, same.popleft()))
+    numbered = sorted(zip((tgt for _, tgt in matched), PLACEHOLDERS, strict=False))
+    src = replace_spans(pair.src, [src for src, _ in matched], PLACEHOLDERS[: len(matched)])
+    tgt = replace_spans(pair.tgt, [span for span, _ in numbered], [placeholder for _, placeholder in numbered])
+    return SentencePair(src, tgt, pair.line)
+
+
+def copy_with_placeholders(
+    pair: SentencePair, *, share: float, seed: int, spaced: tuple[bool, bool]
+) -> SentencePair | None:
+    """For a `share` of pairs, a copy with placeholders put in; None for the others, and for pairs that have some.
+
+    `spaced`: whether source and target are written with spaces between words. A placeholder replaces a number or name
+    that stands on both sides, goes round it or round the sentence, stands at either end, or, where nothing tells the
+    place, at the same proportion of both sides.
+    """
+    key = f"{seed} {pair.line} {pair.src}".encode("utf-8", "surrogatepass")
+    if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
+        return None
+    draw = random.Random(key)
+    places: list[_Place] = []
+    wanted = draw.choice(_COUNTS)
+    for _ in range(8 * wanted):  # some draws find no place, or one that is taken
+        found = _draw_places(pair, spaced, draw)
+        if len(places) + len(found) <= wanted and not _clash(places, found):
+            places += found
+    if not places:
+        return None
+    places.sort(key=lambda place: _order(place[0]))  # stable: what is put into one place keeps its order
+    numbered = list(zip(places, PLACEHOLDERS, strict=False))
+    src = _apply(pair.src, [(edit, placeholder) for (edit, _), placeholder in numbered])
+    tgt = _apply(pair.tgt, [(edit, placeholder) for (_, edit), placeholder in numbered])
+    return SentencePair(src, tgt, pair.line)
+
+
+def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Place]:
+    """One place, or two that go round something; none where this kind is not to be found."""
+    kind = draw.choice(_KINDS)
+    texts = (pair.src, pair.tgt)
+    before = tuple(" " if has_spaces else "" for has_spaces in spaced)
+    none = ("", "")
+    ends = tuple(_END_MARKS.search(text).start() for text in texts)  # type: ignore[union-attr] # matches the empty end
+    match kind:
+        case "start":
+            return [_insertion((0, 0), none, before)]
+        case "end":
+            return [_insertion(ends, before, none)]
+        case "after the end":
+            return [_insertion(tuple(map(len, texts)), before, none)]
+        case "around all":
+            return [_insertion((0, 0), none, none), _insertion(ends, none, none)]
+        case "within":
+            gaps = [_gaps(text, has_spaces) for text, has_spaces in zip(texts, spaced, strict=True)]
+            proportion, glued = draw.random(), draw.random() < 0.25  # glued to the next word, like a tag
+            if not all(gaps):
+                return []
+            at = tuple(places[int(proportion * len(places))] for places in gaps)
+            return [_insertion(at, none, none if glued else before)]
+    words = _shared_words(*texts)
+    if not words:
+        return []
+    src, tgt = draw.choice(words)
+    if kind == "shared word":
+        return [(_Edit(*src, "", ""), _Edit(*tgt, "", ""))]
+    return [_insertion((src.start, tgt.start), none, none), _insertion((src.end, tgt.end), none, none)]
+
+
+def _insertion(at: tuple[int, ...], before: tuple[str, ...], after: tuple[str, ...]) -> _Place:
+    src, tgt = (_Edit(at[side], at[side], before[side], after[side]) for side in (0, 1))
+    return src, tgt
+
+
+def _shared_words(src: str, tgt: str) -> list[tuple[Span, Span]]:
+    """Where words stand that both sides have, each once."""
+    sides = [[(match[0], Span(*match.span())) for match in _SHARED.finditer(text)] for text in (src, tgt)]
+    counts = [Counter(word for word, _ in side) for side in sides]
+    in_tgt = dict(sides[1])
+    return [(span, in_tgt[word]) for word, span in sides[0] if counts[0][word] == counts[1][word] == 1]
+
+
+def _gaps(text: str, has_spaces: bool) -> list[int]:
+    """Where a word begins (but the first); without spaces, every place between two characters."""
+    return [match.start() for match in _WORD_START.finditer(text)] if has_spaces else list(range(1, len(text)))
+
+
+def _clash(places: list[_Place], found: list[_Place]) -> bool:
+    """Whether a place of `found` overlaps one of `places`, on either side; touching is allowed."""
+    return any(
+        old[side].start < new[side].end and new[side].start < old[side].end
+        for side in (0, 1)
+        for old in places
+        for new in found
+    )
+
+
+def _order(edit: _Edit) -> tuple[int, int]:
+    return edit.start, edit.end
+
+
+def _apply(text: str, edits: list[tuple[_Edit, str]]) -> str:
+    ordered = sorted(edits, key=lambda item: _order(item[0]))
+    spans = [Span(edit.start, edit.end) for edit, _ in ordered]
+    return replace_spans(text, spans, [edit.before + symbol + edit.after for edit, symbol in ordered])

@@ -1,0 +1,73 @@
+"""Spans of text that a translation must keep letter by letter, and the placeholders that stand for them.
+
+A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one piece, never split, whatever the type of
+the tokenizer. Placeholders are numbered from 1 in the order of the source text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+NUM_PLACEHOLDERS = 8
+PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, NUM_PLACEHOLDERS + 1))
+ANY_PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
+
+# Every repetition is bounded, or of characters that cannot begin what follows it: the time is linear in the text.
+_URL = r"(?:(?<![A-Za-z0-9])(?:https?|ftps?|sftp|file)://|(?<![A-Za-z0-9])www\.(?=[A-Za-z0-9]))[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}"
+_EMAIL = r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,63}"
+_ATTRIBUTE = r"""\s{1,8}[A-Za-z_:@][\w:.-]{0,63}\s?=\s?(?:"[^"<>\n]{0,500}"|'[^'<>\n]{0,500}'|[^\s"'<>=]{1,500})"""
+_TAG = rf"<(?:/[A-Za-z][\w:.-]{{0,31}}\s?|[A-Za-z][\w:.-]{{0,31}}(?:{_ATTRIBUTE}){{0,16}}\s?/?)>"
+_ENTITY = r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});"
+_BRACES = r"\$?\{\{ ?[\w.:|-]{1,64} ?\}\}|\$?\{[\w.:,!%#+-]{0,64}\}"
+_PRINTF = r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,4}\d{0,4}(?:\.\d{1,3})?(?:hh?|ll?|[Lzjt])?[diouxXeEfFgGcs@]"
+_KINDS = (_URL, _EMAIL, _TAG, _ENTITY, _BRACES, _PRINTF + r"(?![A-Za-z]{3})", r"⟦\d{1,3}⟧")
+_SPAN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS))
+_SENTENCE_PUNCTUATION = ".,;:!?'"
+
+
+class Span(NamedTuple):
+    """A stretch [start, end) of a text, in characters."""
+
+    start: int
+    end: int
+
+
+def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
+    """URLs, e-mail addresses, tags, entities, `{name}`, `%1$s` and what looks like a placeholder, in their order.
+
+    Punctuation that ends a sentence is no part of a URL before it, nor is a bracket that was opened before the URL.
+    `not_these` are symbols that the model knows as such (user-defined ones, such as <de>): they are not spans.
+    """
+    spans = []
+    for match in _SPAN.finditer(text):
+        found = match[0]
+        if "://" in found or found.startswith("www."):
+            found = _without_tail(found)
+        if found not in not_these:
+            spans.append(Span(match.start(), match.start() + len(found)))
+    return spans
+
+
+def _without_tail(url: str) -> str:
+    """`url` less the punctuation of the sentence around it."""
+    end = len(url)
+    surplus = {")": url.count(")") - url.count("("), "]": url.count("]") - url.count("[")}
+    while end > 0:
+        last = url[end - 1]
+        if last in surplus and surplus[last] > 0:
+            surplus[last] -= 1
+        elif last not in _SENTENCE_PUNCTUATION:
+            break
+        end -= 1
+    return url[:end]
+
+
+def replace_spans(text: str, spans: Sequence[Span], replacements: Sequence[str]) -> str:
+    """`text` with each of `spans`, which ascend, replaced by the string that belongs to it."""
+    parts, end = [], 0
+    for span, replacement in zip(spans, replacements, strict=True):
+        parts += [text[end : span.start], replacement]
+        end = span.end
+    return "".join([*parts, text[end:]])

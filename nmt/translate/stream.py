@@ -1,0 +1,116 @@
+"""Lines as they arrive, in blocks: small at first, so that an answer comes soon; larger while more are waiting."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from threading import Condition, Thread
+
+FIRST_BLOCK_LINES = 16
+LARGEST_BLOCK_LINES = 1024
+LARGEST_BLOCK_CHARACTERS = 1 << 20
+READ_AHEAD_LINES = 256
+READ_AHEAD_CHARACTERS = 1 << 20
+PATIENCE_SECONDS = 0.05
+"""How long a line waits for others to be translated with it."""
+
+
+def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """`lines`, which are all at hand, in blocks of 16, 32, … 1,024 lines, or fewer that are very long."""
+    limit = FIRST_BLOCK_LINES
+    block: list[str] = []
+    characters = 0
+    for line in lines:
+        block.append(line)
+        characters += len(line)
+        if len(block) == limit or characters >= LARGEST_BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+            limit = min(2 * limit, LARGEST_BLOCK_LINES)
+    if block:
+        yield block
+
+
+def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """As `grow_blocks`, from a source that may be slow: what is there is given, after `PATIENCE_SECONDS` at most.
+
+    A thread reads ahead, 256 lines at most. An exception of the source is raised here, after the lines before it.
+    """
+    queue = _ReadAhead(lines)
+    limit = FIRST_BLOCK_LINES
+    try:
+        while block := queue.take(limit):
+            yield block
+            if len(block) == limit:
+                limit = min(2 * limit, LARGEST_BLOCK_LINES)
+    finally:
+        queue.close()
+
+
+class _ReadAhead:
+    """Reads lines in a thread of its own, as far ahead as is allowed."""
+
+    def __init__(self, lines: Iterable[str]):
+        self._lines = lines
+        self._waiting: deque[str] = deque()
+        self._characters = 0
+        self._changed = Condition()
+        self._ended = False
+        self._closed = False
+        self._fault: BaseException | None = None
+        # A daemon: a source that never gives another line does not keep the program from ending.
+        Thread(target=self._read, name="read-ahead", daemon=True).start()
+
+    def take(self, limit: int) -> list[str]:
+        """Up to `limit` lines, at least one; none at the end."""
+        block: list[str] = []
+        characters = 0
+        deadline = None
+        with self._changed:
+            while len(block) < limit and characters < LARGEST_BLOCK_CHARACTERS:
+                if self._waiting:
+                    line = self._waiting.popleft()
+                    self._characters -= len(line)
+                    characters += len(line)
+                    block.append(line)
+                    self._changed.notify_all()
+                elif self._ended:
+                    break
+                elif block:
+                    now = time.monotonic()
+                    deadline = deadline or now + PATIENCE_SECONDS
+                    if now >= deadline:
+                        break
+                    self._changed.wait(deadline - now)
+                else:
+                    self._changed.wait()
+            if not block and self._fault is not None:
+                raise self._fault
+        return block
+
+    def close(self) -> None:
+        """Let the thread end with the line that it reads now."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _read(self) -> None:
+        try:
+            for line in self._lines:
+                with self._changed:
+                    self._waiting.append(line)
+                    self._characters += len(line)
+                    self._changed.notify_all()
+                    self._changed.wait_for(lambda: self._closed or not self._is_full())
+                    if self._closed:
+                        return
+        except BaseException as error:
+            self._fault = error
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= READ_AHEAD_LINES or self._characters >= READ_AHEAD_CHARACTERS

@@ -1,0 +1,112 @@
+"""`nmt translate` with texts of any structure, and as part of a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "NMT_MODEL"}, "PYTHONPATH": str(ROOT)}
+
+
+def nmt(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nmt", *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, check=False)
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_long_line_is_split_or_cut_as_asked(digits_run):
+    text = b"1234567. " * 8 + b"\n12\n"
+    done = nmt("translate", "-m", digits_run, stdin=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1] == "21"
+    done = nmt("translate", "-m", digits_run, "--no-split", stdin=text)
+    assert done.stderr == "warning: line 1 is longer than 32 pieces; its end is not translated\n"
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_jsonl_has_the_flags(digits_run):
+    done = nmt("translate", "-m", digits_run, "--format", "jsonl", stdin=b"1234567. " * 8 + b"\n\n123\n")
+    long, blank, short = map(json.loads, done.stdout.splitlines())
+    assert (long["parts"], long["truncated"], long["cut"]) == (8, False, False)
+    assert (blank["text"], blank["parts"], blank["length_ratio"], blank["mean_log_prob"]) == ("", 0, 0.0, 0.0)
+    assert short["length_ratio"] == 1.0
+    assert short["mean_log_prob"] == pytest.approx(short["score"] / len(short["token_scores"]), abs=1e-5)
+    flags = {"looped": False, "looping": False, "copied_source": False, "protected": 0}
+    assert {name: short[name] for name in flags} == flags
+    assert short["protected_apart"] == short["protected_lost"] == []
+
+
+def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
+    kept = nmt("translate", "-m", letters_run, "--format", "jsonl", "12 {user_name}.")
+    assert json.loads(kept.stdout)["protected"] == 1
+    assert "{user_name}" in json.loads(kept.stdout)["text"]
+    plain = nmt("translate", "-m", letters_run, "--format", "jsonl", "--no-protect", "12 {user_name}.")
+    assert json.loads(plain.stdout)["protected"] == 0
+
+
+def test_what_is_lost_is_warned_of_with_its_line(letters_run):
+    many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
+    done = nmt("translate", "-m", letters_run, "--no-split", "12.", many)
+    assert done.stderr == "warning: line 2: not kept exactly: {n8}\n"
+
+
+def test_output_comes_while_the_input_is_still_open(digits_run):
+    command = [sys.executable, "-m", "nmt", "translate", "-m", str(digits_run)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for line in (b"123\n", b"45\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert process.stdout.readline() == line.strip()[::-1] + b"\n"
+    process.stdin.close()
+    assert process.stdout.read() == b""
+    assert process.wait() == 0
+    process.stdout.close()
+
+
+def test_a_pipe_closed_early_ends_quietly_though_the_input_stays_open(digits_run):
+    command = [sys.executable, "-m", "nmt", "translate", "-m", str(digits_run)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+        process.stdin.write(b"12\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"21\n"
+        process.stdout.close()
+        process.stdin.write(b"34\n")
+        process.stdin.flush()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_line_without_end_is_refused_by_its_number(digits_run):
+    done = nmt("translate", "-m", digits_run, stdin=b"12\n" + b"x" * 1_000_001)
+    assert (done.returncode, done.stdout) == (1, "21\n")
+    assert done.stderr == (
+        "error: standard input:2: a line of over 1,000,000 bytes\n"
+        "  each line is one text; is this a text file, with LF line ends?\n"
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_a_stream_stays_in_order_and_memory_is_bounded(digits_run):
+    from scripts.check_stream import check, holds
+
+    found = check(str(digits_run), 1500, 1000)
+    assert holds(found), found
+    assert found["given_when_first_output_came"] < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_a_stream_of_a_hundred_thousand_lines_takes_no_more_memory(digits_run):
+    from scripts.check_stream import check, holds
+
+    found = check(str(digits_run), 100_000, 10_000)
+    assert holds(found), found

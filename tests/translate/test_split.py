@@ -1,0 +1,125 @@
+"""Splitting loses nothing, keeps within the limit, and cuts where it harms least."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.data.spans import find_spans
+from nmt.translate.split import Split, sentence_starts, split_text, whole
+
+
+def split(text: str, limit: int, language: str = "en") -> Split:
+    """With one piece a character."""
+    return split_text(text, find_spans(text), language, limit, lambda start, end: end - start)
+
+
+def together(text: str, made: Split) -> str:
+    return made.lead + "".join(text[part.start : part.end] + part.space for part in made.parts)
+
+
+def texts_of(text: str, made: Split) -> list[str]:
+    return [text[part.start : part.end] for part in made.parts]
+
+
+any_text = st.text() | st.text(
+    alphabet="aB1 .!?,;。！？，、\n\r\t\u3000\u2028\u00a0\u0301\u200d🙂字({%s}<b>@:/", max_size=120
+)
+languages = st.sampled_from(["en", "de", "zh", "ja", "th", "ru", "hi", "ar", "xx", "pt-BR", "zh_Hans"])
+
+
+@given(any_text, st.integers(1, 40), languages)
+@settings(max_examples=400)
+def test_the_parts_with_their_white_space_are_the_text(text, limit, language):
+    made = split(text, limit, language)
+    assert together(text, made) == text
+    assert all(part == part.strip() and part for part in texts_of(text, made))
+    assert "".join(part.space for part in made.parts).strip() == ""
+    assert together(text, whole(text)) == text
+
+
+@given(any_text, st.integers(1, 40), languages)
+@settings(max_examples=200)
+def test_parts_keep_within_the_limit_and_no_span_is_cut(text, limit, language):
+    spans = find_spans(text)
+    for part in split(text, limit, language).parts:
+        assert part.end - part.start <= max([limit, *(span.end - span.start for span in spans)])
+        assert not any(span.start < edge < span.end for edge in (part.start, part.end) for span in spans)
+
+
+def test_text_within_the_limit_is_one_part():
+    assert texts_of("One. Two. Three.", split("One. Two. Three.", 16)) == ["One. Two. Three."]
+
+
+def test_longer_text_is_split_into_its_sentences():
+    text = "Dr. Smith arrived at 5 p.m. yesterday.  He left!\tWhy?"
+    made = split(text, 45)
+    assert texts_of(text, made) == ["Dr. Smith arrived at 5 p.m. yesterday.", "He left!", "Why?"]
+    assert [part.space for part in made.parts] == ["  ", "\t", ""]
+    assert not any(part.cut for part in made.parts)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("zh", "我来自中国。你好吗？很好！", ["我来自中国。", "你好吗？", "很好！"]),
+        ("ja", "今日は天気がいい。行こう！そうですね。", ["今日は天気がいい。", "行こう！", "そうですね。"]),
+        ("de", "Am 3. Mai kam z.B. Herr Dr. Müller. Er ging.", ["Am 3. Mai kam z.B. Herr Dr. Müller.", "Er ging."]),
+        ("hi", "यह एक है। वह दो है।", ["यह एक है।", "वह दो है।"]),
+    ],
+)
+def test_sentences_of_several_languages_are_found(language, text, sentences):
+    limit = max(map(len, sentences))
+    assert texts_of(text, split(text, limit, language)) == sentences
+
+
+def test_lines_and_blank_lines_are_kept():
+    text = "  One.\n\n\tTwo, three.\r\nFour\n"
+    made = split(text, 100)
+    assert texts_of(text, made) == ["One.", "Two, three.", "Four"]
+    assert [made.lead, *(part.space for part in made.parts)] == ["  ", "\n\n\t", "\r\n", "\n"]
+
+
+def test_a_sentence_too_long_is_cut_after_a_clause_then_a_word_then_a_character():
+    text = "first clause, second clause; third without any mark abcdefghijklmnopqrstuvwxyz"
+    made = split(text, 20)
+    assert texts_of(text, made) == [
+        "first clause,",
+        "second clause;",
+        "third without any",
+        "mark",
+        "abcdefghijklmnopqrst",
+        "uvwxyz",
+    ]
+    assert all(part.cut for part in made.parts)
+    assert texts_of("第一句，第二句很长很长", split("第一句，第二句很长很长", 7, "zh"))[0] == "第一句，"
+
+
+def test_a_character_keeps_its_marks():
+    text = "e\u0301" * 10
+    assert all(part[0] == "e" for part in texts_of(text, split(text, 5)))
+
+
+def test_full_stops_in_a_url_end_no_sentence():
+    text = "Look at http://a.org/B.html?c=D. Then go home now."
+    assert texts_of(text, split(text, 40)) == ["Look at http://a.org/B.html?c=D.", "Then go home now."]
+
+
+@pytest.mark.parametrize("unit", ["a", "a. ", "A.\u00a0B ", "1. ", '"', "。", "(", "w" * 40 + " ", "%s ", "e\u0301"])
+def test_time_is_bounded_for_long_text(unit):
+    text = unit * (300_000 // len(unit))
+    start = time.perf_counter()
+    made = split(text, 100)
+    assert time.perf_counter() - start < 30.0
+    assert together(text, made) == text
+
+
+@given(st.text())
+def test_the_segmenter_is_given_nothing_it_fails_on(text):
+    for language in ("en", "am", "ru", "my"):
+        starts = sentence_starts(text, language)
+        assert starts == sorted(starts)
+        assert all(0 < at < len(text) for at in starts)
