@@ -23,10 +23,10 @@ def nmt(digits_run):
 
 
 def test_n_best_gives_so_many_lines_a_text_and_blank_ones_for_a_blank(nmt):
-    out = nmt("translate", "--beam", 4, "--n-best", 3, "123", "", "45")
+    out = nmt("translate", "--beam", 4, "--n-best", 3, "123", "", "456")
     lines = out.split("\n")
     assert len(lines) == 9 + 1
-    assert (lines[0], lines[3:6], lines[6]) == ("321", ["", "", ""], "54")
+    assert (lines[0], lines[3:6], lines[6]) == ("321", ["", "", ""], "654")
 
 
 def test_jsonl_has_the_scores_of_every_piece_and_all_hypotheses(nmt):
