@@ -39,6 +39,8 @@ class _Chunk(NamedTuple):
 class CTranslate2Engine:
     """Translates batches of piece ids with the model of one export."""
 
+    workers = 1  # of one search at a time, which CTranslate2 itself shares out among the cores
+
     def __init__(
         self,
         export: ExportDir,

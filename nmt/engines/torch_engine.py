@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import partial
 
@@ -28,6 +29,8 @@ class TorchEngine:
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair):
         self.models = list(models)
+        # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
+        self.workers = torch.get_num_threads() if self.models[0].device.type == "cpu" else 1
         self.never_generated = tokenizers.tgt.never_generated
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
@@ -46,6 +49,8 @@ class TorchEngine:
         """As `Engine.search`."""
         if not sources:
             return []
+        if threading.current_thread() is not threading.main_thread():
+            torch.set_num_threads(1)  # of this thread alone
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         device = self.models[0].device
         limits = self._limits(sources, options, prefixes)

@@ -19,10 +19,13 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax over the last axis, where `mask` lets it look; 0 elsewhere, and all 0 where it may look nowhere.
 
     scores [..., Q, S]. `mask` is boolean and broadcasts to it (True = may attend), or holds valid lengths as integers:
-    [B] or [B, Q] for scores [B, Q, S] (Zhang et al., Dive into Deep Learning, section 11.3).
+    [B] or [B, Q] for scores [B, Q, S] (Zhang et al., Dive into Deep Learning, section 11.3). Or it is a `mask_bias`,
+    where each query may look somewhere.
     """
     if mask is None:
         return scores.softmax(-1)
+    if mask.is_floating_point():
+        return (scores + mask).softmax(-1)
     if mask.dtype != torch.bool:
         mask = lengths_mask(mask, scores.size(-1))
     weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
@@ -143,7 +146,8 @@ class MultiHeadAttention(nn.Module):
         offset: int = 0,
         keep_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """states [B, T, D] ask, key and value [B, H, S, K] answer; mask broadcasts to [B, H, T, S].
+        """states [B, T, D] ask, key and value [B, H, S, K] answer; mask as for
+        `masked_softmax`, broadcast to [B, H, T, S].
 
         Returns (states [B, T, D], weights [B, H, T, S] if `keep_weights`, else None).
         """

@@ -22,6 +22,14 @@ def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = N
     return everything.tril(num_keys - num_queries)
 
 
+def mask_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where `mask` is True, else the lowest number: added to scores before softmax, it lets nothing through there.
+
+    Cheaper than the mask itself, forward and backward, for queries that may look somewhere.
+    """
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
 def lengths_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
     """Mask keys from a valid length on: [B] -> [B, 1, num_keys], or one length a query, [B, Q] -> [B, Q, num_keys]."""
     per_query = valid_lens[:, None] if valid_lens.dim() == 1 else valid_lens

@@ -6,21 +6,20 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nmt.config.sections import ModelConfig
 from nmt.model.attention import Rotary, sinusoidal_positions
 from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
-from nmt.model.masks import causal_mask, padding_mask
+from nmt.model.masks import causal_mask, mask_bias, padding_mask
 
 
 class Memory(NamedTuple):
     """What the encoder hands to the decoder."""
 
     states: Tensor  # [B, S, D]
-    mask: Tensor  # [B, 1, 1, S], True = a real source position
+    mask: Tensor  # [B, 1, 1, S], `mask_bias`: 0 at a real source position
 
 
 class Embedding(nn.Module):
@@ -87,8 +86,8 @@ class Transformer(nn.Module):
 
     def encode(self, src: Tensor) -> Memory:
         """src [B, S], right-padded -> memory states [B, S, D] and mask [B, 1, 1, S]."""
-        mask = padding_mask(src)
         states = self.src_embedding(src)
+        mask = mask_bias(padding_mask(src), states.dtype)
         for layer in self.encoder_layers:
             states = layer(states, mask)
         return Memory(self.encoder_norm(states), mask)
@@ -108,8 +107,10 @@ class Transformer(nn.Module):
         """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D]."""
         num_new = tgt_in.size(1)
         # One new position may see all there is. Right padding needs no mask: it lies in the future of every real token.
-        mask = causal_mask(num_new, cache.length + num_new, tgt_in.device) if num_new > 1 else None
         states = self.tgt_embedding(tgt_in, cache.length)
+        mask = None
+        if num_new > 1:
+            mask = mask_bias(causal_mask(num_new, cache.length + num_new, tgt_in.device), states.dtype)
         for index, layer in enumerate(self.decoder_layers):
             states = layer(states, mask, cache, index)
         cache.advance(num_new)
@@ -117,7 +118,7 @@ class Transformer(nn.Module):
 
     def decode(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """tgt_in [B, T] -> logits [B, T, V] of the token after each."""
-        return F.linear(self.decode_states(tgt_in, cache), self.output_proj.weight)
+        return self.output_proj(self.decode_states(tgt_in, cache))
 
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """src [B, S], tgt_in [B, T] (bos first) -> logits [B, T, V]."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -15,10 +16,13 @@ from nmt.exportdir import ExportDir, find_model
 from nmt.rundir import RunDir
 
 MAX_BATCH_SENTENCES = 256
+LEAST_SHARE = 16  # sentences; fewer are not shared out among workers
 
 
 class Engine(Protocol):
     """One runtime for a model. What it cannot serve it refuses with an NmtError: "… does not support …"."""
+
+    workers: int  # searches that may run at once, each in a thread of its own
 
     def search(
         self,
@@ -168,13 +172,24 @@ class Translator:
         ids = [self.tokenizers.src.encode(text) if text.strip() else [] for text in texts]
         forced = None if prefixes is None else [self.tokenizers.tgt.encode(prefix) for prefix in prefixes]
         done = {i: [Translation("", 0.0, [], [], False, True)] for i, row in enumerate(ids) if not row}
-        for batch in self._batches([len(row) for row in ids], skip=done):
-            kept = [ids[i][: self.max_src_len - 1] for i in batch]
-            found = self.engine.search(kept, self.options, None if forced is None else [forced[i] for i in batch])
-            for i, source, hypotheses in zip(batch, kept, found, strict=True):
+        batches = list(self._batches([len(row) for row in ids], skip=done))
+        kept = [[ids[i][: self.max_src_len - 1] for i in batch] for batch in batches]
+        prefix_ids = [None if forced is None else [forced[i] for i in batch] for batch in batches]
+        for batch, sources, found in zip(batches, kept, self._search(kept, prefix_ids), strict=True):
+            for i, source, hypotheses in zip(batch, sources, found, strict=True):
                 cut = len(ids[i]) > len(source)
                 done[i] = [self._finish(source, hypothesis, truncated=cut) for hypothesis in hypotheses]
         return [done[i] for i in range(len(texts))]
+
+    def _search(
+        self, batches: list[list[list[int]]], prefixes: list[list[list[int]] | None]
+    ) -> list[list[list[Hypothesis]]]:
+        """What the engine finds for each batch, in order; as many at once as it has workers."""
+        options = [self.options] * len(batches)
+        if self.engine.workers == 1:
+            return [self.engine.search(*job) for job in zip(batches, options, prefixes, strict=True)]
+        with ThreadPoolExecutor(self.engine.workers) as threads:
+            return list(threads.map(self.engine.search, batches, options, prefixes))
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScore]:
         """How probable each of `targets` is as the translation of the source beside it, in order."""
@@ -193,9 +208,11 @@ class Translator:
     def _batches(self, lengths: list[int], skip: Container[int] = ()) -> Iterator[list[int]]:
         """Indices of texts of `lengths` pieces (those in `skip` left out), like lengths together, longest first."""
         batch: list[int] = []
-        for i in sorted((i for i in range(len(lengths)) if i not in skip), key=lambda i: -lengths[i]):
+        indices = sorted((i for i in range(len(lengths)) if i not in skip), key=lambda i: -lengths[i])
+        most = min(MAX_BATCH_SENTENCES, max(LEAST_SHARE, -(-len(indices) // self.engine.workers)))
+        for i in indices:
             longest = min(lengths[batch[0] if batch else i] + 1, self.max_src_len)
-            if batch and ((len(batch) + 1) * longest > self.batch_tokens or len(batch) == MAX_BATCH_SENTENCES):
+            if batch and ((len(batch) + 1) * longest > self.batch_tokens or len(batch) == most):
                 yield batch
                 batch = []
             batch.append(i)
