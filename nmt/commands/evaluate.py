@@ -38,7 +38,7 @@ def evaluate(
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
         "run": str(run.path),
-        "checkpoint": run.best_checkpoint().stem,
+        "checkpoint": run.usable_checkpoint().stem,
         "set": name,
         "sentences": len(sources),
         "scores": {s.name: {"value": round(s.value, 2), "signature": s.signature} for s in scores},

@@ -33,14 +33,23 @@ def train(
         run = Path("runs") / config.stem
     if not (resume or overwrite):
         refuse_existing(run)  # here too, so that it is told before torch is imported
-    from nmt.training.train import resume_run, start_run
+    from nmt.training.interrupt import Interrupt
 
-    if resume:
-        finished = resume_run(wanted, run, say)
-    else:
-        assert wanted is not None
-        finished = start_run(wanted, run, say, overwrite=overwrite)
+    go_on = f"Go on with: nmt train --resume --run {shlex.quote(str(run))}"
+    with Interrupt() as interrupt:
+        try:
+            from nmt.training.train import resume_run, start_run
+
+            if resume:
+                finished = resume_run(wanted, run, say, interrupt)
+            else:
+                assert wanted is not None
+                finished = start_run(wanted, run, say, overwrite=overwrite, interrupt=interrupt)
+        except KeyboardInterrupt:
+            saved = f"what was saved last is kept. {go_on}" if interrupt.deferred else "training had not begun"
+            say(f"stopped at once; {saved}")
+            raise typer.Exit(interrupt.exit_code) from None
     if not finished:
-        say(f"stopped; the state is saved. Go on with: nmt train --resume --run {shlex.quote(str(run))}")
-        raise typer.Exit(130)
+        say(f"stopped; the state is saved. {go_on}")
+        raise typer.Exit(interrupt.exit_code)
     say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")

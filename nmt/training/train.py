@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
+import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +12,16 @@ from typing import Any
 
 import torch
 
-import nmt
 from nmt.checkpoint import read_weights
 from nmt.config import Config
 from nmt.data.prepare import Prepared, prepare
 from nmt.device import choose_device
 from nmt.errors import RunError
-from nmt.rundir import FORMAT, RunDir, find_run, put_in_place, refuse_existing, refuse_foreign
+from nmt.files import remove_leftovers
+from nmt.rundir import FORMAT, RunDir, clean_up_beside, find_run, put_in_place, refuse_existing, refuse_foreign
 from nmt.training.card import write_card
 from nmt.training.interrupt import Interrupt
+from nmt.training.machine import changes, describe_machine, warning_of
 from nmt.training.trainer import Trainer
 
 Say = Callable[[str], None]
@@ -34,12 +34,15 @@ _MAY_CHANGE = {
 }
 
 
-def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) -> bool:
+def start_run(
+    config: Config, path: Path, say: Say, *, overwrite: bool = False, interrupt: Interrupt | None = None
+) -> bool:
     """Train a new run at `path`; returns whether it was finished (False: interrupted, state saved).
 
     The folder appears once its data is prepared, so a fault in the data leaves nothing behind
     and an old run as it was.
     """
+    _clean_up(config, path)
     (refuse_foreign if overwrite else refuse_existing)(path)
     if config.training.init_from:
         _refuse_unfit_base(config, path)
@@ -57,37 +60,59 @@ def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) 
     with run.locked():
         trainer = Trainer(run, config, prepared, device, precision)
         trainer.start()
-        return _train(trainer, prepared, precision, say)
+        trainer.save()  # so that a run with checkpoints always has a state
+        return _train(trainer, prepared, precision, say, interrupt)
 
 
-def resume_run(config: Config | None, path: Path, say: Say) -> bool:
+def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt | None = None) -> bool:
     """Go on with the run at `path`, with its own configuration, or with `config` where that differs harmlessly."""
     run = RunDir(path)
+    clean_up_beside(path)
     if not run.config_file.is_file():
         raise RunError("there is no run to resume", path=path, mend="start it without --resume")
+    run.check()
     with run.locked():
         old = run.config()
         config = config or old
+        _clean_up(config, path)
+        run.remove_leftovers()
         _refuse_changes(old, config, path)
         info = run.read_json(run.info_file)
         prepared = prepare(config, run, _store_root(config, path), say, expected=info["data_fingerprint"])
         device, _ = _resolve(config)
         trainer = Trainer(run, config, prepared, device, info["precision"])
-        if run.state.exists() or run.index_file.exists():
-            trainer.resume()
+        if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):
+            trainer.resume(say)
         else:  # stopped before anything was saved
             trainer.start()
+            trainer.save()
         say(f"resuming {path} after update {trainer.update}")
+        now = describe_machine(device)
+        if differences := changes(info, now):
+            say(warning_of(differences))
+            info["resumed"] = [*info.get("resumed", []), {"after_update": trainer.update, "changed": differences}]
         run.write_config(config)
-        run.write_json(run.info_file, {**info, **_machine(device)})
-        return _train(trainer, prepared, info["precision"], say)
+        run.write_json(run.info_file, {**info, **now, "format": FORMAT})
+        return _train(trainer, prepared, info["precision"], say, interrupt)
 
 
-def _train(trainer: Trainer, prepared: Prepared, precision: str, say: Say) -> bool:
+def _clean_up(config: Config, path: Path) -> None:
+    """Remove what killed trainings left beside the run and in the store."""
+    clean_up_beside(path)
+    remove_leftovers(_store_root(config, path))
+
+
+def _train(trainer: Trainer, prepared: Prepared, precision: str, say: Say, interrupt: Interrupt | None) -> bool:
     size = f"{trainer.model.num_parameters() / 1e6:.1f}M parameters"
     say(f"model: {size}; device {trainer.device.type}, {precision}, {torch.get_num_threads()} threads")
-    with Interrupt() as interrupt:
-        finished = trainer.train(interrupt)
+    with interrupt or Interrupt() as asked:
+        asked.defer()
+        try:
+            finished = trainer.train(asked)
+        except OSError as error:  # such as a full disk
+            go_on = f"nmt train --resume --run {shlex.quote(str(trainer.run.path))}"
+            mend = f"what was saved before is kept; once there is room, go on with: {go_on}"
+            raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, mend=mend) from error
     if finished:
         num_parameters = trainer.model.num_parameters()
         write_card(trainer.run, prepared.tokenizers, trainer.update, trainer.train_seconds, num_parameters)
@@ -152,28 +177,5 @@ def _run_info(config: Config, prepared: Prepared, device: torch.device, precisio
         "seed": config.training.seed,
         "precision": precision,
         "data_fingerprint": prepared.fingerprint,
-        **_machine(device),
+        **describe_machine(device),
     }
-
-
-def _machine(device: torch.device) -> dict[str, Any]:
-    return {
-        "nmt": nmt.__version__,
-        "commit": _git_commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "platform": platform.platform(),
-        "device": device.type,
-        "threads": torch.get_num_threads(),
-    }
-
-
-def _git_commit() -> str | None:
-    """The commit of the code that trains, where it runs from a checkout of its own."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True, timeout=5)
-        done = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

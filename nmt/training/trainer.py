@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.checkpoint import (
     average_weights,
+    check_state,
     check_weights,
-    load_state,
+    last_state,
     put_weights,
     read_weights,
     save_state,
@@ -23,6 +26,7 @@ from nmt.checkpoint import (
 from nmt.config import Config
 from nmt.data.batching import Batch, Place, TokenBudgetSampler
 from nmt.data.prepare import Prepared
+from nmt.errors import RunError
 from nmt.model.loss import projected_token_loss
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
@@ -31,6 +35,8 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimiser import Optimiser, learning_rate
 from nmt.training.validation import Validator
+
+MAX_SKIPPED_IN_A_ROW = 5
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -59,6 +65,7 @@ class Trainer:
         self.window = Window()
         self.update = 0
         self.train_seconds = 0.0
+        self.skipped_in_a_row = 0
 
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` where that is named."""
@@ -98,6 +105,24 @@ class Trainer:
         self.window.add(loss_sum, num_tokens, norm, seconds)
         self.train_seconds += seconds
         self.progress.advance()
+        self._count_skipped(math.isfinite(loss_sum) and math.isfinite(norm))
+
+    def _count_skipped(self, finite: bool) -> None:
+        """RunError after `MAX_SKIPPED_IN_A_ROW` updates without a finite loss and gradient, which change nothing."""
+        self.skipped_in_a_row = 0 if finite else self.skipped_in_a_row + 1
+        if finite:
+            return
+        self.progress.say(f"warning: update {self.update} skipped: its loss or gradient is not finite")
+        if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
+            self.progress.close()
+            kept = self.history.last
+            raise RunError(
+                f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
+                f"up to update {self.update}",
+                path=self.run.path,
+                mend="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+                + (f"the checkpoint {kept} is kept" if kept else "there is no checkpoint yet"),
+            )
 
     def _step(self) -> tuple[float, int, float]:
         """One update; returns (sum of the loss in nats, real target tokens, norm of the gradient)."""
@@ -115,7 +140,7 @@ class Trainer:
             self.optimiser.collect()
             loss_sum += loss.detach()
         self.update += 1
-        norm = self.optimiser.step(self.update)
+        norm = self.optimiser.step(self.update, loss_sum)
         return float(loss_sum), num_tokens, float(norm)
 
     def _micro_batches(self) -> list[Batch]:
@@ -130,9 +155,10 @@ class Trainer:
             "kind": "train",
             "update": self.update,
             "epoch": self.sampler.place.epoch,
-            "loss": self.window.loss_sum / self.window.num_tokens,
+            "loss": self.window.loss_sum / self.window.num_tokens if self.window.num_tokens else None,
             "lr": learning_rate(self.settings, self.update),
-            "grad_norm": self.window.norm_sum / self.window.num_updates,
+            "grad_norm": self.window.norm_sum / self.window.num_updates if self.window.num_updates else None,
+            "skipped": self.window.num_skipped,
             "tokens_per_second": self.window.num_tokens / self.window.seconds,
             "train_seconds": self.train_seconds,
         }
@@ -193,10 +219,11 @@ class Trainer:
             "place": asdict(self.sampler.place),
             "history": self.history.state_dict(),
             "window": asdict(self.window),
+            "skipped_in_a_row": self.skipped_in_a_row,
             "random": self._random_state(),
             **self.optimiser.state_dict(),
         }
-        save_state(self.run.state, state)
+        save_state(self.run.state, state, previous=self.run.previous_state)
 
     def _random_state(self) -> dict[str, Tensor]:
         states = {"cpu": torch.get_rng_state()}
@@ -206,22 +233,31 @@ class Trainer:
             states["mps"] = torch.mps.get_rng_state()
         return states
 
-    def resume(self) -> None:
-        """Take up the state that the run was left in."""
-        state = load_state(self.run.state)
+    def resume(self, say: Callable[[str], None]) -> None:
+        """Take up the state that the run was left in; `say` is told where a damaged file changes which that is."""
+        state, damaged = last_state(self.run, say)
+        try:
+            check_state(state, self.optimiser.master, self.optimiser.adam)
+            self._take_up(state)
+            self.history.drop(damaged)
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise RunError(f"the training state does not fit this run ({error})", path=self.run.state) from error
+        self.metrics.forget_after(self.update)
+        if self.history.checkpoints:
+            self.history.write(self.run)
+            self.history.delete_others(self.run)
+
+    def _take_up(self, state: dict[str, Any]) -> None:
         self.optimiser.load_state_dict(state)
         self.update, self.train_seconds = state["update"], state["train_seconds"]
         self.sampler.seek(Place(**state["place"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
+        self.skipped_in_a_row = state["skipped_in_a_row"]
         torch.set_rng_state(state["random"]["cpu"])
         if self.device.type == "cuda" and "cuda" in state["random"]:
             torch.cuda.set_rng_state(state["random"]["cuda"], self.device)
         if self.device.type == "mps" and "mps" in state["random"]:
             torch.mps.set_rng_state(state["random"]["mps"])
-        self.metrics.forget_after(self.update)
-        if self.history.checkpoints:
-            self.history.write(self.run)
-            self.history.delete_others(self.run)
 
 
 @dataclass
@@ -232,12 +268,16 @@ class Window:
     num_tokens: int = 0
     norm_sum: float = 0.0
     num_updates: int = 0
+    num_skipped: int = 0  # updates whose loss or gradient was not finite; not in the sums
     seconds: float = 0.0
 
     def add(self, loss_sum: float, num_tokens: int, norm: float, seconds: float) -> None:
         """Count one update in."""
+        self.seconds += seconds
+        if not (math.isfinite(loss_sum) and math.isfinite(norm)):
+            self.num_skipped += 1
+            return
         self.loss_sum += loss_sum
         self.num_tokens += num_tokens
         self.norm_sum += norm
         self.num_updates += 1
-        self.seconds += seconds
