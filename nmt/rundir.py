@@ -137,8 +137,9 @@ class RunDir:
 
         def value(name: str) -> float:
             found = others[name].get(by) if isinstance(others[name], dict) else None
-            known = isinstance(found, int | float)
-            return float("-inf") if not known else -found if by == "loss" else found
+            if not isinstance(found, int | float):
+                return float("-inf")
+            return -found if by == "loss" else found
 
         for name in sorted(others, key=value, reverse=True):
             path = self.checkpoint(name)

@@ -84,7 +84,7 @@ class Optimiser:
 
     def _skip_if_not_finite(self, value: Tensor) -> None:
         if self.adam.defaults["fused"]:
-            self.adam.found_inf = (~torch.isfinite(value)).float()
+            self.adam.found_inf = (~torch.isfinite(value)).float()  # type: ignore[attr-defined]
         elif not torch.isfinite(value):
             self.adam.zero_grad(set_to_none=True)  # AdamW leaves alone what has no gradient
 

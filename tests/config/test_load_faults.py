@@ -125,11 +125,14 @@ def test_a_key_that_is_not_known_or_given_twice(complaint, text):
 
 VALUES = {
     "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 65536), got 'big'",
-    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1), got 1.5",
-    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1), got null",
-    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1), got a list of 2",
-    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1), got '0x1F'",
-    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1), got '12:30'",
+    "model:\n  decoder_layers: 1001": "model.decoder_layers must be a whole number (at least 1 and at most 1000), "
+    "got 1001",
+    "model:\n  max_src_len: 99999": "model.max_src_len must be a whole number (at least 2 and at most 32768), got 99999",
+    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1 and at most 1048576), got 1.5",
+    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1 and at most 1048576), got null",
+    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1 and at most 1048576), got a list of 2",
+    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1 and at most 1048576), got '0x1F'",
+    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1 and at most 1048576), got '12:30'",
     "model:\n  dropout: 1": "model.dropout must be a number (at least 0 and below 1), got 1",
     "model:\n  dropout: false": "model.dropout must be a number (at least 0 and below 1), got false",
     "model:\n  norm: lyer": "model.norm must be one of layer, rms, got 'lyer'\n  did you mean 'layer'?",
