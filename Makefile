@@ -13,7 +13,7 @@ RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-slow bench clean
+.PHONY: help setup demo check test torture test-slow bench clean
 
 help:  ## list these verbs
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ check: $(DEV)  ## lint, formatting and types: ruff and mypy
 
 test: $(DEV)  ## the tests that take seconds
 	$(BIN)/python -m pytest
+
+torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and see that nothing is lost
+	$(BIN)/python scripts/torture.py
 
 test-slow: $(DEV)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
