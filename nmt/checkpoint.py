@@ -232,9 +232,9 @@ def _damaged_checkpoints(run: RunDir, state: dict[str, Any]) -> dict[str, str]:
 
 
 def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: torch.optim.Optimizer) -> None:
-    """ValueError unless the tensors in a training state have the names, shapes and types that training needs.
+    """ValueError unless a training state has the tensors (names, shapes, types) and numbers that training needs.
 
-    `weights` are the fp32 ones in training, `adam` their optimiser.
+    KeyError, TypeError or AttributeError where it is nothing like one. `weights` are the fp32 ones in training, `adam` their optimiser.
     """
     _check_tensors("weights", state["weights"], weights)
     parameters = [parameter for group in adam.param_groups for parameter in group["params"]]
@@ -244,6 +244,12 @@ def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: t
     for index, found in moments.items():
         like = {"step": torch.zeros(()), "exp_avg": parameters[index], "exp_avg_sq": parameters[index]}
         _check_tensors(f"adam {index}", found, like)
+    counts = [state["update"], state["skipped_in_a_row"], state["history"]["without_better"], *state["place"].values()]
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        raise ValueError("a count or a place that is no number")
+    scores = [value for values in state["history"]["checkpoints"].values() for value in values.values()]
+    if not all(isinstance(value, int | float) for value in [state["train_seconds"], *scores, *state["window"].values()]):
+        raise ValueError("a score that is no number")
     for name, tensor in state["random"].items():
         if not isinstance(tensor, Tensor) or tensor.dtype != torch.uint8 or tensor.dim() != 1:
             raise ValueError(f"random {name}: not a random state")

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MAX_METRICS_BYTES = 200_000_000
+"""A larger metrics.jsonl is none: a day's training writes a few million bytes."""
+
 _LEFTOVER = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.(partial|old)")
 
 

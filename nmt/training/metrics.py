@@ -10,7 +10,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from nmt.files import write_text
+from nmt.errors import RunError
+from nmt.files import MAX_METRICS_BYTES, read_at_most, write_text
 
 
 class MetricsLog:
@@ -30,7 +31,10 @@ class MetricsLog:
     def forget_after(self, update: int) -> None:
         """Drop what was logged after `update`, and the average: a resumed run makes them again."""
         if self.path.exists():
-            lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+            try:
+                lines = read_at_most(self.path, MAX_METRICS_BYTES).decode("utf-8", errors="replace").split("\n")
+            except ValueError as error:
+                raise RunError(f"these are no metrics: {error}", path=self.path) from error
             write_text(self.path, "".join(line + "\n" for line in lines if _is_kept(line, update)))
 
 

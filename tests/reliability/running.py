@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import resource
 import sys
@@ -32,6 +33,9 @@ def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 <
     """Run `nmt` with `arguments`, as another user where `uid` is given, with `memory` bytes more than there are now."""
     import torch
 
+    import nmt.training.train  # noqa: F401 (another user may not be allowed to read what is imported)
+
+    codecs.lookup("utf-8-sig")
     with tempfile.TemporaryFile() as output:
         pid = os.fork()
         if pid == 0:

@@ -63,7 +63,8 @@ CASES = {
     "every pair over the limit, to be dropped": tsv(
         PAIRS, "every training pair is too long", data={"too_long": "drop"}, model={"max_src_len": 2}
     ),
-    "more held out than there is": tsv(PAIRS, "500", data={"valid": None, "test": None}),
+    "more held out than a tenth": tsv(PAIRS, "3 source sentences are held out", 0, data={"valid": None, "test": None}),
+    "too little to hold out of": tsv(PAIRS[:12], "too few to hold out", data={"valid": None, "test": None}),
     "a vocabulary larger than the data supports": tsv(PAIRS, "more than the source and target text supports", 0),
     "a vocabulary smaller than the data needs": tsv(PAIRS, "is too small", tokenizer={"vocab_size": 100}),
 }
@@ -94,7 +95,8 @@ def test_a_bad_corpus_ends_in_one_message_or_is_counted(name, tmp_path):
         rows[name] = case.code, done.error.replace(str(tmp_path), "/here")
         assert case.word in done.error
         assert done.text.count("error: ") == 1
-        assert [path for path in (tmp_path / "runs").rglob("*") if path.name != ".store"] == []
+        assert [path for path in tmp_path.glob("runs/*") if path.name != ".store"] == []
+        assert list(tmp_path.glob("runs/.store/.*")) == []  # a store with its final name is whole
     else:
         rows[name] = 0, next(line for line in done.text.splitlines() if case.word in line)
         assert (tmp_path / "runs" / "x" / "checkpoints" / "index.json").exists()
@@ -102,22 +104,16 @@ def test_a_bad_corpus_ends_in_one_message_or_is_counted(name, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can become another user")
 def test_a_file_without_permission_ends_in_one_message(tmp_path):
-    name = "a file without permission"
     for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
-    (tmp_path / "train.tsv").write_bytes(PAIRS)
-    case = Case({"train.tsv": PAIRS}, "no permission to read this file")
-
-    def closed(path: Path) -> None:
-        path.chmod(0o000)
-
-    write_digits(tmp_path)
-    train_on(case, tmp_path)
-    closed(tmp_path / "train.tsv")
+        folder.chmod(0o755)
+    train_on(Case({"train.tsv": PAIRS}, ""), tmp_path)
+    (tmp_path / "train.tsv").chmod(0o000)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o777)
     done = nmt("train", "--config", "x.yaml", "--run", "mine/x", cwd=tmp_path, uid=65534)
-    assert (done.code, done.error) == (1, "error: train.tsv: no permission to read this file")
-    assert list(tmp_path.glob("mine/*")) == []
-    rows[name] = done.code, done.error
+    assert done.error == "error: train.tsv: no permission to read this file", done.text
+    assert (done.code, [path for path in (tmp_path / "mine").rglob("*") if path.name != ".store"]) == (1, [])
+    rows["a file without permission, read by another user"] = done.code, done.error
 
 
 def test_the_table_in_the_documentation_says_the_same():

@@ -379,3 +379,53 @@ def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(dig
         "the checkpoint step-00000008 is kept"
     )
     assert read_weights(RunDir(tmp_path / "run").best_checkpoint())
+
+
+def test_a_run_in_training_is_not_overwritten(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
+        start_run(tiny_config(digits), tmp_path / "run", silent, overwrite=True)
+
+
+def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    info = run.read_json(run.info_file)
+    assert {"torch", "python", "packages", "threads", "instruction_set", "processor", "precision", "device"} <= info.keys()
+    run.write_json(run.info_file, info | {"threads": 7, "instruction_set": "NEON"})
+    said = []
+    resume_run(tiny_config(digits, training={"max_updates": 14}), run.path, said.append)
+    now = info["instruction_set"]
+    changed = ["7 threads before, 1 threads now", f"instruction set NEON before, instruction set {now} now"]
+    assert (
+        f"warning: {'; '.join(changed)}. The run goes on as well as before, but its weights will not be "
+        "bit for bit those of a run that was never stopped"
+    ) in said
+    assert run.read_json(run.info_file)["resumed"] == [{"after_update": 12, "changed": changed}]
+    said.clear()
+    resume_run(None, run.path, said.append)
+    assert not any("warning" in line for line in said)
+
+
+def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    weights = run.checkpoint("step-00000012").read_bytes()
+    run.state.write_bytes(run.state.read_bytes()[:-9])
+    said = []
+    assert resume_run(None, run.path, said.append)
+    assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in said)
+    assert "going on from the training state that was saved before" in said
+    assert f"resuming {run.path} after update 8" in said
+    assert run.checkpoint("step-00000012").read_bytes() == weights
+
+
+def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path):
+    start_run(tiny_config(digits, training={"best_by": "loss"}), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    run.checkpoint("step-00000004").unlink()
+    said = []
+    assert resume_run(None, run.path, said.append)
+    assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in said
+    assert "going on without step-00000004" in said
+    assert "step-00000004" not in run.index()["checkpoints"]
