@@ -248,7 +248,9 @@ def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: t
     if not all(isinstance(count, int) and count >= 0 for count in counts):
         raise ValueError("a count or a place that is no number")
     scores = [value for values in state["history"]["checkpoints"].values() for value in values.values()]
-    if not all(isinstance(value, int | float) for value in [state["train_seconds"], *scores, *state["window"].values()]):
+    if not all(
+        isinstance(value, int | float) for value in [state["train_seconds"], *scores, *state["window"].values()]
+    ):
         raise ValueError("a score that is no number")
     for name, tensor in state["random"].items():
         if not isinstance(tensor, Tensor) or tensor.dtype != torch.uint8 or tensor.dim() != 1:

@@ -75,7 +75,12 @@ def test_what_dead_processes_left_is_removed_and_what_living_ones_write_is_not(t
     for name in (f".a.{dead}.partial", f".a.{os.getppid()}.partial", "a", ".a.partial", f".b.{dead}.other"):
         (tmp_path / name).write_text("")
     remove_leftovers(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {f".a.{os.getppid()}.partial", "a", ".a.partial", f".b.{dead}.other"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f".a.{os.getppid()}.partial",
+        "a",
+        ".a.partial",
+        f".b.{dead}.other",
+    }
 
 
 def test_no_more_is_read_than_is_meant(tmp_path):

@@ -141,7 +141,15 @@ def test_a_vocabulary_is_trained_alone_and_used(work):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, number, code):
-    arguments = ["train", "--config", "digits.yaml", "--run", f"runs/stopped{code}", "--set", "training.max_updates=100000"]
+    arguments = [
+        "train",
+        "--config",
+        "digits.yaml",
+        "--run",
+        f"runs/stopped{code}",
+        "--set",
+        "training.max_updates=100000",
+    ]
     command = [sys.executable, "-m", "nmt", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     training = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE, text=True)

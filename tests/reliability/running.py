@@ -79,13 +79,13 @@ def in_table(name: str, rows: dict[str, tuple[int, str]]) -> tuple[str, str]:
         lines.append(f"| {_cell(tried)} | {code} | {_cell(cell)} |")
     made = "\n".join(lines)
     page = DOCS.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: made by the tests -->\n", f"\n<!-- end of {name} -->"
+    begin, end = f"<!-- {name}: made by the tests -->\n\n", f"\n<!-- end of {name} -->"
     before, rest = page.split(begin)
     found, after = rest.split(end)
     if os.environ.get(UPDATE):
-        DOCS.write_text(before + begin + made + end + after, encoding="utf-8")
+        DOCS.write_text(before + begin + made + "\n" + end + after, encoding="utf-8")
         return made, made
-    return found, made
+    return found.strip(), made
 
 
 def _cell(text: str) -> str:

@@ -57,8 +57,12 @@ CASES = {
     "plain text named .gz": Case({"t.gz": PAIRS}, "not readable as gzip", data={"train": {"tsv": "t.gz"}}),
     "gzip data not named .gz": tsv(PACKED, "does not end in .gz"),
     "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "a line of over 1,000,000 bytes"),
-    "one language in both columns": tsv(PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0),
-    "training pairs with sources of the test set": tsv(PAIRS + b"5\t6\n", "1 training pairs have a source of the test", 0),
+    "one language in both columns": tsv(
+        PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0
+    ),
+    "training pairs with sources of the test set": tsv(
+        PAIRS + b"5\t6\n", "1 training pairs have a source of the test", 0
+    ),
     "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "1 pairs longer than 32 source", 0),
     "every pair over the limit, to be dropped": tsv(
         PAIRS, "every training pair is too long", data={"too_long": "drop"}, model={"max_src_len": 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -235,7 +234,9 @@ CASES = {
     ),
     "run.json is a pipe": Case(fifo("run.json"), "translate", "neither a file nor a folder"),
     "index.json: best is ../../x": Case(edit_index(best="../../x"), "translate", "not the name of a checkpoint"),
-    "index.json: best is /etc/passwd": Case(edit_index(best="/etc/passwd"), "translate", "not the name of a checkpoint"),
+    "index.json: best is /etc/passwd": Case(
+        edit_index(best="/etc/passwd"), "translate", "not the name of a checkpoint"
+    ),
     "index.json: best is a list": Case(edit_index(best=["x"]), "translate", "not the name of a checkpoint"),
     "index.json of 10 GB": Case(claim("checkpoints/index.json"), "translate", "over 10,000,000 bytes"),
     "index.json nested 200,000 deep": Case(put("checkpoints/index.json", DEEP), "translate", "nested too deeply"),
@@ -283,7 +284,9 @@ CASES = {
         "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
     ),
     "training state: a moment of another shape": Case(
-        edit_state(lambda state: state["adam"]["state"][0].update({"exp_avg": torch.ones(3)})), "resume", "adam 0 exp_avg"
+        edit_state(lambda state: state["adam"]["state"][0].update({"exp_avg": torch.ones(3)})),
+        "resume",
+        "adam 0 exp_avg",
     ),
     "training state: a random state of 3 bytes": Case(
         edit_state(lambda state: state["random"].update({"cpu": torch.zeros(3, dtype=torch.uint8)})),
@@ -308,6 +311,12 @@ CASES = {
         lambda run: [os.truncate(path, HUGE) for path in (run.state, run.previous_state)], "resume", "damaged"
     ),
 }
+
+
+def test_a_place_after_the_end_of_the_data_is_its_end(here):
+    edit_state(lambda state: state["place"].update({"pool": 10**6, "batch": 10**6}))(RunDir(here / "run"))
+    done = nmt("train", "--resume", "--run", "run", "--config", "x.yaml", "--set", "training.max_updates=6", cwd=here)
+    assert done.code == 0, done.text
 
 
 @pytest.mark.parametrize("name", CASES)
