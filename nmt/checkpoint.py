@@ -234,7 +234,8 @@ def _damaged_checkpoints(run: RunDir, state: dict[str, Any]) -> dict[str, str]:
 def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: torch.optim.Optimizer) -> None:
     """ValueError unless a training state has the tensors (names, shapes, types) and numbers that training needs.
 
-    KeyError, TypeError or AttributeError where it is nothing like one. `weights` are the fp32 ones in training, `adam` their optimiser.
+    KeyError, TypeError or AttributeError where it is nothing like one. `weights` are the fp32 ones in training,
+    `adam` is their optimiser.
     """
     _check_tensors("weights", state["weights"], weights)
     parameters = [parameter for group in adam.param_groups for parameter in group["params"]]

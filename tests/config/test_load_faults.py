@@ -127,7 +127,8 @@ VALUES = {
     "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 65536), got 'big'",
     "model:\n  decoder_layers: 1001": "model.decoder_layers must be a whole number (at least 1 and at most 1000), "
     "got 1001",
-    "model:\n  max_src_len: 99999": "model.max_src_len must be a whole number (at least 2 and at most 32768), got 99999",
+    "model:\n  max_src_len: 99999": "model.max_src_len must be a whole number (at least 2 and at most 32768), "
+    "got 99999",
     "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1 and at most 1048576), got 1.5",
     "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1 and at most 1048576), got null",
     "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1 and at most 1048576), got a list of 2",

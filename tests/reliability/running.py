@@ -79,11 +79,11 @@ def in_table(name: str, rows: dict[str, tuple[int, str]]) -> tuple[str, str]:
         lines.append(f"| {_cell(tried)} | {code} | {_cell(cell)} |")
     made = "\n".join(lines)
     page = DOCS.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: made by the tests -->\n\n", f"\n<!-- end of {name} -->"
+    begin, end = f"<!-- {name}: made by the tests -->\n\n", f"<!-- end of {name} -->"
     before, rest = page.split(begin)
     found, after = rest.split(end)
     if os.environ.get(UPDATE):
-        DOCS.write_text(before + begin + made + "\n" + end + after, encoding="utf-8")
+        DOCS.write_text(before + begin + made + "\n\n" + end + after, encoding="utf-8")
         return made, made
     return found.strip(), made
 

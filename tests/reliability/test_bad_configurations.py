@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, as docs/reliability.md shows it; tests/config/ holds every message, word for word."""
+"""Bad configurations as docs/reliability.md shows them; tests/config/ holds every message, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a corpus: one message and exit code 1, or it is read, counted and reported. Nothing is left."""
+"""A bad corpus ends in one message and exit code 1, or is read, counted and reported. Nothing is left."""
 
 from __future__ import annotations
 

@@ -427,6 +427,8 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path
     assert "going on from the training state that was saved before" in said
     assert f"resuming {run.path} after update 8" in said
     assert run.checkpoint("step-00000012").read_bytes() == weights
+    records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]
+    assert len(records) == len(set(records))
 
 
 def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path):
