@@ -15,7 +15,7 @@ RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-slow bench bench-train bench-translate clean
+.PHONY: help setup demo check test torture test-slow bench bench-train bench-translate clean
 
 help:  ## list these verbs
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -31,7 +31,10 @@ check: $(DEV)  ## lint, formatting and types: ruff and mypy
 	$(BIN)/mypy nmt
 
 test: $(DEV)  ## the tests that take seconds
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --dist loadfile
+
+torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and see that nothing is lost
+	$(BIN)/python scripts/torture.py
 
 test-slow: $(DEV)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow

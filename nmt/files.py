@@ -1,20 +1,28 @@
-"""Writing files so that a reader sees the old one or the new one, never a part."""
+"""Writing files so that a reader sees the old one or the new one, never a part; reading no more than is meant."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MAX_METRICS_BYTES = 200_000_000
+"""A larger metrics.jsonl is none: a day's training writes a few million bytes."""
+
+_LEFTOVER = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.(partial|old)")
+
 
 @contextmanager
-def write_atomically(path: Path) -> Iterator[Path]:
+def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it to the disk and rename it to `path`.
 
-    If the block raises, the temporary file is removed and `path` stays as it was. A link is followed.
+    If the block raises, the temporary file is removed and `path` stays as it was. A link is followed. What was at
+    `path` is renamed to `keep_old_as`, where that is given, once the new file is on the disk.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,6 +30,8 @@ def write_atomically(path: Path) -> Iterator[Path]:
     try:
         yield partial
         flush(partial)
+        if keep_old_as is not None and path.exists():
+            os.replace(path, keep_old_as)
         os.replace(partial, path)
         flush(path.parent)
     finally:
@@ -35,7 +45,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Have a file's contents, or a folder's names, on the disk before going on."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,6 +73,44 @@ class FileHashes:
             known = self.known[name] = [*stamp, sha256_of(file)]
             write_text(self.path, json.dumps(self.known, indent=1))
         return str(known[3])
+
+
+def read_at_most(path: Path, limit: int) -> bytes:
+    """A file's bytes. Raises ValueError, having read no more than that, if there are over `limit`."""
+    with open(path, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"over {limit:,} bytes")
+    return content
+
+
+def leftovers(folder: Path, name: str | None = None) -> list[Path]:
+    """What processes that are dead left in `folder` under a temporary name; of the file or folder `name`, if given."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        match = _LEFTOVER.fullmatch(path.name)
+        if match and name in (None, match["name"]) and not _is_alive(int(match["pid"])):
+            found.append(path)
+    return found
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what `leftovers` finds."""
+    for path in leftovers(folder, name):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def sha256_of(path: Path) -> str:

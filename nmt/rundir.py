@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
+import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nmt.checksum import damage
 from nmt.config import Config, dump_config, load_config
 from nmt.data.corpus import SentencePair, read_lines
 from nmt.errors import RunError
-from nmt.files import write_atomically, write_text
+from nmt.files import flush, leftovers, read_at_most, remove_leftovers, write_atomically, write_text
 
-FORMAT = 1  # of the run directory; a run says which one it is
+FORMAT = 2  # of the run directory; a run says which one it is. 1: weights without a checksum, the state a pickle
+MAX_JSON_BYTES = 10_000_000
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NOT_OURS = "a run holds plain files and folders of its own; take this one from where it was made, or delete it"
+
+log = logging.getLogger(__name__)
 
 
 class RunDir:
@@ -32,17 +42,35 @@ class RunDir:
         self.data = path / "data"
         self.checkpoints = path / "checkpoints"
         self.index_file = self.checkpoints / "index.json"
-        self.state = path / "state" / "training.pt"
+        self.state = path / "state" / "training.safetensors"
+        self.previous_state = path / "state" / "previous.safetensors"
+        self.old_state = path / "state" / "training.pt"  # of format 1
         self.metrics = path / "logs" / "metrics.jsonl"
         self.evaluations = path / "eval"
+        self._usable: Path | None = None
 
     def checkpoint(self, name: str) -> Path:
-        """The weights called `name` (step-00000500, average)."""
+        """The weights called `name` (step-00000500, average). RunError for a name that could lead out of the run."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise RunError(f"{name!r} is not the name of a checkpoint", path=self.index_file)
         return self.checkpoints / f"{name}.safetensors"
 
     def config(self) -> Config:
-        """The resolved configuration the run was trained with."""
+        """The resolved configuration the run was trained with, once the folder has passed `check`."""
+        self.check()
         return load_config(self.config_file)
+
+    def check(self) -> None:
+        """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
+        root = os.path.realpath(self.path)
+        for folder, folders, files in os.walk(root):
+            for name in (*folders, *files):
+                _refuse_unusual(Path(folder, name), root)
+        if self.info_file.exists():
+            made = self.read_json(self.info_file).get("format", 1)
+            if not isinstance(made, int) or not 1 <= made <= FORMAT:
+                mend = f"this nmt reads the formats 1 to {FORMAT}; a newer one may read it"
+                raise RunError(f"the run has the format {made!r}", path=self.info_file, mend=mend)
 
     def write_config(self, config: Config) -> None:
         """Write the resolved configuration."""
@@ -51,9 +79,12 @@ class RunDir:
     def read_json(self, path: Path) -> dict[str, Any]:
         """One of the run's JSON files."""
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = json.loads(read_at_most(path, MAX_JSON_BYTES))
+        except RecursionError:
+            raise RunError("cannot read this file of the run (nested too deeply)", path=path) from None
         except (OSError, ValueError) as error:
-            raise RunError(f"cannot read this file of the run ({error})", path=path) from error
+            reason = getattr(error, "strerror", None) or error
+            raise RunError(f"cannot read this file of the run ({reason})", path=path) from error
         if not isinstance(value, dict):
             raise RunError("not a JSON object", path=path)
         return value
@@ -66,24 +97,62 @@ class RunDir:
     def locked(self) -> Iterator[None]:
         """Hold the run for training; RunError if another process does. The lock ends with the process."""
         self.state.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.state.parent / "lock", "w", encoding="utf-8") as file:
+        lock = os.open(self.state.parent / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
                 mend = "wait for it, or stop it"
                 raise RunError("another process is training this run", path=self.path, mend=mend) from None
             yield
+        finally:
+            os.close(lock)
 
     def index(self) -> dict[str, Any]:
         """Which checkpoints there are: {best, last, checkpoints: {name: scores}, …}; empty before the first."""
         return self.read_json(self.index_file) if self.index_file.exists() else {}
 
     def best_checkpoint(self) -> Path:
-        """The weights to translate with."""
+        """The weights with the best score, as the index says."""
         best = self.index().get("best")
-        if not isinstance(best, str) or Path(best).name != best:
+        if best is None:
             raise RunError("this run has no checkpoint yet", path=self.path, mend="train it first, or name another run")
         return self.checkpoint(best)
+
+    def usable_checkpoint(self) -> Path:
+        """The weights to translate with: the best that are whole. Where they are not the best, a warning says so.
+
+        Weights without a checksum (format 1) count as whole if their length is right. RunError where none are whole.
+        """
+        if self._usable is None:
+            best = self.best_checkpoint()
+            fault = damage(best)
+            self._usable = best if not fault else self._next_best(best, fault)
+        return self._usable
+
+    def _next_best(self, best: Path, fault: str) -> Path:
+        index = self.index()
+        scores, by = index.get("checkpoints"), str(index.get("best_by"))
+        others = {} if not isinstance(scores, dict) else {n: s for n, s in scores.items() if n != best.stem}
+
+        def value(name: str) -> float:
+            found = others[name].get(by) if isinstance(others[name], dict) else None
+            if not isinstance(found, int | float):
+                return float("-inf")
+            return -found if by == "loss" else found
+
+        for name in sorted(others, key=value, reverse=True):
+            path = self.checkpoint(name)
+            if not damage(path):
+                log.warning("warning: %s: these weights are %s; %s is used instead", best, fault, name)
+                return path
+        mend = "copy it again from where it was made; there is no other checkpoint that is whole"
+        raise RunError(f"these weights are {fault}", path=best, mend=mend)
+
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes left half-written in the run."""
+        for folder in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
+            remove_leftovers(folder)
 
     def write_pairs(self, split: str, pairs: list[SentencePair]) -> None:
         """Keep the sentences of `split` (valid, test), one a line, as what the scores were measured on."""
@@ -112,6 +181,7 @@ def find_run(model: str | None) -> RunDir:
             raise RunError(
                 "not a run: it has no config.yaml", path=run.path, mend="name a folder that `nmt train` made"
             )
+        run.check()
         run.best_checkpoint()
         return run
     runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
@@ -120,7 +190,21 @@ def find_run(model: str | None) -> RunDir:
             "no trained run under ./runs",
             mend="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
         )
-    return max(runs, key=lambda run: run.index_file.stat().st_mtime)
+    newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
+    newest.check()
+    return newest
+
+
+def _refuse_unusual(path: Path, root: str) -> None:
+    """RunError for a link that leads out of `root`, and for what is neither file nor folder."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:  # deleted meanwhile, by a training
+        return
+    if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(root + os.sep):
+        raise RunError("a link that leads out of the run", path=path, mend=_NOT_OURS)
+    if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        raise RunError("neither a file nor a folder", path=path, mend=_NOT_OURS)
 
 
 def refuse_existing(path: Path) -> None:
@@ -131,20 +215,33 @@ def refuse_existing(path: Path) -> None:
 
 
 def refuse_foreign(path: Path) -> None:
-    """RunError if something that is not a run is where a run is to be overwritten."""
-    if path.exists() and not (path / "config.yaml").is_file():
+    """RunError if something that is not a run, or one in training, is where a run is to be overwritten."""
+    if not path.exists():
+        return
+    if not (path / "config.yaml").is_file():
         raise RunError("not a run, so it is not overwritten", path=path, mend="choose another name with --run")
+    with RunDir(path).locked():
+        pass
 
 
 def put_in_place(made: Path, path: Path, *, overwrite: bool) -> None:
     """Give the run `made` its final name; an old run there is deleted only once the new one stands, and if asked."""
     if not overwrite:
         refuse_existing(path)
-        os.rename(made, path)
-        return
     refuse_foreign(path)
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     if path.exists():
-        os.rename(path, old)
+        with RunDir(path).locked():
+            os.rename(path, old)
     os.rename(made, path)
+    flush(path.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def clean_up_beside(path: Path) -> None:
+    """Remove what killed processes left of a run at `path`; one that was being overwritten gets its name back."""
+    if not path.exists():
+        moved = [old for old in leftovers(path.parent, path.name) if old.name.endswith(".old")]
+        if moved:
+            os.rename(moved[-1], path)
+    remove_leftovers(path.parent, path.name)

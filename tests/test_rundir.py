@@ -52,10 +52,10 @@ def test_a_run_without_a_checkpoint_is_refused(tmp_path):
         find_run(str(run.path))
 
 
-@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", 3, None])
+@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", "..", ".x", "", 3, ["a"]])
 def test_a_pointer_out_of_the_run_is_not_followed(tmp_path, best):
     run = make_run(tmp_path / "run", best=best)
-    with pytest.raises(RunError, match="no checkpoint yet"):
+    with pytest.raises(RunError, match="is not the name of a checkpoint"):
         run.best_checkpoint()
 
 

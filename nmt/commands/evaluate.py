@@ -42,7 +42,7 @@ def evaluate(
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
         "run": str(run.path),
-        "checkpoint": run.best_checkpoint().stem,
+        "checkpoint": run.usable_checkpoint().stem,
         "set": name,
         "sentences": len(sources),
         "beam_size": options.beam_size,

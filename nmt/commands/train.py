@@ -40,16 +40,25 @@ def train(
         from nmt.training.workers import launch
 
         raise typer.Exit(launch(sys.argv[1:], workers))
-    from nmt.training.train import resume_run, start_run
+    from nmt.training.interrupt import Interrupt
 
-    if resume or (_was_restarted() and run.exists()):
-        finished = resume_run(wanted, run, say)
-    else:
-        assert wanted is not None
-        finished = start_run(wanted, run, say, overwrite=overwrite)
+    go_on = f"Go on with: nmt train --resume --run {shlex.quote(str(run))}"
+    with Interrupt() as interrupt:
+        try:
+            from nmt.training.train import resume_run, start_run
+
+            if resume or (_was_restarted() and run.exists()):
+                finished = resume_run(wanted, run, say, interrupt)
+            else:
+                assert wanted is not None
+                finished = start_run(wanted, run, say, overwrite=overwrite, interrupt=interrupt)
+        except KeyboardInterrupt:
+            saved = f"what was saved last is kept. {go_on}" if interrupt.deferred else "training had not begun"
+            say(f"stopped at once; {saved}")
+            raise typer.Exit(interrupt.exit_code) from None
     if not finished:
-        say(f"stopped; the state is saved. Go on with: nmt train --resume --run {shlex.quote(str(run))}")
-        raise typer.Exit(130)
+        say(f"stopped; the state is saved. {go_on}")
+        raise typer.Exit(interrupt.exit_code)
     say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
 
 

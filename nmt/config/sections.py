@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
+NumLayers = Annotated[int, Field(ge=1, le=1000)]
 SMALLEST_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 
 
@@ -96,9 +97,9 @@ class ModelConfig(Section):
 
     d_model: int = Field(256, ge=1, le=65_536)
     num_heads: Count = Field(4, description="attention heads; they divide d_model")
-    d_ff: Count = Field(1024, description="width inside the feed-forward layers")
-    encoder_layers: Count = 3
-    decoder_layers: Count = 3
+    d_ff: int = Field(1024, ge=1, le=1_048_576, description="width inside the feed-forward layers")
+    encoder_layers: NumLayers = 3
+    decoder_layers: NumLayers = 3
     attention: Literal["scaled_dot_product", "additive", "gaussian"] = "scaled_dot_product"
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     norm_position: Literal["pre", "post"] = Field("pre", description="pre-norm trains stably without tuning")
@@ -110,8 +111,8 @@ class ModelConfig(Section):
     dropout: Rate = Field(0.1, description="on every residual branch and inside the feed-forward layers")
     attention_dropout: Rate = Field(0.0, description="on attention weights")
     embedding_dropout: Rate = Field(0.1, description="on the sum of embedding and position")
-    max_src_len: int = Field(128, ge=2, description="longest source in pieces, eos included")
-    max_tgt_len: int = Field(128, ge=2, description="longest target in pieces, eos included")
+    max_src_len: int = Field(128, ge=2, le=32_768, description="longest source in pieces, eos included")
+    max_tgt_len: int = Field(128, ge=2, le=32_768, description="longest target in pieces, eos included")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

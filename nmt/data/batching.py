@@ -155,7 +155,7 @@ class TokenBudgetSampler:
             if self.place.batch < len(self._batches):
                 break
             following = self.place.pool + 1
-            turn = following == self._num_pools
+            turn = following >= self._num_pools
             self.place = Place(self.place.epoch + 1 if turn else self.place.epoch, 0 if turn else following, 0)
             self._batches = None
         rows = self._batches[self.place.batch]

@@ -62,7 +62,8 @@ def read_parallel(files: ParallelFiles) -> Iterator[SentencePair]:
     """Yield the pairs of two aligned files or of one tab-separated file, in order, both sides stripped of white space.
 
     A blank row yields a pair with an empty side or two; to drop and count it is the caller's part. Raises DataError as
-    `read_lines` does, where one aligned file is longer than the other, and where a row has too few columns.
+    `read_lines` does, where one aligned file is longer than the other, and where a row has fewer columns than are asked
+    for, or more than the first: a tab inside a sentence would move the columns after it.
     """
     paths = paths_of(files)
     return _read_tsv(paths[0], *files.columns) if files.tsv is not None else _read_aligned(*paths)
@@ -84,12 +85,20 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[SentencePair]:
 
 
 def _read_tsv(path: Path, src_column: int, tgt_column: int) -> Iterator[SentencePair]:
-    wanted = max(src_column, tgt_column)
+    wanted, num_columns = max(src_column, tgt_column), 0
     for number, row in enumerate(read_lines(path), start=1):
         if not row.strip():
             yield SentencePair("", "", number)
             continue
         fields = row.split("\t")
+        num_columns = num_columns or len(fields)
+        if len(fields) > max(num_columns, wanted):
+            raise DataError(
+                f"{len(fields)} tab-separated columns, but the first row has {num_columns}",
+                path=path,
+                line=number,
+                mend="a tab inside a sentence is no part of it: write a space",
+            )
         if len(fields) < wanted:
             raise DataError(
                 f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)}, but column {wanted} is asked for",

@@ -110,6 +110,12 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
         mend = "raise model.max_src_len and model.max_tgt_len, or set data.too_long to truncate"
         raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], mend=mend)
     run.write_json(run.report_file, report)
+    if corpus.holdout and min(corpus.holdout.sizes.values()) < config.data.holdout:
+        names, size = " and for ".join(corpus.missing), min(corpus.holdout.sizes.values())
+        say(
+            f"only {size} source sentences are held out for {names}, not {config.data.holdout}: "
+            "at most a tenth is taken"
+        )
     for line in describe(report):
         say(line)
     return Prepared(tokenizers, store, fingerprint, report)

@@ -24,12 +24,15 @@ import sentencepiece
 from nmt.config.sections import TokenizerConfig
 from nmt.data.sentencepiece_training import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Sentences, train_model, without_surrogates
 from nmt.errors import DataError
-from nmt.files import write_atomically
+from nmt.files import read_at_most, write_atomically
 
 __all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer", "TokenizerPair", "train_tokenizers"]
 
 DEFAULT_THREADS = 4
 """Fixed, not the number of cores: scores of unigram pieces depend on it in the last digits, and so does their order."""
+
+MAX_MODEL_BYTES = 100_000_000
+"""A vocabulary of 256,000 pieces takes 5 million; a larger file is another thing, and is not read."""
 
 _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
@@ -47,7 +50,10 @@ class Tokenizer:
         """`model_bytes` is a serialised SentencePiece model. Raises DataError if damaged or with other special ids."""
         self.model_bytes = model_bytes
         self._processor, self._pieces = _read_model(model_bytes)
-        self.type = _model_type(model_bytes)
+        try:
+            self.type = _model_type(model_bytes)
+        except IndexError:
+            raise DataError("this is not a SentencePiece model, or it is damaged", mend=_RETRAIN) from None
         self.vocab_size = len(self._pieces)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
         self._byte_values = self._find_byte_pieces()
@@ -57,11 +63,13 @@ class Tokenizer:
     def load(cls, path: Path) -> Self:
         """Read a `.model` file. Raises DataError if it is missing, damaged, or has other special ids."""
         try:
-            return cls(path.read_bytes())
+            return cls(read_at_most(path, MAX_MODEL_BYTES))
         except FileNotFoundError:
             raise DataError("no such tokenizer model", path=path, mend="`nmt vocab` makes one") from None
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
+        except ValueError as error:
+            raise DataError(f"this is no SentencePiece model: it is {error}", path=path, mend=_RETRAIN) from None
         except DataError as error:
             raise DataError(error.message, path=path, mend=error.mend) from None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.errors import RunError
+from nmt.files import MAX_METRICS_BYTES, read_at_most
 from nmt.plots.saving import drawing, picture_format, save_picture
 
 if TYPE_CHECKING:
@@ -26,14 +27,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     no JSON object is a RunError with its number.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        lines = read_at_most(path, MAX_METRICS_BYTES).decode("utf-8").split("\n")[:-1]
     except FileNotFoundError as error:
         raise RunError("no metrics yet", path=path, mend="train the run first") from error
+    except ValueError as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise RunError(f"these are no metrics: {reason}", path=path) from error
     records = []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError("not a line of JSON", path=path, line=number) from error
         if not isinstance(record, dict):
             raise RunError("not a JSON object", path=path, line=number)

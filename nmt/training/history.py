@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ class History:
     best: str | None = None
     without_better: int = 0  # validations since the best
     signatures: dict[str, str] = field(default_factory=dict)  # sacreBLEU's, of the scores
+    before: list[str] = field(default_factory=list)  # checkpoints as the state saved before this one lists them
 
     @property
     def last(self) -> str | None:
@@ -26,6 +28,7 @@ class History:
 
     def add(self, name: str, scores: Scores) -> bool:
         """Count a validated checkpoint in; returns whether it is the best so far."""
+        self.before = list(self.checkpoints)
         self.checkpoints[name] = scores.values()
         self.signatures = scores.signatures
         better = self.best is None or self._value(name) > self._value(self.best)
@@ -49,13 +52,21 @@ class History:
 
     def write(self, run: RunDir) -> None:
         """Write the index."""
-        run.write_json(run.index_file, {"last": self.last, **self.state_dict()})
+        index = {name: value for name, value in self.state_dict().items() if name != "before"}
+        run.write_json(run.index_file, {"last": self.last, **index})
 
     def delete_others(self, run: RunDir) -> None:
-        """Delete the weights that are forgotten. The saved state must have forgotten them too."""
+        """Delete the weights that neither the saved state nor the one before it lists: either may be gone on from."""
         for path in run.checkpoints.glob("*.safetensors"):
-            if path.stem not in self.checkpoints:
+            if path.stem not in self.checkpoints and path.stem not in self.before:
                 path.unlink()
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Go on without these checkpoints, whose weights are lost; the best is the best of the others."""
+        for name in names:
+            del self.checkpoints[name]
+        if self.best not in self.checkpoints:
+            self.best = max(self.checkpoints, key=self._value, default=None)
 
     def state_dict(self) -> dict[str, Any]:
         """As plain values."""

@@ -9,15 +9,28 @@ from typing import Self
 
 
 class Interrupt:
-    """While entered, the first SIGINT or SIGTERM sets `asked`; a second SIGINT stops at once."""
+    """While entered, SIGINT and SIGTERM stop what is done: at once, until `defer` is called, and after the update then.
+
+    To stop at once is a KeyboardInterrupt. After `defer` the first signal sets `asked`; a second SIGINT stops at once.
+    """
 
     def __init__(self) -> None:
         self.asked: signal.Signals | None = None
+        self.deferred = False
         self._before: dict[signal.Signals, object] = {}
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell reports a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+        return 128 + (self.asked or signal.SIGINT)
+
+    def defer(self) -> None:
+        """From here on there is something to save."""
+        self.deferred = True
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._ask)
+            self._before.setdefault(number, signal.signal(number, self._ask))
         return self
 
     def __exit__(
@@ -25,9 +38,12 @@ class Interrupt:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        self._before.clear()
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
+        again = self.asked is not None
         self.asked = signal.Signals(number)
-        sys.stderr.write("\nstopping after this update; the state will be saved (Ctrl-C again: stop at once)\n")
+        if not self.deferred or (again and number == signal.SIGINT):
+            raise KeyboardInterrupt
+        if not again:
+            sys.stderr.write("\nstopping after this update; the state will be saved (Ctrl-C again: stop at once)\n")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from nmt.files import write_text
+from nmt.errors import RunError
+from nmt.files import MAX_METRICS_BYTES, read_at_most, write_text
 
 
 class MetricsLog:
@@ -19,23 +21,29 @@ class MetricsLog:
         self.path = path
 
     def append(self, record: dict[str, Any]) -> None:
-        """Add one record."""
+        """Add one record; it is on the disk before a state that counts it in."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def forget_after(self, update: int) -> None:
-        """Drop what was logged after `update`: a resumed run makes those updates again."""
+        """Drop what was logged after `update`, and the average: a resumed run makes them again."""
         if self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-            write_text(self.path, "".join(line + "\n" for line in lines if _update_of(line) <= update))
+            try:
+                lines = read_at_most(self.path, MAX_METRICS_BYTES).decode("utf-8", errors="replace").split("\n")
+            except ValueError as error:
+                raise RunError(f"these are no metrics: {error}", path=self.path) from error
+            write_text(self.path, "".join(line + "\n" for line in lines if _is_kept(line, update)))
 
 
-def _update_of(line: str) -> float:
+def _is_kept(line: str, update: int) -> bool:
     try:
-        return json.loads(line)["update"]
-    except (ValueError, KeyError, TypeError):
-        return float("inf")  # a line cut short by a crash
+        record = json.loads(line)
+        return record["update"] <= update and record.get("checkpoint") != "average"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False  # a line cut short by a crash
 
 
 class Progress:
@@ -55,7 +63,8 @@ class Progress:
 
     def report(self, record: dict[str, Any], seconds_left: float) -> None:
         """Show a `train` record."""
-        shown = f"loss {record['loss']:.3f}  {record['tokens_per_second']:,.0f} tokens/s  "
+        loss = "none" if record["loss"] is None else f"{record['loss']:.3f}"
+        shown = f"loss {loss}  {record['tokens_per_second']:,.0f} tokens/s  "
         shown += f"{record['utilisation']:.0%} of peak  lr {record['lr']:.2e}"
         if self.bar.disable:
             left = f"{seconds_left / 60:.0f} min left"

@@ -65,10 +65,15 @@ class Optimiser:
                 parameter.grad = None
 
     @torch.no_grad()
-    def step(self, update: int) -> Tensor:
-        """Clip, apply and clear the gradients; returns their norm before clipping."""
+    def step(self, update: int, loss: Tensor | None = None) -> Tensor:
+        """Clip, apply and clear the gradients; returns their norm before clipping.
+
+        Where the norm or `loss` (summed over all workers) is not finite, weights and moments stay as they are. That is
+        decided on the device, as for scaled gradients: the host need not wait for it.
+        """
         limit = self.config.clip_norm or math.inf
         norm = nn.utils.clip_grad_norm_(self.master.values(), limit)
+        self._skip_if_not_finite(norm if loss is None else norm + loss)
         for group in self.adam.param_groups:
             group["lr"] = learning_rate(self.config, update)
         self.adam.step()
@@ -76,6 +81,12 @@ class Optimiser:
         if self.reduced:
             self._round_into_model()
         return norm
+
+    def _skip_if_not_finite(self, value: Tensor) -> None:
+        if self.adam.defaults["fused"]:
+            self.adam.found_inf = (~torch.isfinite(value)).float()  # type: ignore[attr-defined]
+        elif not torch.isfinite(value):
+            self.adam.zero_grad(set_to_none=True)  # AdamW leaves alone what has no gradient
 
     @torch.no_grad()
     def put_weights(self, weights: Mapping[str, Tensor]) -> None:

@@ -63,7 +63,8 @@ class Step:
                 (loss * scale).backward()
             self.optimiser.collect()
             loss_sum += loss.detach()
-        return loss_sum, self.optimiser.step(update)
+        # Of several processes, each must come to the same decision: by the norm alone, which they share.
+        return loss_sum, self.optimiser.step(update, loss_sum if self.workers.count == 1 else None)
 
     def _alone(self) -> AbstractContextManager[None]:
         """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
+import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,16 +14,17 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-import nmt
 from nmt.checkpoint import read_weights
 from nmt.config import Config, DecodingConfig
 from nmt.data.prepare import Prepared, open_prepared, prepare
 from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
+from nmt.files import remove_leftovers
 from nmt.machine import num_cores
-from nmt.rundir import FORMAT, RunDir, find_run, put_in_place, refuse_existing, refuse_foreign
+from nmt.rundir import FORMAT, RunDir, clean_up_beside, find_run, put_in_place, refuse_existing, refuse_foreign
 from nmt.training.card import write_card
 from nmt.training.interrupt import Interrupt
+from nmt.training.machine import changes, describe_machine, warning_of
 from nmt.training.trainer import Trainer
 from nmt.training.workers import Workers, join_workers, leave_workers, local_workers
 
@@ -38,7 +38,9 @@ _MAY_CHANGE = {
 }
 
 
-def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) -> bool:
+def start_run(
+    config: Config, path: Path, say: Say, *, overwrite: bool = False, interrupt: Interrupt | None = None
+) -> bool:
     """Train a new run at `path`; returns whether it was finished (False: interrupted, state saved).
 
     The folder appears once its data is prepared, so a fault in the data leaves nothing behind
@@ -52,35 +54,63 @@ def start_run(config: Config, path: Path, say: Say, *, overwrite: bool = False) 
         with _held(run, workers):
             trainer = _trainer(run, config, path, workers)
             trainer.start()
-            return _train(trainer, say)
+            trainer.save()  # so that a run with checkpoints always has a state
+            return _train(trainer, say, interrupt)
 
 
-def resume_run(config: Config | None, path: Path, say: Say) -> bool:
+def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt | None = None) -> bool:
     """Go on with the run at `path`, with its own configuration, or with `config` where that differs harmlessly."""
     run = RunDir(path)
+    clean_up_beside(path)
     if not run.config_file.is_file():
         raise RunError("there is no run to resume", path=path, mend="start it without --resume")
+    run.check()
     with _together() as workers, _held(run, workers):
         old = run.config()
         config = config or old
         _refuse_changes(old, config, path)
         if workers.first:
+            _clean_up(config, path)
+            run.remove_leftovers()
             prepare(config, run, _store_root(config, path), say, run.read_json(run.info_file)["data_fingerprint"])
         workers.barrier()
         trainer = _trainer(run, config, path, workers)
-        if run.state.exists() or run.index_file.exists():
-            trainer.resume()
+        if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):
+            trainer.resume(say if workers.first else _silent)
         else:  # stopped before anything was saved
             trainer.start()
+            trainer.save()
+        workers.barrier()
         if workers.first:
-            say(f"resuming {path} after update {trainer.update}")
-            run.write_config(config)
-            run.write_json(run.info_file, {**run.read_json(run.info_file), **_machine(trainer.device, workers)})
-        return _train(trainer, say)
+            _note_resumption(trainer, config, say)
+        return _train(trainer, say, interrupt)
+
+
+def _note_resumption(trainer: Trainer, config: Config, say: Say) -> None:
+    """Say where the run goes on, and what is no longer promised; record both."""
+    run = trainer.run
+    say(f"resuming {run.path} after update {trainer.update}")
+    info, now = run.read_json(run.info_file), {**describe_machine(trainer.device), "workers": trainer.workers.count}
+    if differences := changes(info, now):
+        say(warning_of(differences))
+        info["resumed"] = [*info.get("resumed", []), {"after_update": trainer.update, "changed": differences}]
+    run.write_config(config)
+    run.write_json(run.info_file, {**info, **now, "format": FORMAT})
+
+
+def _clean_up(config: Config, path: Path) -> None:
+    """Remove what killed trainings left beside the run and in the store."""
+    clean_up_beside(path)
+    remove_leftovers(_store_root(config, path))
+
+
+def _silent(line: str) -> None:
+    pass
 
 
 def _make_run(config: Config, path: Path, say: Say, workers: Workers, *, overwrite: bool) -> None:
     """Prepare the data and put a run with nothing trained in place."""
+    _clean_up(config, path)
     (refuse_foreign if overwrite else refuse_existing)(path)
     if config.training.init_from:
         _refuse_unfit_base(config, path)
@@ -125,11 +155,17 @@ def _trainer(run: RunDir, config: Config, path: Path, workers: Workers) -> Train
     return Trainer(run, config, prepared, device, choose_precision(info["precision"], device), workers)
 
 
-def _train(trainer: Trainer, say: Say) -> bool:
+def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
     if trainer.workers.first:
         say(_describe(trainer))
-    with Interrupt() as interrupt:
-        finished = trainer.train(interrupt)
+    with interrupt or Interrupt() as asked:
+        asked.defer()
+        try:
+            finished = trainer.train(asked)
+        except OSError as error:  # such as a full disk
+            go_on = f"nmt train --resume --run {shlex.quote(str(trainer.run.path))}"
+            mend = f"what was saved before is kept; once there is room, go on with: {go_on}"
+            raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, mend=mend) from error
     if finished and trainer.workers.first:
         write_card(
             trainer.run, trainer.tokenizers, trainer.update, trainer.train_seconds, trainer.model.num_parameters()
@@ -195,29 +231,6 @@ def _run_info(
         "seed": config.training.seed,
         "precision": precision,
         "data_fingerprint": prepared.fingerprint,
-        **_machine(device, workers),
-    }
-
-
-def _machine(device: torch.device, workers: Workers) -> dict[str, Any]:
-    return {
-        "nmt": nmt.__version__,
-        "commit": _git_commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "platform": platform.platform(),
-        "device": device.type,
-        "threads": torch.get_num_threads(),
+        **describe_machine(device),
         "workers": workers.count,
     }
-
-
-def _git_commit() -> str | None:
-    """The commit of the code that trains, where it runs from a checkout of its own."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True, timeout=5)
-        done = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.checkpoint import (
     average_weights,
+    check_state,
     check_weights,
-    load_state,
+    last_state,
     put_weights,
     read_weights,
     save_state,
@@ -24,6 +27,7 @@ from nmt.config import Config
 from nmt.data.batching import Place, Rows, TokenBudgetSampler, read_batch
 from nmt.data.prepare import Prepared
 from nmt.device import Precision
+from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
@@ -34,6 +38,8 @@ from nmt.training.optimiser import Optimiser, learning_rate
 from nmt.training.step import Step
 from nmt.training.validation import Validator
 from nmt.training.workers import Workers
+
+MAX_SKIPPED_IN_A_ROW = 5
 
 
 class Trainer:
@@ -72,9 +78,11 @@ class Trainer:
         self.history = History(self.settings.best_by)
         self.metrics = MetricsLog(run.metrics)
         self.window = Window()
-        self.unsettled: list[tuple[Tensor, Tensor]] = []  # loss and norm of updates that are not in the window yet
+        # Update, real target tokens, loss and norm, of updates that are not in the window yet.
+        self.unsettled: list[tuple[int, int, Tensor, Tensor]] = []
         self.update = 0
         self.train_seconds = 0.0
+        self.skipped_in_a_row = 0
 
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` where that is named."""
@@ -115,12 +123,32 @@ class Trainer:
         share = [rows.share(self.workers.rank, self.workers.count) for rows in all_rows]
         self.update += 1
         loss_sum, norm = self.step([read_batch(self.store, rows) for rows in share], num_tokens, self.update)
-        flops = sum(self.flops(rows.src_len, rows.tgt_len) for rows in all_rows)
-        seconds = time.perf_counter() - started
-        self.unsettled.append((loss_sum, norm))
-        self.window.add(num_tokens, flops, seconds)
-        self.train_seconds += seconds
+        self.unsettled.append((self.update, num_tokens, loss_sum, norm))
+        self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in all_rows)
+        self._count_seconds(started)
         self.progress.advance()
+        if self.device.type == "cpu" and self.workers.count == 1:
+            self._settle()  # there is nothing to wait for
+
+    def _count_seconds(self, started: float) -> None:
+        seconds = time.perf_counter() - started
+        self.window.seconds += seconds
+        self.train_seconds += seconds
+
+    def _count_skipped(self, update: int) -> None:
+        """RunError after `MAX_SKIPPED_IN_A_ROW` updates without a finite loss and gradient, which change nothing."""
+        self.skipped_in_a_row += 1
+        self.progress.say(f"warning: update {update} skipped: its loss or gradient is not finite")
+        if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
+            self.progress.close()
+            kept = self.history.last
+            raise RunError(
+                f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
+                f"up to update {update}",
+                path=self.run.path,
+                mend="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+                + (f"the checkpoint {kept} is kept" if kept else "there is no checkpoint yet"),
+            )
 
     def _rows_of_an_update(self) -> list[Rows]:
         """One batch, or as many as reach `effective_tokens`."""
@@ -137,9 +165,10 @@ class Trainer:
             "kind": "train",
             "update": self.update,
             "epoch": self.sampler.place.epoch,
-            "loss": window.loss_sum / window.num_tokens,
+            "loss": window.loss_sum / window.num_tokens if window.num_tokens else None,
             "lr": learning_rate(self.settings, self.update),
-            "grad_norm": window.norm_sum / window.num_updates,
+            "grad_norm": window.norm_sum / window.num_updates if window.num_updates else None,
+            "skipped": window.num_skipped,
             "tokens_per_second": window.num_tokens / window.seconds,
             "flops_per_second": flops,
             "utilisation": flops / (self.precision.flops * self.workers.count),
@@ -155,15 +184,16 @@ class Trainer:
         if not self.unsettled:
             return
         started = time.perf_counter()
-        losses, norms = (torch.stack(column).double().cpu() for column in zip(*self.unsettled, strict=True))
-        # One by one, so that the sum does not depend on when it is made.
-        for loss_sum, norm in zip(self.workers.sum(losses).tolist(), norms.tolist(), strict=True):
-            self.window.loss_sum += loss_sum
-            self.window.norm_sum += norm
-        self.unsettled = []
-        seconds = time.perf_counter() - started
-        self.window.seconds += seconds
-        self.train_seconds += seconds
+        waiting, self.unsettled = self.unsettled, []
+        losses = self.workers.sum(torch.stack([loss_sum for _, _, loss_sum, _ in waiting]).double().cpu()).tolist()
+        norms = torch.stack([norm for *_, norm in waiting]).tolist()
+        self._count_seconds(started)
+        # One by one, so that the sums do not depend on when they are made.
+        for (update, num_tokens, _, _), loss_sum, norm in zip(waiting, losses, norms, strict=True):
+            if self.window.add(loss_sum, num_tokens, norm):
+                self.skipped_in_a_row = 0
+            else:
+                self._count_skipped(update)
 
     def _checkpoint_name(self) -> str:
         return f"step-{self.update:08d}"
@@ -225,10 +255,11 @@ class Trainer:
             "place": asdict(self.sampler.place),
             "history": self.history.state_dict(),
             "window": asdict(self.window),
+            "skipped_in_a_row": self.skipped_in_a_row,
             "random": random,
             **self.optimiser.state_dict(),
         }
-        save_state(self.run.state, state)
+        save_state(self.run.state, state, previous=self.run.previous_state)
 
     def _random_state(self) -> dict[str, Tensor]:
         states = {"cpu": torch.get_rng_state()}
@@ -238,20 +269,34 @@ class Trainer:
             states["mps"] = torch.mps.get_rng_state()
         return states
 
-    def resume(self) -> None:
-        """Take up the state that the run was left in."""
-        state = load_state(self.run.state)
+    def resume(self, say: Callable[[str], None]) -> None:
+        """Take up the state that the run was left in; `say` is told where a damaged file changes which that is."""
+        if not self.workers.first:
+            self.workers.barrier()  # the first process may put the state before in the place of a damaged one
+        state, damaged = last_state(self.run, say)
+        if self.workers.first:
+            self.workers.barrier()
+        try:
+            check_state(state, self.optimiser.master, self.optimiser.adam)
+            self._take_up(state)
+            self.history.drop(damaged)
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise RunError(f"the training state does not fit this run ({error})", path=self.run.state) from error
+        if not self.workers.first:
+            return
+        self.metrics.forget_after(self.update)
+        if self.history.checkpoints:
+            self.history.write(self.run)
+            self.history.delete_others(self.run)
+
+    def _take_up(self, state: dict[str, Any]) -> None:
         self.optimiser.load_state_dict(state)
         self.update, self.train_seconds = state["update"], state["train_seconds"]
         self.sampler.seek(Place(**state["place"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
+        self.skipped_in_a_row = state["skipped_in_a_row"]
         if len(state["random"]) == self.workers.count:
             self._set_random_state(state["random"][self.workers.rank])
-        if self.workers.first:
-            self.metrics.forget_after(self.update)
-            if self.history.checkpoints:
-                self.history.write(self.run)
-                self.history.delete_others(self.run)
 
     def _set_random_state(self, states: Mapping[str, Tensor]) -> None:
         torch.set_rng_state(states["cpu"])
@@ -269,12 +314,17 @@ class Window:
     norm_sum: float = 0.0
     num_tokens: int = 0
     num_updates: int = 0
+    num_skipped: int = 0  # updates whose loss or gradient was not finite; not in the sums
     flops: float = 0.0
     seconds: float = 0.0
 
-    def add(self, num_tokens: int, flops: float, seconds: float) -> None:
-        """Count one update in."""
+    def add(self, loss_sum: float, num_tokens: int, norm: float) -> bool:
+        """Count one update in; returns whether its loss and gradient are finite, without which it is only counted."""
+        if not (math.isfinite(loss_sum) and math.isfinite(norm)):
+            self.num_skipped += 1
+            return False
+        self.loss_sum += loss_sum
+        self.norm_sum += norm
         self.num_tokens += num_tokens
         self.num_updates += 1
-        self.flops += flops
-        self.seconds += seconds
+        return True

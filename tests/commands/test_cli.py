@@ -140,24 +140,33 @@ def test_a_vocabulary_is_trained_alone_and_used(work):
     os.utime(work / "runs/digits/checkpoints/index.json")
 
 
-def test_ctrl_c_saves_says_how_to_go_on_and_resume_goes_on(work):
-    arguments = ["train", "--config", "digits.yaml", "--run", "runs/stopped", "--set", "training.max_updates=100000"]
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, number, code):
+    arguments = [
+        "train",
+        "--config",
+        "digits.yaml",
+        "--run",
+        f"runs/stopped{code}",
+        "--set",
+        "training.max_updates=100000",
+    ]
     command = [sys.executable, "-m", "nmt", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     training = subprocess.Popen(command, cwd=work, env=environment, stderr=subprocess.PIPE, text=True)
     assert training.stderr is not None
     for line in training.stderr:
         if line.startswith("update 2/"):
-            training.send_signal(signal.SIGINT)
+            training.send_signal(number)
             break
     said = training.stderr.read()
     training.stderr.close()
-    assert training.wait() == 130
-    assert said.endswith("stopped; the state is saved. Go on with: nmt train --resume --run runs/stopped\n")
+    assert training.wait() == code
+    assert said.endswith(f"stopped; the state is saved. Go on with: nmt train --resume --run runs/stopped{code}\n")
     (work / "short.yaml").write_text((work / "digits.yaml").read_text())
-    done = nmt("train", "--resume", "--config", "short.yaml", "--run", "runs/stopped", cwd=work)
+    done = nmt("train", "--resume", "--config", "short.yaml", "--run", f"runs/stopped{code}", cwd=work)
     assert done.returncode == 0, done.stderr
-    assert "resuming runs/stopped after update" in done.stderr
+    assert f"resuming runs/stopped{code} after update" in done.stderr
     os.utime(work / "runs/digits/checkpoints/index.json")
 
 

@@ -125,11 +125,15 @@ def test_a_key_that_is_not_known_or_given_twice(complaint, text):
 
 VALUES = {
     "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 65536), got 'big'",
-    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1), got 1.5",
-    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1), got null",
-    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1), got a list of 2",
-    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1), got '0x1F'",
-    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1), got '12:30'",
+    "model:\n  decoder_layers: 1001": "model.decoder_layers must be a whole number (at least 1 and at most 1000), "
+    "got 1001",
+    "model:\n  max_src_len: 99999": "model.max_src_len must be a whole number (at least 2 and at most 32768), "
+    "got 99999",
+    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1 and at most 1048576), got 1.5",
+    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1 and at most 1048576), got null",
+    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1 and at most 1048576), got a list of 2",
+    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1 and at most 1048576), got '0x1F'",
+    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1 and at most 1048576), got '12:30'",
     "model:\n  dropout: 1": "model.dropout must be a number (at least 0 and below 1), got 1",
     "model:\n  dropout: false": "model.dropout must be a number (at least 0 and below 1), got false",
     "model:\n  norm: lyer": "model.norm must be one of layer, rms, got 'lyer'\n  did you mean 'layer'?",
@@ -178,7 +182,7 @@ DATA_FAULTS = {
     "data:\n  src_lang: de\n  tgt_lang: en": "x.yaml:1: data lacks the key 'train'\n"
     "  train: src and tgt (two aligned files), or tsv (one tab-separated file)",
     "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
-    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, store_dir",
+    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, protect, placeholder_share, store_dir",
     "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
     "  if text is meant, quote it: 'true'",
     "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be a language code, "
@@ -269,7 +273,7 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "x.yaml:1: data lacks the key 'tgt_lang'",
             "  tgt_lang: code of the target language; it also chooses sacreBLEU's tokenizer",
             "x.yaml:2: unknown key 'scr_lang' in data",
-            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, store_dir",
+            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, protect, placeholder_share, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, columns",
             "x.yaml:4: model must be a mapping of keys to values, got 5",

@@ -163,7 +163,7 @@ def test_files_of_unequal_length_are_counted_to_the_end(write, num_src, num_tgt)
 
 
 def test_a_tsv_is_read_by_its_columns(write):
-    path = write("a.tsv", b'1\tone \t"eins"\r\n2\ttwo\t zwei\textra\n')
+    path = write("a.tsv", b'1\tone \t"eins"\textra\r\n2\ttwo\t zwei\n')
     files = ParallelFiles(tsv=str(path), columns=(3, 2))
     assert paths_of(files) == [path]
     assert list(read_parallel(files)) == [SentencePair('"eins"', "one", 1), SentencePair("zwei", "two", 2)]
@@ -187,3 +187,10 @@ def test_a_row_with_too_few_columns_is_named(write):
     assert (caught.value.path, caught.value.line) == (path, 2)
     with pytest.raises(DataError, match="2 tab-separated columns, but column 5 is asked for"):
         list(read_parallel(ParallelFiles(tsv=str(path), columns=(5, 1))))
+
+
+def test_a_row_with_more_columns_than_the_first_is_named(write):
+    path = write("a.tsv", b"one\teins\ntwo\tand a half\tzweieinhalb\n")
+    with pytest.raises(DataError, match="3 tab-separated columns, but the first row has 2") as caught:
+        list(read_parallel(ParallelFiles(tsv=str(path))))
+    assert (caught.value.path, caught.value.line) == (path, 2)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -12,8 +14,10 @@ from nmt.checkpoint import check_weights, load_state, read_weights, save_state
 from nmt.data.batching import read_batch
 from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
+from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
-from nmt.rundir import RunDir
+from nmt.rundir import FORMAT, RunDir
+from nmt.training.optimiser import Optimiser
 from nmt.training.step import Step
 from nmt.training.train import resume_run, start_run
 from nmt.training.trainer import Trainer
@@ -108,7 +112,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
         )
     expected = torch.autograd.grad(sum(losses) / total, weight)[0]
     seen = {}
-    trainer.optimiser.step = lambda update: seen.setdefault("grad", weight.grad.clone()).norm()
+    trainer.optimiser.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
     trainer.step(batches, total, 1)
     assert torch.allclose(seen["grad"], expected, atol=1e-6)
 
@@ -127,7 +131,9 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
     start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
     kept = {path.stem for path in run.checkpoints.glob("*.safetensors")}
-    assert kept == set(run.index()["checkpoints"]) == {run.index()["best"], "step-00000012"}
+    assert set(run.index()["checkpoints"]) == {run.index()["best"], "step-00000012"}
+    # And that of the state before, which a damaged state is gone back to.
+    assert kept == {*run.index()["checkpoints"], "step-00000010"}
 
 
 def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
@@ -230,25 +236,34 @@ def test_weights_that_do_not_fit_are_named(digits_run):
 
 def test_the_run_says_how_it_was_made(digits_run):
     info = json.loads((digits_run / "run.json").read_text())
-    assert info["format"] == 1
+    assert info["format"] == FORMAT
     assert info["device"] == "cpu"
     assert info["precision"] == "fp32"
     assert "nrefs:1|case:mixed" in (digits_run / "README.md").read_text()
 
 
-def test_a_saved_state_is_whole_or_absent(tmp_path, monkeypatch):
-    save_state(tmp_path / "state.pt", {"update": 1})
-    monkeypatch.setattr(torch, "save", lambda *args: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        save_state(tmp_path / "state.pt", {"update": 2})
-    assert load_state(tmp_path / "state.pt") == {"update": 1}
-    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
+@contextmanager
+def no_room_for(num_bytes):
+    """The operating system lets no file grow over `num_bytes`."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_saved_state_is_whole_or_absent(tmp_path):
+    save_state(tmp_path / "state", {"update": 1})
+    with no_room_for(5000), pytest.raises(OSError, match="File too large"):
+        save_state(tmp_path / "state", {"update": 2, "weights": torch.zeros(10_000)}, tmp_path / "previous")
+    assert load_state(tmp_path / "state") == {"update": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
 def test_a_run_whose_state_is_gone_is_not_trained_anew(digits, tmp_path):
     start_run(tiny_config(digits), tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
     run.state.unlink()
+    run.previous_state.unlink()
     before = sorted(path.name for path in run.checkpoints.iterdir())
     with pytest.raises(RunError, match="no training state to resume from"):
         resume_run(None, run.path, silent)
@@ -316,3 +331,114 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
     with pytest.raises(RunError, match="the corpus has changed"):
         resume_run(tiny_config(folder, training={"max_updates": 20}), run.path, silent)
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def poison(monkeypatch, updates):
+    """Make the gradients of these updates NaN, as an overflow does."""
+    step = Optimiser.step
+
+    def poisoned_step(self, update, loss=None):
+        if update in updates:
+            next(iter(self.master.values())).grad[0, 0] = float("nan")
+        return step(self, update, loss)
+
+    monkeypatch.setattr(Optimiser, "step", poisoned_step)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, monkeypatch, precision):
+    training = {"max_updates": 4, "log_every": 1, "validate_every": 1, "average_last": 0, "precision": precision}
+    poison(monkeypatch, {3})
+    assert start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    train = [record for record in read_metrics(run.metrics) if record["kind"] == "train"]
+    assert [record["skipped"] for record in train] == [0, 0, 1, 0]
+    assert train[2]["loss"] is None
+    weights = [read_weights(run.checkpoint(f"step-{n:08d}")) for n in (2, 3, 4)]
+    assert same(weights[0], weights[1])
+    assert not same(weights[1], weights[2])
+    assert all(torch.isfinite(tensor).all() for tensor in weights[2].values())
+    assert load_state(run.state)["adam"]["state"][0]["step"] == 3
+
+
+def test_a_loss_that_is_not_finite_skips_the_update_too(digits):
+    optimiser = Optimiser(Transformer(tiny_config(digits).model, 300, 300), tiny_config(digits).training, torch.float32)
+    before = {name: tensor.detach().clone() for name, tensor in optimiser.master.items()}
+    for loss, changes in ((float("inf"), False), (1.0, True)):
+        for parameter in optimiser.master.values():
+            parameter.grad = torch.ones_like(parameter)
+        optimiser.step(1, torch.tensor(loss))
+        assert same(before, dict(optimiser.master)) != changes
+
+
+def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(digits, tmp_path, monkeypatch):
+    poison(monkeypatch, range(6, 100))
+    with pytest.raises(RunError) as caught:
+        start_run(tiny_config(digits), tmp_path / "run", silent)
+    assert str(caught.value) == (
+        f"{tmp_path / 'run'}: the loss or the gradient was not finite in 5 updates in a row, up to update 10\n"
+        "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+        "the checkpoint step-00000008 is kept"
+    )
+    assert read_weights(RunDir(tmp_path / "run").best_checkpoint())
+
+
+def test_a_run_in_training_is_not_overwritten(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
+        start_run(tiny_config(digits), tmp_path / "run", silent, overwrite=True)
+
+
+def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    info = run.read_json(run.info_file)
+    assert {
+        "torch",
+        "python",
+        "packages",
+        "threads",
+        "instruction_set",
+        "processor",
+        "precision",
+        "device",
+    } <= info.keys()
+    run.write_json(run.info_file, info | {"threads": 7, "instruction_set": "NEON"})
+    said = []
+    resume_run(tiny_config(digits, training={"max_updates": 14}), run.path, said.append)
+    now = info["instruction_set"]
+    changed = ["7 threads before, 1 threads now", f"instruction set NEON before, instruction set {now} now"]
+    assert (
+        f"warning: {'; '.join(changed)}. The run goes on as well as before, but its weights will not be "
+        "bit for bit those of a run that was never stopped"
+    ) in said
+    assert run.read_json(run.info_file)["resumed"] == [{"after_update": 12, "changed": changed}]
+    said.clear()
+    resume_run(None, run.path, said.append)
+    assert not any("bit for bit" in line for line in said)
+
+
+def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path):
+    start_run(tiny_config(digits), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    weights = run.checkpoint("step-00000012").read_bytes()
+    run.state.write_bytes(run.state.read_bytes()[:-9])
+    said = []
+    assert resume_run(None, run.path, said.append)
+    assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in said)
+    assert "going on from the training state that was saved before" in said
+    assert f"resuming {run.path} after update 8" in said
+    assert run.checkpoint("step-00000012").read_bytes() == weights
+    records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]
+    assert len(records) == len(set(records))
+
+
+def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path):
+    start_run(tiny_config(digits, training={"best_by": "loss"}), tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    run.checkpoint("step-00000004").unlink()
+    said = []
+    assert resume_run(None, run.path, said.append)
+    assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in said
+    assert "going on without step-00000004" in said
+    assert "step-00000004" not in run.index()["checkpoints"]

@@ -1,0 +1,92 @@
+"""The checksum that a safetensors file carries in its own header, so that file and checksum cannot part.
+
+The header's metadata hold `sha256`: that of the whole file, with zeros where the checksum itself stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+UNSEALED = {"sha256": "0" * 64}
+"""The metadata to save a file with that `seal` is then given."""
+
+_MAX_HEADER_BYTES = 100_000_000  # as the safetensors library allows
+_BLOCK_BYTES = 1 << 20
+
+
+class _Seal(NamedTuple):
+    """Where in the file the checksum stands (0: it has none), and what it says."""
+
+    offset: int
+    digest: str
+
+
+def seal(path: Path) -> None:
+    """Write the checksum into a safetensors file that was saved with `UNSEALED` as its metadata."""
+    with open(path, "r+b") as file:
+        found = _find(file)
+        assert isinstance(found, _Seal)
+        assert found.offset
+        digest = _digest(file, found.offset)
+        file.seek(found.offset)
+        file.write(digest.encode())
+
+
+def damage(path: Path, *, sealed: bool = False) -> str:
+    """What is wrong with a safetensors file, in words; empty if it is whole.
+
+    A file without a checksum is one of a run of format 1: its length alone is looked at, unless it must be `sealed`.
+    """
+    try:
+        with open(path, "rb") as file:
+            found = _find(file)
+            if isinstance(found, str):
+                return found
+            if found.offset:
+                return "" if _digest(file, found.offset) == found.digest else "damaged: the checksum does not match"
+            return "damaged: there is no checksum" if sealed else ""
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"not readable: {error.strerror or error}"
+
+
+def _find(file: BinaryIO) -> _Seal | str:
+    """The seal of a file, or what is wrong with its header."""
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
+        return f"damaged: the header claims {length:,} bytes, and the file has {size:,}"
+    raw = file.read(length)
+    try:
+        header = json.loads(raw)
+        metadata = header.pop("__metadata__", None)
+        end = max((int(entry["data_offsets"][1]) for entry in header.values()), default=0)
+        digest = "" if metadata is None else metadata["sha256"]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return "damaged: the header is not readable"
+    if 8 + length + end != size:
+        return f"damaged: the file has {size:,} bytes, and should have {8 + length + end:,}"
+    if metadata is None:
+        return _Seal(0, "")
+    at = raw.find(b'"sha256":"')
+    if at < 0 or not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
+        return "damaged: the checksum is not readable"
+    return _Seal(8 + at + len(b'"sha256":"'), digest)
+
+
+def _digest(file: BinaryIO, offset: int) -> str:
+    """SHA-256 of the file with zeros for the 64 bytes at `offset`, as hex."""
+    hashed = hashlib.sha256()
+    file.seek(0)
+    hashed.update(file.read(offset))
+    file.seek(64, os.SEEK_CUR)
+    hashed.update(b"0" * 64)
+    while block := file.read(_BLOCK_BYTES):
+        hashed.update(block)
+    return hashed.hexdigest()

@@ -1,0 +1,227 @@
+"""Take away one guard at a time, in a copy of the source, and see that a named test fails.
+
+    python scripts/guards.py            # prints the table of docs/reliability.md
+    python scripts/guards.py --write    # and writes it there
+
+Each guard is a piece of the source and what stands there without it. Exit code 1 if a test fails with all guards in
+place, or passes without its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- guards: made by scripts/guards.py -->\n\n", "\n\n<!-- end of guards -->"
+
+
+class Guard(NamedTuple):
+    """A guard, where it stands, the source without it, and the test that must fail then."""
+
+    name: str
+    file: str
+    source: str
+    without: str
+    test: str
+
+
+RESUMED = "tests/training/test_train.py::test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit[6-fp32]"
+HOSTILE = "tests/reliability/test_hostile_folders.py::test_a_hostile_folder_ends_in_one_message"
+GUARDS = [
+    Guard(
+        "a file is flushed before it is renamed",
+        "nmt/files.py",
+        "        flush(partial)\n",
+        "",
+        "tests/test_files.py::test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after",
+    ),
+    Guard(
+        "its folder is flushed after that",
+        "nmt/files.py",
+        "        flush(path.parent)\n",
+        "",
+        "tests/test_files.py::test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after",
+    ),
+    Guard(
+        "a file is written under a temporary name",
+        "nmt/files.py",
+        '    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")\n',
+        "    partial = path\n",
+        "tests/test_files.py::test_a_fault_while_writing_leaves_the_old_file_and_nothing_else",
+    ),
+    Guard(
+        "the checksum of weights and state is compared",
+        "nmt/checksum.py",
+        "_digest(file, found.offset) == found.digest",
+        "True",
+        "tests/test_checksum.py::test_a_flipped_bit_anywhere_is_found",
+    ),
+    Guard(
+        "the state before the last is kept",
+        "nmt/training/trainer.py",
+        ", previous=self.run.previous_state",
+        "",
+        "tests/training/test_train.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
+    ),
+    Guard(
+        "weights that the state before lists are kept",
+        "nmt/training/history.py",
+        " and path.stem not in self.before",
+        "",
+        "tests/training/test_train.py::test_only_the_newest_and_the_best_checkpoints_are_kept",
+    ),
+    Guard(
+        "the place in the data is restored",
+        "nmt/training/trainer.py",
+        '        self.sampler.seek(Place(**state["place"]))\n',
+        "",
+        RESUMED,
+    ),
+    Guard(
+        "the random state is restored",
+        "nmt/training/trainer.py",
+        '        torch.set_rng_state(state["random"]["cpu"])\n',
+        "",
+        RESUMED,
+    ),
+    Guard(
+        "what was logged after the state is dropped",
+        "nmt/training/trainer.py",
+        "        self.metrics.forget_after(self.update)\n",
+        "",
+        "tests/training/test_train.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
+    ),
+    Guard(
+        "a run in training is locked",
+        "nmt/rundir.py",
+        "                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "                pass\n",
+        "tests/training/test_train.py::test_two_processes_do_not_train_one_run",
+    ),
+    Guard(
+        "an update that is not finite is skipped",
+        "nmt/training/optimiser.py",
+        "        self._skip_if_not_finite(norm if loss is None else norm + loss)\n",
+        "",
+        "tests/training/test_train.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
+    ),
+    Guard(
+        "translations come in the order of their sources",
+        "nmt/translate/translator.py",
+        "        return [done[i] for i in range(len(texts))]\n",
+        "        return list(done.values())\n",
+        "tests/translate/test_translator.py::test_the_order_of_the_input_is_kept",
+    ),
+    Guard(
+        "no piece that holds a line end is generated",
+        "nmt/data/tokenizer.py",
+        "            if i != EOS_ID and (no_text or forbidden):\n",
+        "            if i != EOS_ID and no_text:\n",
+        "tests/data/test_tokenizer.py::test_specials_line_ends_and_nul_are_never_generated",
+    ),
+    Guard(
+        "a row with a tab too many is refused",
+        "nmt/data/corpus.py",
+        "        if len(fields) > max(num_columns, wanted):\n",
+        "        if False:\n",
+        "tests/data/test_corpus.py::test_a_row_with_more_columns_than_the_first_is_named",
+    ),
+    Guard(
+        "a checkpoint's name does not lead out of the run",
+        "nmt/rundir.py",
+        "        if not isinstance(name, str) or not _NAME.fullmatch(name):\n",
+        "        if False:\n",
+        "tests/test_rundir.py::test_a_pointer_out_of_the_run_is_not_followed[../../etc/passwd]",
+    ),
+    Guard(
+        "links out of the run are refused",
+        "nmt/rundir.py",
+        "                _refuse_unusual(Path(folder, name), root)\n",
+        "                pass\n",
+        f"{HOSTILE}[the tokenizer is a link out of the run]",
+    ),
+    Guard(
+        "the model's size is compared with the file before it is allocated",
+        "nmt/checkpoint.py",
+        "    check_size(config, tokenizers, path)\n",
+        "",
+        f"{HOSTILE}[config.yaml: d_model 65536]",
+    ),
+    Guard(
+        "no more is read of a file than it may have",
+        "nmt/files.py",
+        "        content = file.read(limit + 1)\n",
+        "        content = file.read()\n",
+        f"{HOSTILE}[run.json of 10 GB]",
+    ),
+    Guard(
+        "shapes and types in the training state are checked",
+        "nmt/training/trainer.py",
+        "            check_state(state, self.optimiser.master, self.optimiser.adam)\n",
+        "",
+        f"{HOSTILE}[training state: weights of another type]",
+    ),
+]
+
+
+def failed(folder: Path, tests: list[str]) -> bool:
+    """Whether any of `tests`, run on the source in `folder`, fails."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):  # 1: tests failed; more: pytest itself did
+        raise SystemExit(f"pytest ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
+    return done.returncode == 1
+
+
+def without(folder: Path, guard: Guard) -> bool:
+    """Whether the guard's test fails when it is gone."""
+    path = folder / guard.file
+    whole = path.read_text(encoding="utf-8")
+    if whole.count(guard.source) != 1:
+        raise SystemExit(f"{guard.file} holds {whole.count(guard.source)} times, not once:\n{guard.source}")
+    path.write_text(whole.replace(guard.source, guard.without), encoding="utf-8")
+    try:
+        return failed(folder, [guard.test])
+    finally:
+        path.write_text(whole, encoding="utf-8")
+
+
+def main(write: bool) -> int:
+    """Returns the exit code."""
+    rows = ["| guard taken away | in | test that fails then |", "|---|---|---|"]
+    with tempfile.TemporaryDirectory(prefix="guards-") as name:
+        folder = Path(name)
+        for part in ("nmt", "tests", "docs", "scripts", "configs"):
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        if failed(folder, sorted({guard.test for guard in GUARDS})):
+            raise SystemExit("a test fails with all guards in place")
+        useless = []
+        for guard in GUARDS:
+            if without(folder, guard):
+                rows.append(f"| {guard.name} | `{guard.file}` | `{guard.test.split('::')[1]}` |")
+            else:
+                useless.append(guard)
+    table = "\n".join(rows)
+    sys.stdout.write(table + "\n")
+    for guard in useless:
+        sys.stdout.write(f"NOT MISSED: {guard.name}: {guard.test} passes without it\n")
+    if write:
+        page = ROOT / "docs" / "reliability.md"
+        before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+        page.write_text(before + BEGIN + table + END + rest.split(END)[1], encoding="utf-8")
+    return 1 if useless else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Take away one guard at a time and see that a named test fails.")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/reliability.md")
+    sys.exit(main(parser.parse_args().write))

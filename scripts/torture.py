@@ -1,0 +1,317 @@
+"""Kill a training at random moments, damage what it wrote, fill its disk: does it end as if nothing had happened?
+
+    python scripts/torture.py --kills 50
+
+Trains a tiny model to the end, undisturbed, in two configurations. Then the same trainings again, each ended by
+`kill -9` at a random moment, resumed (and at times killed again), and compared with the undisturbed one bit for bit:
+weights, index, training state, and the metrics but for their clocks. Then the other ways to stop: SIGTERM, Ctrl-C, a
+flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or differs.
+
+Each training is a process of its own, forked from one that has imported torch: the kill is real, the start is cheap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+
+from nmt import cli
+from nmt.checkpoint import load_state
+from nmt.evaluate import score
+from nmt.plots import read_metrics
+from nmt.rundir import RunDir
+from nmt.training import train
+
+assert train  # imported here once, not by each child
+
+CLOCKS = {"tokens_per_second", "flops_per_second", "utilisation", "train_seconds", "seconds"}
+MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1}
+MODEL |= {"max_src_len": 16, "max_tgt_len": 16}
+TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_updates": 4, "validate_every": 3}
+TRAINING |= {"log_every": 2, "lr": 3e-3, "device": "cpu", "threads": 1, "keep_checkpoints": 2, "average_last": 2}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "fp32, accumulation": {"precision": "fp32", "effective_tokens": 200},
+    "bf16, patience": {"precision": "bf16", "patience": 4, "best_by": "chrf"},
+}
+
+
+class Reference(NamedTuple):
+    """An undisturbed training: its configuration, its run, and how long it took."""
+
+    config: Path
+    run: RunDir
+    seconds: float
+
+
+def say(line: str) -> None:
+    """A line at once, also into a file or a pipe."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def write_corpus(folder: Path) -> None:
+    """Digits and their reverse: 150 pairs, so that a training goes through several epochs."""
+    draw = random.Random(7)
+    for split, count in (("train", 150), ("valid", 8), ("test", 8)):
+        rows = ["".join(draw.choices("0123456789", k=draw.randint(2, 6))) for _ in range(count)]
+        (folder / f"{split}.tsv").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows), encoding="utf-8")
+
+
+def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
+    """A configuration of the corpus in `folder`."""
+    data = {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")}
+    values = {
+        "data": {"src_lang": "en", "tgt_lang": "en", **data},
+        "tokenizer": {"type": "char", "vocab_size": 300},
+        "model": MODEL,
+        "training": TRAINING | training,
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def spawn(config: Path, run: Path) -> int:
+    """Start or go on with a training, by the command line, in a forked process; returns its id."""
+    arguments = ["train", "--config", str(config), "--run", str(run)]
+    if (run / "config.yaml").is_file():
+        arguments.append("--resume")
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        said = os.open(run.parent / "said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        sys.argv = ["nmt", *arguments]
+        cli.main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    finally:
+        sys.stderr.flush()
+        os._exit(code)  # not through the clean-up of the process this one was forked from
+
+
+def end_of(pid: int) -> int:
+    """Wait; the exit code, or minus the signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def differences(reference: RunDir, run: RunDir) -> list[str]:
+    """What is not bit for bit as in the undisturbed run."""
+    found = []
+    if reference.index_file.read_bytes() != run.index_file.read_bytes():
+        found.append("index.json")
+    for name in reference.index().get("checkpoints", {}):
+        path = run.checkpoint(name)
+        if not path.exists() or path.read_bytes() != reference.checkpoint(name).read_bytes():
+            found.append(path.name)
+    if without_clocks(read_metrics(reference.metrics)) != without_clocks(read_metrics(run.metrics)):
+        found.append("metrics.jsonl")
+    if not same(without_clocks(load_state(reference.state)), without_clocks(load_state(run.state))):
+        found.append("the training state")
+    found += [str(path) for path in run.path.parent.rglob(".*") if path.name.endswith((".partial", ".old"))]
+    return found
+
+
+def without_clocks(value: Any) -> Any:
+    """Without what the clock decides."""
+    if isinstance(value, dict):
+        return {key: without_clocks(item) for key, item in value.items() if key not in CLOCKS}
+    return [without_clocks(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal, tensors by their bits."""
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def wait_for_checkpoints(run: RunDir, pid: int, count: int) -> None:
+    """Until the index lists `count` checkpoints, or the process has ended."""
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if run.index_file.exists() and len(json.loads(run.index_file.read_text())["checkpoints"]) >= count:
+            return
+        time.sleep(0.002)
+
+
+def kill(run: RunDir, pid: int) -> int:
+    """`kill -9` once there are two checkpoints."""
+    wait_for_checkpoints(run, pid, 2)
+    os.kill(pid, signal.SIGKILL)
+    return end_of(pid)
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def halve(path: Path) -> None:
+    """Cut a file short."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def newest_weights(run: RunDir) -> Path:
+    """The checkpoint that the index lists last."""
+    return run.checkpoint(str(run.index()["last"]))
+
+
+def stopped_by(number: signal.Signals) -> Callable[[RunDir, int], int]:
+    """A case: a signal during the training, which ends it with a code of its own."""
+
+    def case(run: RunDir, pid: int) -> int:
+        wait_for_checkpoints(run, pid, 1)
+        os.kill(pid, number)
+        return end_of(pid)
+
+    return case
+
+
+def damaged(what: Callable[[RunDir], Path], how: Callable[[Path], None]) -> Callable[[RunDir, int], int]:
+    """A case: killed, and then a file is not as it was written."""
+
+    def case(run: RunDir, pid: int) -> int:
+        code = kill(run, pid)
+        how(what(run))
+        return code
+
+    return case
+
+
+def full_disk(run: RunDir, pid: int) -> int:
+    """A case: from the first checkpoint on the operating system lets no file grow."""
+    wait_for_checkpoints(run, pid, 1)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (2000, 2000))
+    return end_of(pid)
+
+
+CASES: dict[str, tuple[Callable[[RunDir, int], int], int, str]] = {
+    "SIGTERM": (stopped_by(signal.SIGTERM), 143, "stopped; the state is saved. Go on with: nmt train --resume"),
+    "Ctrl-C": (stopped_by(signal.SIGINT), 130, "stopped; the state is saved. Go on with: nmt train --resume"),
+    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "going on from the training state"),
+    "state, cut short": (damaged(lambda run: run.state, halve), -9, "going on from the training state"),
+    "weights, a flipped bit": (damaged(newest_weights, flip), -9, ""),
+    "weights, cut short": (damaged(newest_weights, halve), -9, ""),
+    "full disk": (full_disk, 1, "once there is room, go on with: nmt train --resume"),
+}
+
+
+class Tally:
+    """What came of it."""
+
+    def __init__(self) -> None:
+        self.kills = self.resumed = self.identical = 0
+        self.lost: list[str] = []
+
+    def finish(self, name: str, reference: Reference, run: RunDir, kills: int = 0) -> str:
+        """Go on to the end, compare, and count; returns the fault, if there is one."""
+        code = end_of(spawn(reference.config, run.path))
+        fault = f"exit code {code}" if code else ", ".join(differences(reference.run, run))
+        self.resumed += kills if code == 0 else 0
+        self.identical += 0 if fault else kills
+        if fault:
+            said = (run.path.parent / "said.txt").read_text(encoding="utf-8", errors="replace")
+            self.lost.append(f"{name}: {fault}\n{said[-2000:]}")
+        return fault
+
+
+def undisturbed(folder: Path, name: str, training: dict[str, Any]) -> Reference:
+    """Train to the end, to compare with."""
+    config = write_config(folder, name.replace(", ", "-"), training)
+    place = folder / f"whole {name}"
+    place.mkdir()
+    started = time.perf_counter()
+    code = end_of(spawn(config, place / "run"))
+    assert code == 0, (place / "said.txt").read_text()
+    return Reference(config, RunDir(place / "run"), time.perf_counter() - started)
+
+
+def random_kills(references: list[Reference], folder: Path, wanted: int, draw: random.Random, tally: Tally) -> None:
+    """Trainings that are killed, once or more, at moments drawn evenly over their whole length."""
+    trial = 0
+    while tally.kills < wanted:
+        trial += 1
+        reference = references[trial % len(references)]
+        place = folder / f"kill {trial}"
+        place.mkdir()
+        run, kills = RunDir(place / "run"), 0
+        while kills == 0 or (tally.kills < wanted and draw.random() < 0.3):
+            pid = spawn(reference.config, run.path)
+            time.sleep(draw.uniform(0, reference.seconds))
+            os.kill(pid, signal.SIGKILL)
+            if end_of(pid) != -signal.SIGKILL:  # it was done before
+                break
+            kills += 1
+            tally.kills += 1
+        tally.finish(f"kill {trial}", reference, run, kills)
+        shutil.rmtree(place)
+
+
+def all_cases(references: list[Reference], folder: Path, names: list[str], tally: Tally) -> None:
+    """Every other way to stop or to be damaged; prints what came of each."""
+    for number, name in enumerate(names):
+        case, expected, word = CASES[name]
+        reference = references[number % len(references)]
+        place = folder / f"case {number}"
+        place.mkdir()
+        run = RunDir(place / "run")
+        code = case(run, spawn(reference.config, run.path))
+        fault = tally.finish(name, reference, run)
+        said = (place / "said.txt").read_text(encoding="utf-8")
+        if code != expected or word not in said:
+            fault = f"exit code {code}, not {expected}, or not said: {word}"
+            tally.lost.append(f"{name}: {fault}\n{said[-2000:]}")
+        say(f"{name}: exit code {code}, resumed, {fault or 'identical'}")
+        shutil.rmtree(place)
+
+
+def main(kills: int, cases: list[str], seed: int) -> int:
+    """Returns the exit code."""
+    torch.set_num_threads(1)
+    torch.optim.AdamW([torch.zeros(1)])  # imports what would take each child as long as its training
+    score(["1"], ["1"], "en")
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="torture-") as name:
+        folder = Path(name)
+        write_corpus(folder)
+        references = [undisturbed(folder, variant, training) for variant, training in VARIANTS.items()]
+        random_kills(references, folder, kills, random.Random(seed), tally)
+        all_cases(references, folder, cases, tally)
+    for fault in tally.lost:
+        say(f"LOST: {fault}")
+    say(f"kills {tally.kills}, resumed {tally.resumed}, identical {tally.identical}, lost {len(tally.lost)}")
+    return 1 if tally.lost else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--kills", type=int, default=50, help="how many times to kill (50)")
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES), help="of the others (all)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the moments (the clock)")
+    given = parser.parse_args()
+    say(f"seed {given.seed}")
+    sys.exit(main(given.kills, given.cases, given.seed))

@@ -1,0 +1,92 @@
+"""Run the command line in a forked process, and keep what it says in a table of docs/reliability.md."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import resource
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt import cli
+
+DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
+UPDATE = "NMT_UPDATE_DOCS"
+
+
+class Said(NamedTuple):
+    """How a command ended (minus the signal, where one ended it), and all that it said."""
+
+    code: int
+    text: str
+
+    @property
+    def error(self) -> str:
+        """The one message of a command that failed."""
+        return self.text[self.text.index("error: ") :].strip() if "error: " in self.text else ""
+
+
+def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 << 30) -> Said:
+    """Run `nmt` with `arguments`, as another user where `uid` is given, with `memory` bytes more than there are now."""
+    import torch
+
+    import nmt.training.train  # noqa: F401 (another user may not be allowed to read what is imported)
+
+    codecs.lookup("utf-8-sig")
+    with tempfile.TemporaryFile() as output:
+        pid = os.fork()
+        if pid == 0:
+            code = 70
+            try:
+                os.dup2(output.fileno(), 1)
+                os.dup2(output.fileno(), 2)
+                sys.stdout, sys.stderr = os.fdopen(1, "w", encoding="utf-8"), os.fdopen(2, "w", encoding="utf-8")
+                os.chdir(cwd)
+                torch.set_num_threads(1)  # the others' threads did not come along
+                _limit_memory(memory)
+                if uid is not None:
+                    os.setuid(uid)
+                sys.argv = ["nmt", *map(str, arguments)]
+                cli.main()
+            except SystemExit as stop:
+                code = stop.code if isinstance(stop.code, int) else 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        output.seek(0)
+        return Said(code, output.read().decode("utf-8", errors="replace"))
+
+
+def _limit_memory(more: int) -> None:
+    pages = Path("/proc/self/statm")
+    if pages.exists():
+        now = int(pages.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
+
+
+def in_table(name: str, rows: dict[str, tuple[int, str]]) -> tuple[str, str]:
+    """The table `name` of the page as it is, and as `rows` (what was tried: exit code, what was said) make it."""
+    lines = ["| tried | exit | said |", "|---|---|---|"]
+    for tried, (code, said) in rows.items():
+        cell = "<br>".join(f"`` {line.strip()} ``" for line in said.splitlines())
+        lines.append(f"| {_cell(tried)} | {code} | {_cell(cell)} |")
+    made = "\n".join(lines)
+    page = DOCS.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: made by the tests -->\n\n", f"<!-- end of {name} -->"
+    before, rest = page.split(begin)
+    found, after = rest.split(end)
+    if os.environ.get(UPDATE):
+        DOCS.write_text(before + begin + made + "\n\n" + end + after, encoding="utf-8")
+        return made, made
+    return found.strip(), made
+
+
+def _cell(text: str) -> str:
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text).replace("|", "\\|")

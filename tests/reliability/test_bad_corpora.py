@@ -1,0 +1,127 @@
+"""A bad corpus ends in one message and exit code 1, or is read, counted and reported. Nothing is left."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.reliability.running import Said, in_table, nmt
+from tests.tiny import tiny_values, write_digits
+
+PAIRS = "".join(f"{n}\t{n + 7}\n" for n in range(10, 40)).encode()
+ONE_SIDE = "".join(f"{n}\n" for n in range(10, 40)).encode()
+ALIGNED = {"train": {"src": "a.src", "tgt": "a.tgt"}}
+PACKED = gzip.compress("".join(f"{n * n}\t{n}\n" for n in range(9000)).encode())
+TRAINING = {"max_updates": 1, "warmup_updates": 0, "validate_every": 1, "average_last": 0}
+DEFAULT_MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+
+
+class Case(NamedTuple):
+    """What is in the training file (or files), how it is named, and how training on it ends."""
+
+    files: dict[str, bytes]
+    word: str  # a part of what is said
+    code: int = 1
+    data: dict[str, Any] = {}  # noqa: RUF012 (nobody changes it)
+    tokenizer: dict[str, Any] = {}  # noqa: RUF012
+    model: dict[str, Any] = {}  # noqa: RUF012
+
+
+def tsv(content: bytes, word: str, code: int = 1, **sections: dict[str, Any]) -> Case:
+    return Case({"train.tsv": content}, word, code, **sections)
+
+
+CASES = {
+    "a source line too many": Case({"a.src": ONE_SIDE + b"40\n", "a.tgt": ONE_SIDE}, "31 source lines", data=ALIGNED),
+    "a target line too many": Case({"a.src": ONE_SIDE, "a.tgt": ONE_SIDE + b"40\n"}, "31 target lines", data=ALIGNED),
+    "an empty side": tsv(PAIRS + b"41\t\n\t42\n", "2 pairs with an empty side are dropped", 0),
+    "nothing but empty sides": tsv(b"41\t\n\t42\n", "no source text"),
+    "bytes that are not UTF-8": tsv(PAIRS + "ü\tu\n".encode("latin-1"), "not UTF-8: byte 0xFC"),
+    "a lone surrogate": tsv(PAIRS + b"\xed\xa0\x80\tx\n", "not UTF-8: byte 0xED"),
+    "UTF-16": tsv(PAIRS.decode().encode("utf-16"), "this is UTF-16"),
+    "a NUL character": tsv(PAIRS + b"4\x001\t2\n", "NUL character at byte 2"),
+    "a byte order mark": tsv(b"\xef\xbb\xbf" + PAIRS, "corpus: 30 training pairs", 0),
+    "line ends LF and CR LF mixed": tsv(PAIRS + b"41\t48\r\n", "corpus: 31 training pairs", 0),
+    "U+2028 and U+0085 inside a line": tsv(PAIRS + "4\u20281\t4\x858\n".encode(), "corpus: 31 training pairs", 0),
+    "a tab missing": tsv(PAIRS + b"41 48\n", "1 tab-separated column, but column 2"),
+    "a tab too many": tsv(PAIRS + b"4\t1\t48\n", "3 tab-separated columns, but the first row has 2"),
+    "a folder": Case({"train.tsv/x": b""}, "this is a folder"),
+    "a missing file": Case({}, "no such file"),
+    "an empty file": tsv(b"", "the file is empty"),
+    "gzip data cut short": Case({"t.gz": PACKED[:900]}, "ends too early", data={"train": {"tsv": "t.gz"}}),
+    "plain text named .gz": Case({"t.gz": PAIRS}, "not readable as gzip", data={"train": {"tsv": "t.gz"}}),
+    "gzip data not named .gz": tsv(PACKED, "does not end in .gz"),
+    "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "a line of over 1,000,000 bytes"),
+    "one language in both columns": tsv(
+        PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0
+    ),
+    "training pairs with sources of the test set": tsv(
+        PAIRS + b"5\t6\n", "1 training pairs have a source of the test", 0
+    ),
+    "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "1 pairs longer than 32 source", 0),
+    "every pair over the limit, to be dropped": tsv(
+        PAIRS, "every training pair is too long", data={"too_long": "drop"}, model={"max_src_len": 2}
+    ),
+    "more held out than a tenth": tsv(PAIRS, "3 source sentences are held out", 0, data={"valid": None, "test": None}),
+    "too little to hold out of": tsv(PAIRS[:12], "too few to hold out", data={"valid": None, "test": None}),
+    "a vocabulary larger than the data supports": tsv(PAIRS, "more than the source and target text supports", 0),
+    "a vocabulary smaller than the data needs": tsv(PAIRS, "is too small", tokenizer={"vocab_size": 100}),
+}
+rows: dict[str, tuple[int, str]] = {}
+
+
+def train_on(case: Case, folder: Path, uid: int | None = None) -> Said:
+    """Train for one update on what the case writes; relative names, so that the messages are the same everywhere."""
+    write_digits(folder, num_train=1, num_held_out=4)
+    (folder / "test.tsv").write_text("5\t6\n77\t88\n")
+    (folder / "train.tsv").unlink()
+    for name, content in case.files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    data = {split: {"tsv": f"{split}.tsv"} for split in ("train", "valid", "test")} | case.data
+    sections = {"training": TRAINING, "tokenizer": case.tokenizer, "model": DEFAULT_MODEL | case.model}
+    (folder / "x.yaml").write_text(yaml.safe_dump(tiny_values(folder, data=data, **sections)))
+    return nmt("train", "--config", "x.yaml", "--run", "runs/x", cwd=folder, uid=uid)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_bad_corpus_ends_in_one_message_or_is_counted(name, tmp_path):
+    case = CASES[name]
+    done = train_on(case, tmp_path)
+    assert "Traceback" not in done.text
+    assert (done.code, case.word in done.text) == (case.code, True), done.text
+    if case.code:
+        rows[name] = case.code, done.error.replace(str(tmp_path), "/here")
+        assert case.word in done.error
+        assert done.text.count("error: ") == 1
+        assert [path for path in tmp_path.glob("runs/*") if path.name != ".store"] == []
+        assert list(tmp_path.glob("runs/.store/.*")) == []  # a store with its final name is whole
+    else:
+        rows[name] = 0, next(line for line in done.text.splitlines() if case.word in line)
+        assert (tmp_path / "runs" / "x" / "checkpoints" / "index.json").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can become another user")
+def test_a_file_without_permission_ends_in_one_message(tmp_path):
+    for folder in (tmp_path, *(parent for parent in tmp_path.parents if parent.name.startswith(("pytest-", "popen-")))):
+        folder.chmod(0o755)
+    train_on(Case({"train.tsv": PAIRS}, ""), tmp_path)
+    (tmp_path / "train.tsv").chmod(0o000)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o777)
+    done = nmt("train", "--config", "x.yaml", "--run", "mine/x", cwd=tmp_path, uid=65534)
+    assert done.error == "error: train.tsv: no permission to read this file", done.text
+    assert (done.code, [path for path in (tmp_path / "mine").rglob("*") if path.name != ".store"]) == (1, [])
+    rows["a file without permission, read by another user"] = done.code, done.error
+
+
+def test_the_table_in_the_documentation_says_the_same():
+    if len(rows) < len(CASES) + 1:
+        pytest.skip("not all of the cases ran")
+    found, made = in_table("bad corpora", rows)
+    assert found == made

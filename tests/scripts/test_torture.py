@@ -1,0 +1,21 @@
+"""A few kills at random moments, and two other ways to stop: nothing is lost (`make torture` tries more)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "torture.py"
+
+
+def test_a_training_that_is_killed_ends_as_if_nothing_had_happened(tmp_path):
+    command = [sys.executable, str(SCRIPT), "--kills", "3", "--cases", "SIGTERM", "state, a flipped bit"]
+    environment = {"PYTHONPATH": str(SCRIPT.parents[1]), "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[-1]) == (0, "kills 3, resumed 3, identical 3, lost 0"), done.stdout + done.stderr
+    assert lines[1:3] == [
+        "SIGTERM: exit code 143, resumed, identical",
+        "state, a flipped bit: exit code -9, resumed, identical",
+    ]
