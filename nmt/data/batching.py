@@ -47,6 +47,11 @@ class Batch(NamedTuple):
         src, tgt_in, tgt_out = (side.to(device, non_blocking=True) for side in (self.src, self.tgt_in, self.tgt_out))
         return Batch(src, tgt_in, tgt_out, self.num_tgt_tokens)
 
+    def cut(self, count: int) -> list[Batch]:
+        """At most `count` batches of like size, which together are this one."""
+        parts = zip(*(side.tensor_split(min(count, len(side))) for side in self[:3]), strict=True)
+        return [Batch(src, tgt_in, tgt_out, int((tgt_out != PAD_ID).sum())) for src, tgt_in, tgt_out in parts]
+
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
     """Rows of ids as one right-padded int64 matrix [B, longest]."""

@@ -64,6 +64,13 @@ class Optimiser:
                 master.grad = grad if master.grad is None else master.grad.add_(grad)
                 parameter.grad = None
 
+    def forget_gradients(self) -> None:
+        """Drop what was collected, and give its memory back."""
+        for parameter in (*self.model_parameters.values(), *self.master.values()):
+            parameter.grad = None
+        if next(iter(self.master.values())).is_cuda:
+            torch.cuda.empty_cache()
+
     @torch.no_grad()
     def step(self, update: int, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; returns their norm before clipping.

@@ -38,6 +38,7 @@ class Step:
     def __init__(self, model: Transformer, optimiser: Optimiser, workers: Workers, label_smoothing: float):
         self.optimiser = optimiser
         self.workers = workers
+        self.pieces = 1  # that each batch is cut into, because the device's memory had no room for more
         self.device = model.device
         loss = BatchLoss(model, label_smoothing)
         self.loss: nn.Module = loss
@@ -50,8 +51,27 @@ class Step:
     def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
         """Learn from this process's share of an update with `num_tokens` real target tokens in all processes.
 
-        Returns (this process's sum of the loss in nats, norm of the gradient before clipping), on the device.
+        Returns (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. Where
+        its memory does not suffice, batches are cut in two from here on, and the update is made anew.
         """
+        loss_sum = self._within_memory(batches, num_tokens)
+        # Of several processes, each must come to the same decision: by the norm alone, which they share.
+        return loss_sum, self.optimiser.step(update, loss_sum if self.workers.count == 1 else None)
+
+    def _within_memory(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
+        while True:
+            parts = [part for batch in batches for part in batch.cut(self.pieces)] if self.pieces > 1 else batches
+            try:
+                return self._gather_gradients(parts, num_tokens)
+            except torch.OutOfMemoryError:
+                # With other processes waiting in an exchange, there is no going back.
+                if self.workers.count > 1 or all(len(part.src) == 1 for part in parts):
+                    raise
+                self.pieces *= 2
+                self.optimiser.forget_gradients()
+
+    def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
+        """Forward and backward; returns the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
         # And times the processes, because `DistributedDataParallel` takes the mean of their gradients.
@@ -63,8 +83,12 @@ class Step:
                 (loss * scale).backward()
             self.optimiser.collect()
             loss_sum += loss.detach()
-        # Of several processes, each must come to the same decision: by the norm alone, which they share.
-        return loss_sum, self.optimiser.step(update, loss_sum if self.workers.count == 1 else None)
+        return loss_sum
+
+    def try_out(self, batch: Batch) -> None:
+        """Forward and backward without learning, so that memory that will not suffice is met at once."""
+        self._within_memory([batch], max(1, batch.num_tgt_tokens))
+        self.optimiser.forget_gradients()
 
     def _alone(self) -> AbstractContextManager[None]:
         """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""

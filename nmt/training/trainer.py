@@ -24,8 +24,9 @@ from nmt.checkpoint import (
     save_weights,
 )
 from nmt.config import Config
-from nmt.data.batching import Place, Rows, TokenBudgetSampler, read_batch
+from nmt.data.batching import Batch, Place, Rows, TokenBudgetSampler, read_batch
 from nmt.data.prepare import Prepared
+from nmt.data.tokenizer import EOS_ID
 from nmt.device import Precision
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
@@ -33,6 +34,7 @@ from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.training.history import History
 from nmt.training.interrupt import Interrupt
+from nmt.training.memory import available_bytes, needed_bytes, refuse_beyond_memory
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimiser import Optimiser, learning_rate
 from nmt.training.step import Step
@@ -66,6 +68,9 @@ class Trainer:
             torch.manual_seed(self.settings.seed + self.workers.rank)
         self.flops = TrainingFlops(self.model)
         self.store = prepared.store
+        limits = (config.model.max_src_len, config.model.max_tgt_len)
+        longest = (prepared.report[side]["length_longest"] + 1 for side in ("src", "tgt"))
+        self.longest = (min(limits[0], next(longest)), min(limits[1], next(longest)))
         self.sampler = TokenBudgetSampler(
             prepared.store,
             batch_tokens=self.settings.batch_tokens,
@@ -96,6 +101,7 @@ class Trainer:
 
     def train(self, interrupt: Interrupt) -> bool:
         """Train to the end, or until `interrupt`; returns whether the end was reached. Both ways the state is saved."""
+        self._check_memory()
         self.progress = Progress(self.settings.max_updates, self.update, silent=not self.workers.first)
         while self.update < self.settings.max_updates and not self._out_of_patience():
             self._timed_step()
@@ -112,6 +118,21 @@ class Trainer:
         self._average()
         self.progress.close()
         return True
+
+    def _check_memory(self) -> None:
+        """Meet now what would fail later: on a CPU by an estimate, elsewhere by trying the longest batch."""
+        if self.device.type == "cpu":
+            vocab_size, num_bytes = self.model.output_proj.weight.size(0), self.precision.dtype.itemsize
+            need = needed_bytes(self.config, self.model.num_parameters(), vocab_size, self.longest, num_bytes)
+            refuse_beyond_memory(need, available_bytes())
+            return
+        random = self._random_state()
+        src_len, tgt_len = self.longest
+        num_rows = max(1, self.settings.batch_tokens // max(src_len, tgt_len) // self.workers.count)
+        src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
+        self.step.try_out(Batch(src, tgt, tgt, tgt.numel()))
+        self.validate.try_out(self.model, src_len)
+        self._set_random_state(random)
 
     def _out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.history.without_better
@@ -171,6 +192,7 @@ class Trainer:
             "skipped": window.num_skipped,
             "tokens_per_second": window.num_tokens / window.seconds,
             "flops_per_second": flops,
+            "batch_pieces": self.step.pieces,
             "utilisation": flops / (self.precision.flops * self.workers.count),
             "train_seconds": self.train_seconds,
         }

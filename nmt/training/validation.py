@@ -9,7 +9,7 @@ import torch
 
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
-from nmt.data.tokenizer import TokenizerPair
+from nmt.data.tokenizer import EOS_ID, TokenizerPair
 from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
@@ -17,6 +17,7 @@ from nmt.model.loss import projected_token_loss
 from nmt.model.transformer import Transformer
 from nmt.training.workers import Workers
 from nmt.translate import Translator
+from nmt.translate.translator import MAX_BATCH_SENTENCES
 
 
 class Scores(NamedTuple):
@@ -56,15 +57,7 @@ class Validator:
         was_training = model.training
         model.eval()
         loss = self._loss(model)
-        decoding = self.config.decoding
-        greedy = SearchOptions(max_len_factor=decoding.max_len_factor, max_len_offset=decoding.max_len_offset)
-        translator = Translator(
-            self.tokenizers,
-            TorchEngine([model], self.tokenizers),
-            max_src_len=self.config.model.max_src_len,
-            batch_tokens=decoding.batch_tokens,
-            options=greedy,
-        )
+        translator = self._translator(model)
         rank, count = self.workers.rank, self.workers.count
         translations = translator.translate_fully(self.sources[rank::count])
         texts = [""] * len(self.sources)
@@ -74,6 +67,26 @@ class Validator:
         model.train(was_training)
         signatures = {"bleu": bleu.signature, "chrf": chrf.signature}
         return Scores(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
+
+    def try_out(self, model: Transformer, src_len: int) -> None:
+        """Translate a batch of the longest sources, so that memory that will not suffice is met at once."""
+        was_training = model.training
+        model.eval()
+        translator = self._translator(model)
+        num_rows = max(1, min(MAX_BATCH_SENTENCES, len(self.sources), translator.batch_tokens // src_len))
+        translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, translator.options)
+        model.train(was_training)
+
+    def _translator(self, model: Transformer) -> Translator:
+        decoding = self.config.decoding
+        greedy = SearchOptions(max_len_factor=decoding.max_len_factor, max_len_offset=decoding.max_len_offset)
+        return Translator(
+            self.tokenizers,
+            TorchEngine([model], self.tokenizers),
+            max_src_len=self.config.model.max_src_len,
+            batch_tokens=decoding.batch_tokens,
+            options=greedy,
+        )
 
     @torch.inference_mode()
     def _loss(self, model: Transformer) -> float:

@@ -1,0 +1,90 @@
+"""Memory that will not suffice is told at once, or made to suffice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.data.batching import read_batch
+from nmt.data.prepare import open_prepared
+from nmt.device import Precision
+from nmt.errors import RunError
+from nmt.rundir import RunDir
+from nmt.training import trainer as training
+from nmt.training.memory import available_bytes, needed_bytes
+from nmt.training.train import start_run
+from nmt.training.trainer import Trainer
+from tests.tiny import tiny_config
+
+
+def silent(line):
+    pass
+
+
+@pytest.fixture
+def trainer(digits, tmp_path):
+    config = tiny_config(digits, training={"max_updates": 4, "validate_every": 4, "average_last": 0})
+    start_run(config, tmp_path / "run", silent)
+    run = RunDir(tmp_path / "run")
+    fingerprint = run.read_json(run.info_file)["data_fingerprint"]
+    prepared = open_prepared(run, tmp_path / ".store", fingerprint)
+    return Trainer(run, config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
+
+
+def test_a_training_beyond_the_memory_is_refused_with_the_figures(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "available_bytes", lambda: 100 << 20)
+    with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are free"):
+        start_run(tiny_config(digits), tmp_path / "run", silent)
+
+
+def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
+    small, large = (tiny_config(digits, training={"batch_tokens": n}) for n in (512, 1 << 20))
+    assert needed_bytes(large, 10**5, 300, (8, 8)) > 20 * needed_bytes(small, 10**5, 300, (8, 8)) / 10
+    assert needed_bytes(small, 10**5, 300, (8, 4000)) > needed_bytes(small, 10**5, 300, (8, 8))
+    have = available_bytes()
+    assert have is None or have > 1 << 20
+
+
+def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same(trainer, monkeypatch):
+    rows = trainer._rows_of_an_update()
+    batches = [read_batch(trainer.store, each) for each in rows]
+    num_tokens = sum(batch.num_tgt_tokens for batch in batches)
+    whole = trainer.step._gather_gradients(batches, num_tokens)
+    expected = [parameter.grad.clone() for parameter in trainer.model.parameters()]
+    trainer.optimiser.forget_gradients()
+    forward, most = trainer.step.loss.forward, len(batches[0].src) // 3
+
+    def small_device(src, tgt_in, tgt_out):
+        loss = forward(src, tgt_in, tgt_out)
+        if len(src) > most:
+            loss.backward()  # as where memory ends in the backward pass: some gradients are there already
+            raise torch.OutOfMemoryError("no room")
+        return loss
+
+    monkeypatch.setattr(trainer.step.loss, "forward", small_device)
+    cut = trainer.step._within_memory(batches, num_tokens)
+    assert trainer.step.pieces == 4
+    assert torch.allclose(cut, whole, rtol=1e-5)
+    for parameter, grad in zip(trainer.model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, grad, atol=1e-6)
+
+
+def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
+    def no_device(src, tgt_in, tgt_out):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(trainer.step.loss, "forward", no_device)
+    batch = read_batch(trainer.store, trainer._rows_of_an_update()[0])
+    with pytest.raises(torch.OutOfMemoryError):
+        trainer.step([batch], batch.num_tgt_tokens, 1)
+
+
+def test_trying_the_longest_batch_changes_nothing(trainer, monkeypatch):
+    before = {name: tensor.clone() for name, tensor in trainer.optimiser.master.items()}
+    random = torch.get_rng_state()
+    monkeypatch.setattr(trainer, "device", torch.device("meta"))  # any but a CPU
+    trainer._check_memory()
+    assert torch.equal(torch.get_rng_state(), random)
+    for name, parameter in trainer.optimiser.master.items():
+        assert torch.equal(parameter, before[name])
+        assert parameter.grad is None
