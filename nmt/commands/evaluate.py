@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.commands.options import Beam, Device, LengthPenalty, Model, changed_options, say
+from nmt.commands.options import Beam, Device, LengthPenalty, Model, Precision, changed_options, say
 from nmt.data.corpus import read_lines
 from nmt.decoding.options import SearchOptions
 from nmt.errors import DataError
@@ -27,6 +27,7 @@ def evaluate(
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     device: Device = "auto",
+    precision: Precision = "fp32",
 ) -> None:
     """Score a run on its test set, or on given files; the hypotheses are kept in the run."""
     if (src is None) != (ref is None):
@@ -38,7 +39,7 @@ def evaluate(
     say(f"model: {run.path}")
     name, sources, references = _read(run, split, src, ref)
     options = changed_options(SearchOptions.of(run.config().decoding), beam_size=beam, length_penalty=length_penalty)
-    hypotheses = _translate(run, sources, device, options)
+    hypotheses = _translate(run, sources, device, precision, options)
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
         "run": str(run.path),
@@ -46,6 +47,7 @@ def evaluate(
         "set": name,
         "sentences": len(sources),
         "beam_size": options.beam_size,
+        "precision": precision,
         "scores": {s.name: {"value": round(s.value, 2), "signature": s.signature} for s in scores},
     }
     _print(scores, result, format)
@@ -67,10 +69,10 @@ def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[
     return f"{src.stem}-{sha256_of(src)[:8]}", sources, references
 
 
-def _translate(run: RunDir, sources: list[str], device: str, options: SearchOptions) -> list[str]:
+def _translate(run: RunDir, sources: list[str], device: str, precision: str, options: SearchOptions) -> list[str]:
     from nmt.translate import DocumentTranslator, Translator
 
-    translator = Translator.load(run, device, options)
+    translator = Translator.load(run, device, options, precision=precision)
     translations = DocumentTranslator.of(translator, run).translate_fully(sources)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:

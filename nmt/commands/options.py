@@ -27,6 +27,9 @@ Models = Annotated[
 Overrides = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
 ]
+Precision = Annotated[
+    Literal["fp32", "bf16", "int8"], typer.Option("--precision", help="What a run's model computes in; int8: on a CPU.")
+]
 Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Where to compute.")]
 
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1: greedy. Default: the run's.")]

@@ -23,6 +23,7 @@ from nmt.commands.options import (
     Models,
     NBest,
     NoRepeatNgram,
+    Precision,
     Prefix,
     Sample,
     Seed,
@@ -81,6 +82,7 @@ def translate(
     attention_layer: Annotated[int, typer.Option(help="Decoder layer of --attention, --alignments; -1: last.")] = -1,
     attention_head: Annotated[int | None, typer.Option(help="Its head; default: the mean over heads.")] = None,
     device: Device = "auto",
+    precision: Precision = "fp32",
 ) -> None:
     """Translate text arguments, standard input, or a file; one line out for each line in (--n-best N: N lines)."""
     if texts and input:
@@ -92,7 +94,7 @@ def translate(
     found = find_models(models)
     from nmt.translate import DocumentTranslator, Translator
 
-    translator = Translator.load(found, device, token_scores=format == "jsonl")
+    translator = Translator.load(found, device, token_scores=format == "jsonl", precision=precision)
     translator.options = changed_options(
         translator.options, beam_size=beam, num_hypotheses=n_best, length_penalty=length_penalty, exact=exact,
         no_repeat_ngram=no_repeat_ngram, min_len=min_length, max_length=max_length, sample=sample,

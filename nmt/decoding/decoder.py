@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.data.tokenizer import EOS_ID, PAD_ID
+from nmt.data.tokenizer import PAD_ID
 from nmt.model.cache import rows_of
-from nmt.model.transformer import Transformer
+from nmt.model.transformer import Memory, Transformer
 
 # A translation must not depend on what is translated beside it, to the last bit. Kernels for few rows, and for odd
 # lengths, add in another order than the rest: a batch has at least so many rows, and its source such a length.
@@ -41,8 +41,12 @@ class Decoder:
         self.hypotheses = hypotheses
         self.least_sentences = -(-LEAST_ROWS // hypotheses)
         self.num_sentences = max(len(src), self.least_sentences)
-        src = _padded(src, self.num_sentences, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
-        self.caches = [model.start_cache(model.encode(src), max_len, hypotheses=hypotheses) for model in models]
+        src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
+        memories = [_with_rows(model.encode(src), self.num_sentences) for model in models]
+        self.caches = [
+            model.start_cache(memory, max_len, hypotheses=hypotheses)
+            for model, memory in zip(models, memories, strict=True)
+        ]
 
     def step(self, last: Tensor) -> Tensor:
         """last [R]: the piece that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
@@ -72,11 +76,13 @@ class Decoder:
             cache.copy_rows(source, target)
 
 
-def _padded(src: Tensor, num_sentences: int, longest: int) -> Tensor:
-    """src [B, S] with S rounded up (to `longest` at most, which has positions), and empty sentences at its end."""
+def _widened(src: Tensor, longest: int) -> Tensor:
+    """src [B, S] with S rounded up, to `longest` at most, which has positions."""
     width = max(src.size(1), min(-(-src.size(1) // SRC_MULTIPLE) * SRC_MULTIPLE, longest))
-    added = num_sentences - len(src)
-    src = F.pad(src, (0, width - src.size(1), 0, added), value=PAD_ID)
-    if added:
-        src[-added:, 0] = EOS_ID
-    return src
+    return F.pad(src, (0, width - src.size(1)), value=PAD_ID)
+
+
+def _with_rows(memory: Memory, num_sentences: int) -> Memory:
+    """`memory` with sentences added that say nothing, up to `num_sentences`."""
+    added = num_sentences - len(memory.states)
+    return Memory(F.pad(memory.states, (0, 0, 0, 0, 0, added)), F.pad(memory.mask, (0, 0, 0, 0, 0, 0, 0, added)))

@@ -18,8 +18,9 @@ from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
-from nmt.device import choose_device
+from nmt.device import DTYPES, choose_device
 from nmt.errors import NmtError
+from nmt.model.quantised import quantise
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 
@@ -36,9 +37,17 @@ class TorchEngine:
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
 
     @classmethod
-    def load(cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto") -> TorchEngine:
-        """The best models of `runs`, which share `tokenizers`."""
-        return cls([load_model(run, tokenizers, choose_device(device)) for run in runs], tokenizers)
+    def load(
+        cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
+    ) -> TorchEngine:
+        """The best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU)."""
+        where = choose_device(device)
+        models = [load_model(run, tokenizers, where) for run in runs]
+        if precision == "int8" and where.type != "cpu":
+            raise NmtError(f"int8 is not served on {where.type}", mend="choose bf16 there, or --device cpu")
+        if precision == "int8":
+            models = [quantise(model) for model in models]
+        return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
 
     def search(
         self,

@@ -107,16 +107,21 @@ class Translator:
         options: SearchOptions | None = None,
         *,
         token_scores: bool = False,
+        precision: str = "fp32",
     ) -> Translator:
         """The best model of a run, or the one of a folder that `nmt export` made.
 
         Without a name, that of $NMT_MODEL or the run under ./runs trained last. Several runs are an ensemble: they need
         the same tokenizer, else NmtError. `options` are those of the (first) run's `decoding` section where none are
         given. `token_scores` asks for them, and for scores that mean the same, where they cost time: of an export.
+        `precision` is what a run's model computes in: fp32, bf16, or int8 (on a CPU); an export has its own.
         """
         if model is None or isinstance(model, str | Path):
             model = find_model(None if model is None else str(model))
         if isinstance(model, ExportDir):
+            if precision != "fp32":
+                mend = "export the run again with --quantization"
+                raise NmtError("an export computes in the precision it was made with", path=model.path, mend=mend)
             return cls._load_export(model, device, options, token_scores)
         from nmt.engines.torch_engine import TorchEngine
 
@@ -125,7 +130,7 @@ class Translator:
         decoding = runs[0].config().decoding
         return cls(
             tokenizers,
-            TorchEngine.load(runs, tokenizers, device),
+            TorchEngine.load(runs, tokenizers, device, precision),
             max_src_len=min(run.config().model.max_src_len for run in runs),
             batch_tokens=decoding.batch_tokens,
             options=options or SearchOptions.of(decoding),

@@ -59,3 +59,28 @@ def test_odd_text_gives_one_line_without_special_pieces(translator, text):
 def test_the_translator_needs_torch_only_when_it_loads_a_model():
     code = "import sys, nmt.translate; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, texts, precision):
+    translator = Translator.load(digits_run, device="cpu", precision=precision)
+    together = translator.translate_fully(texts)
+    for text, expected in list(zip(texts, together, strict=True))[:12]:
+        assert translator.translate_fully([text])[0] == expected
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_lower_precision_translates_nearly_all_as_fp32_does(digits_run, texts, precision):
+    exact, rounded = (
+        Translator.load(digits_run, device="cpu", precision=p).translate(texts) for p in ("fp32", precision)
+    )
+    assert sum(a == b for a, b in zip(exact, rounded, strict=True)) >= 0.9 * len(texts)
+
+
+def test_searches_in_threads_find_what_one_after_another_finds(digits_run, texts):
+    translator = Translator.load(digits_run, device="cpu")
+    found = []
+    for workers in (1, 3):
+        translator.engine.workers = workers
+        found.append(translator.translate_fully(texts))
+    assert found[0] == found[1]

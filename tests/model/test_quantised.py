@@ -1,0 +1,47 @@
+"""8-bit linear layers come close to those in fp32, and no row depends on another."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from nmt.config.sections import ModelConfig
+from nmt.model.quantised import Int8Linear, quantise
+from nmt.model.transformer import Transformer
+
+
+def test_an_8_bit_layer_comes_close_to_the_layer_it_was():
+    torch.manual_seed(1)
+    for bias in (True, False):
+        linear = nn.Linear(64, 48, bias=bias)
+        states = torch.randn(5, 7, 64)
+        exact, rounded = linear(states), Int8Linear(linear)(states)
+        assert rounded.shape == exact.shape
+        assert (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it_to_the_last_bit():
+    torch.manual_seed(1)
+    layer = Int8Linear(nn.Linear(64, 48))
+    states = torch.randn(70, 64)
+    states[3] *= 1000  # which would spoil a scale that all rows share
+    together = layer(states)
+    for count in (1, 2, 7, 33):
+        assert torch.equal(layer(states[:count]), together[:count])
+
+
+def test_zeros_stay_zeros():
+    layer = Int8Linear(nn.Linear(8, 4, bias=False))
+    assert torch.equal(layer(torch.zeros(2, 8)), torch.zeros(2, 4))
+
+
+def test_every_linear_layer_of_a_model_is_replaced_and_the_embeddings_stay():
+    config = ModelConfig(d_model=32, num_heads=2, d_ff=64, encoder_layers=1, decoder_layers=1)
+    model = Transformer(config, 50, 50).eval()
+    src, tgt = torch.randint(4, 50, (3, 6)), torch.randint(4, 50, (3, 5))
+    embedding = model.tgt_embedding.tokens.weight.clone()
+    exact = model(src, tgt)
+    rounded = quantise(model)(src, tgt)
+    assert not any(isinstance(module, nn.Linear) for module in model.modules())
+    assert torch.equal(model.tgt_embedding.tokens.weight, embedding)
+    assert (rounded - exact).norm() < 0.05 * exact.norm()
