@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import os
 import resource
 import sys
 import tempfile
 import traceback
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +39,9 @@ def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 <
 
     codecs.lookup("utf-8-sig")
     with tempfile.TemporaryFile() as output:
-        pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: the other threads do not come along
+            pid = os.fork()
         if pid == 0:
             code = 70
             try:
@@ -45,7 +49,8 @@ def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 <
                 os.dup2(output.fileno(), 2)
                 sys.stdout, sys.stderr = os.fdopen(1, "w", encoding="utf-8"), os.fdopen(2, "w", encoding="utf-8")
                 os.chdir(cwd)
-                torch.set_num_threads(1)  # the others' threads did not come along
+                logging.root.handlers.clear()  # pytest's: `nmt` has none
+                torch.set_num_threads(1)
                 _limit_memory(memory)
                 if uid is not None:
                     os.setuid(uid)
