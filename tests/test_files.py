@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -86,10 +87,9 @@ def test_the_old_file_is_kept_under_another_name_if_asked(tmp_path):
 
 
 def test_what_dead_processes_left_is_removed_and_what_living_ones_write_is_not(tmp_path):
-    dead = os.fork()
-    if dead == 0:
-        os._exit(0)
-    os.waitpid(dead, 0)
+    process = subprocess.Popen(["true"])
+    process.wait()
+    dead = process.pid
     (tmp_path / f".run.{dead}.partial" / "data").mkdir(parents=True)
     for name in (f".a.{dead}.partial", f".a.{os.getppid()}.partial", "a", ".a.partial", f".b.{dead}.other"):
         (tmp_path / name).write_text("")

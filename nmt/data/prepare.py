@@ -112,10 +112,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     run.write_json(run.report_file, report)
     if corpus.holdout and min(corpus.holdout.sizes.values()) < config.data.holdout:
         names, size = " and for ".join(corpus.missing), min(corpus.holdout.sizes.values())
-        say(
-            f"only {size} source sentences are held out for {names}, not {config.data.holdout}: "
-            "at most a tenth is taken"
-        )
+        asked = config.data.holdout
+        say(f"only {size} source sentences are held out for {names}, not {asked}: at most a tenth is taken")
     for line in describe(report):
         say(line)
     return Prepared(tokenizers, store, fingerprint, report)

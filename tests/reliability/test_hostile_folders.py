@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -70,10 +71,14 @@ def ask(here: Path, command: str) -> Said:
 rows: dict[str, tuple[int, str]] = {}
 
 
+def warnings_in(done: Said) -> list[str]:
+    return [line for line in done.text.splitlines() if line.startswith(("warning: run", "going on"))]
+
+
 def note(tried: str, here: Path, done: Said) -> None:
     """Into the table, by a name of the folder that is the same everywhere."""
-    warnings = [line for line in done.text.splitlines() if line.startswith("warning: run")]
-    said = done.error if done.code else "\n".join(warnings) or "as ever"
+    said = done.error if done.code else "\n".join(warnings_in(done)) or "as ever"
+    said = re.sub(r"should have [0-9,]+", "should have N", said)  # the clock is in it, and so its size differs
     rows[tried] = done.code, said.replace(os.path.realpath(here), "/here").replace(str(here), "/here")
 
 
@@ -89,7 +94,7 @@ def test_a_pickle_under_any_name_is_never_loaded(here):
     for name in names:
         (run / name).write_bytes(pickle.dumps(Bomb()))
         answers = {command: ask(here, command) for command in COMMANDS}
-        told = [command for command, done in answers.items() if done.code]
+        told = [command for command, done in answers.items() if done.code or warnings_in(done)]
         what = f"a pickle as {name}" + (f": {told[0]}" if told else ": all commands")
         note(what, here, answers[told[0]] if told else answers["translate"])
         shutil.rmtree(run)
