@@ -181,7 +181,10 @@ def _not_within(text: str, start: int, at: int, end: int, spans: Sequence[Span])
     moved = at
     while moved > start + 1 and moved < end and at - moved < 16 and _belongs_to_previous(text, moved):
         moved -= 1
-    return at if moved == start + 1 or at - moved == 16 else moved
+    if moved == start + 1 or at - moved == 16:
+        return at
+    span = _around(spans, moved)  # whose last character has marks after it
+    return moved if span is None else span.start if span.start > start else at
 
 
 def _belongs_to_previous(text: str, at: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.data.spans import find_spans
@@ -42,6 +42,7 @@ def test_the_parts_with_their_white_space_are_the_text(text, limit, language):
 
 
 @given(any_text, st.integers(1, 40), languages)
+@example("000:%@\u200d", 3, "en")
 @settings(max_examples=200)
 def test_parts_keep_within_the_limit_and_no_span_is_cut(text, limit, language):
     spans = find_spans(text)
