@@ -18,6 +18,7 @@ import numpy as np
 
 WORDS = 50_000
 BLOCK = 50_000
+TOKENIZER_SENTENCES = 100_000  # a side, for the tokenizer: what it takes beyond that is SentencePiece's own
 
 
 def write_corpus(path: Path, num_pairs: int) -> None:
@@ -47,7 +48,8 @@ def measure(corpus: Path, folder: Path) -> None:
     from nmt.rundir import RunDir
 
     tsv = {name: {"tsv": str(corpus.with_name(f"{name}.tsv"))} for name in ("valid", "test")}
-    config = Config.model_validate({"data": {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}})
+    data = {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}
+    config = Config.model_validate({"data": data, "tokenizer": {"max_sentences": TOKENIZER_SENTENCES}})
     imported = time.perf_counter()
     said: list[tuple[float, str]] = []
     run = RunDir(folder / "run")
