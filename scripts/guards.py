@@ -87,7 +87,7 @@ GUARDS = [
     Guard(
         "the random state is restored",
         "nmt/training/trainer.py",
-        '        torch.set_rng_state(state["random"]["cpu"])\n',
+        '        torch.set_rng_state(states["cpu"])\n',
         "",
         RESUMED,
     ),
