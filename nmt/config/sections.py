@@ -76,6 +76,12 @@ class TokenizerConfig(Section):
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")
+    samples: int = Field(
+        1, ge=1, le=1000, description="segmentations of a training pair; the first is the usual one, the rest are drawn"
+    )
+    sampling_alpha: float = Field(
+        0.2, gt=0.0, le=1.0, description="of drawn ones. unigram: less is more varied; bpe: share of merges left out"
+    )
     path: str | None = Field(None, description="use the tokenizer in this folder (made by `nmt vocab`), train none")
 
     @field_validator("user_symbols")
@@ -90,6 +96,12 @@ class TokenizerConfig(Section):
         if len(set(value)) != len(value):
             raise ValueError("a symbol is named twice")
         return value
+
+    @model_validator(mode="after")
+    def _can_sample(self) -> Self:
+        if self.samples > 1 and self.type in ("char", "word"):
+            raise ValueError(f"type {self.type} has one segmentation of a text; samples must be 1")
+        return self
 
 
 class ModelConfig(Section):

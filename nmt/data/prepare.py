@@ -21,7 +21,7 @@ from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.placeholding import VERSION as PLACEHOLDING_VERSION
 from nmt.data.placeholding import copy_with_placeholders, mask_pair
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
-from nmt.data.store import FORMAT, Side, TokenStore, build_store
+from nmt.data.store import FORMAT, Sampling, Side, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.files import FileHashes
@@ -104,7 +104,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     else:
         _announce_need(corpus, tokenizers, store_root, say)
         notes: dict[str, Any] = {}
-        store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes)
+        store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes, _sampling(config))
     report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
     if report["too_long"] == len(store) and config.data.too_long == "drop":
         mend = "raise model.max_src_len and model.max_tgt_len, or set data.too_long to truncate"
@@ -179,7 +179,7 @@ def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, 
     sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
     sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
     num_pieces = sum(len(ids) for side in sides for ids in side)
-    need = int(num_bytes / max(1, sample_bytes) * (2 * num_pieces + 16 * len(first)))
+    need = int(num_bytes / max(1, sample_bytes) * (2 * num_pieces + 16 * len(first))) * corpus.config.tokenizer.samples
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
     if need > free:
@@ -208,7 +208,13 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) 
             config.training.seed,
             config.tokenizer.user_symbols,
         ]
+    if config.tokenizer.samples > 1:
+        parts["sampling"] = _sampling(config)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _sampling(config: Config) -> Sampling:
+    return Sampling(config.tokenizer.samples, config.tokenizer.sampling_alpha, config.training.seed)
 
 
 def _counted(corpus: Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[SentencePair]:
@@ -242,16 +248,17 @@ def _counted(corpus: Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[Sen
 
 
 def _report(config: Config, store: TokenStore) -> dict[str, Any]:
-    notes = store.info["notes"]
+    notes, samples = store.info["notes"], config.tokenizer.samples
     sides = {
-        "src": _side_report(store.src, config.model.max_src_len, notes["src_words"], config.data.src_lang),
-        "tgt": _side_report(store.tgt, config.model.max_tgt_len, notes["tgt_words"], config.data.tgt_lang),
+        "src": _side_report(store.src, config.model.max_src_len, notes["src_words"] * samples, config.data.src_lang),
+        "tgt": _side_report(store.tgt, config.model.max_tgt_len, notes["tgt_words"] * samples, config.data.tgt_lang),
     }
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
         too_long += int(((src_len + 1 > config.model.max_src_len) | (tgt_len + 1 > config.model.max_tgt_len)).sum())
     return {
-        "pairs": len(store),
+        "pairs": len(store) // samples,
+        "segmentations": samples,
         "empty_dropped": notes["empty"],
         "too_long": too_long,
         "too_long_are": {"truncate": "truncated", "drop": "dropped"}[config.data.too_long],
@@ -294,7 +301,8 @@ def _side_report(side: Side, limit: int, num_words: int, language: str) -> dict[
 
 def describe(report: dict[str, Any]) -> list[str]:
     """The report as lines for a person."""
-    lines = [f"corpus: {report['pairs']:,} training pairs"]
+    drawn = f", each in {report['segmentations']} segmentations" if report["segmentations"] > 1 else ""
+    lines = [f"corpus: {report['pairs']:,} training pairs{drawn}"]
     for name in ("src", "tgt"):
         side = report[name]
         lines.append(
@@ -304,7 +312,8 @@ def describe(report: dict[str, Any]) -> list[str]:
         )
     if report["too_long"]:
         limits = f"{report['src']['limit']} source or {report['tgt']['limit']} target pieces"
-        lines.append(f"  {report['too_long']:,} pairs longer than {limits} are {report['too_long_are']}")
+        counted = "pairs, counted in every segmentation," if drawn else "pairs"
+        lines.append(f"  {report['too_long']:,} {counted} longer than {limits} are {report['too_long_are']}")
     if report["empty_dropped"]:
         lines.append(f"  {report['empty_dropped']:,} pairs with an empty side are dropped")
     if report["copies_with_placeholders"] or report["with_protected_spans"]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from nmt.data.corpus import SentencePair
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.errors import RunError
+from nmt.files import write_atomically
 from nmt.machine import num_cores
 
 FORMAT = 1
@@ -84,16 +85,29 @@ class TokenStore:
         return self.info["num_pairs"]
 
 
+class Sampling(NamedTuple):
+    """How often each pair is stored: once in its usual segmentation, and in `samples` - 1 that are drawn."""
+
+    samples: int = 1
+    alpha: float = 0.2
+    seed: int = 1
+
+
+USUAL = Sampling()
+
+
 class _SideWriter:
     """Appends sentences of one language to the files of a store in the making; `with` closes them."""
 
-    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
+    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str, sampling: Sampling):
         self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by __exit__)
         self.offsets: BinaryIO = open(folder / f"{side}.offsets", "wb")  # noqa: SIM115
         self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         self.tokenizer = tokenizer
         self.dtype = dtype
         self.end = 0
+        self.sampling = sampling
+        self.seeds = np.random.default_rng((sampling.seed, side == "tgt"))
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +121,13 @@ class _SideWriter:
             file.close()
 
     def append(self, texts: list[str]) -> None:
-        pieces = self.tokenizer.encode_batch(texts, threads=num_cores())
+        """Append every segmentation of `texts`: the usual one of each, then the drawn ones."""
+        self._append(self.tokenizer.encode_batch(texts, threads=num_cores()))
+        for _ in range(1, self.sampling.samples):
+            seed = int(self.seeds.integers(1 << 32))
+            self._append(self.tokenizer.sample_batch(texts, self.sampling.alpha, seed))
+
+    def _append(self, pieces: list[list[int]]) -> None:
         ends = self.end + np.cumsum([len(ids) for ids in pieces], dtype=np.int64)
         self.tokens.write(np.fromiter(chain.from_iterable(pieces), dtype=self.dtype).tobytes())
         self.offsets.write(ends.tobytes())
@@ -115,12 +135,17 @@ class _SideWriter:
 
 
 def build_store(
-    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, notes: dict[str, Any]
+    folder: Path,
+    pairs: Iterator[SentencePair],
+    tokenizers: TokenizerPair,
+    notes: dict[str, Any],
+    sampling: Sampling = USUAL,
 ) -> TokenStore:
     """Tokenise `pairs` into `folder`, which must not exist yet, and open it.
 
     Memory is bounded by a block of pairs, whatever the size of the corpus. `notes` is kept in `store.json`; it is read
-    after the last pair, so whoever yields the pairs may count into it.
+    after the last pair, so whoever yields the pairs may count into it. The store holds each pair `sampling.samples`
+    times: an epoch over it is that many passes over the corpus.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
@@ -131,15 +156,16 @@ def build_store(
         dtype = "uint16" if largest <= 1 << 16 else "uint32"
         num_pairs = 0
         with (
-            _SideWriter(partial, "src", tokenizers.src, dtype) as src,
-            _SideWriter(partial, "tgt", tokenizers.tgt, dtype) as tgt,
+            _SideWriter(partial, "src", tokenizers.src, dtype, sampling) as src,
+            _SideWriter(partial, "tgt", tokenizers.tgt, dtype, sampling) as tgt,
         ):
             while block := list(islice(pairs, _BLOCK_PAIRS)):
                 src.append([pair.src for pair in block])
                 tgt.append([pair.tgt for pair in block])
-                num_pairs += len(block)
+                num_pairs += len(block) * sampling.samples
         info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, "notes": notes}
-        (partial / "store.json").write_text(json.dumps(info), encoding="utf-8")
+        with write_atomically(partial / "store.json") as file:
+            file.write_text(json.dumps(info), encoding="utf-8")
         try:
             os.replace(partial, folder)
         except OSError:

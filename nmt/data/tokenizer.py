@@ -81,6 +81,18 @@ class Tokenizer:
         """The piece ids of each text, in order."""
         return self._processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=threads)
 
+    def sample_batch(self, texts: Iterable[str], alpha: float, seed: int) -> list[list[int]]:
+        """A segmentation of each text, drawn at random; `seed` decides all of them.
+
+        unigram: by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe: each
+        merge is left out with probability `alpha` (Provilkov et al. 2020, section 3).
+        """
+        sentencepiece.set_random_generator_seed(seed)  # read by each thread when it starts: one thread, one order
+        plain = [without_surrogates(text) for text in texts]
+        return self._processor.encode(
+            plain, out_type=int, num_threads=1, enable_sampling=True, nbest_size=-1, alpha=alpha
+        )
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of any ids in the vocabulary.
 

@@ -94,3 +94,15 @@ def test_a_disk_too_small_for_the_store_is_told_before_it_is_built(digits, tmp_p
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(DataError, match="needs about 0 MB; 0 MB are free"):
         prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", silent)
+
+
+def test_drawn_segmentations_are_counted_apart_from_the_pairs_and_make_another_store(digits, tmp_path):
+    lines = []
+    usual = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300})
+    drawn = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300, "samples": 4})
+    one = prepare(usual, RunDir(tmp_path / "one"), tmp_path, lines.append)
+    four = prepare(drawn, RunDir(tmp_path / "four"), tmp_path, lines.append)
+    assert (four.report["pairs"], four.report["segmentations"]) == (one.report["pairs"], 4)
+    assert len(four.store) == 4 * len(one.store)
+    assert one.fingerprint != four.fingerprint
+    assert any("training pairs, each in 4 segmentations" in line for line in lines)

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.config import TokenizerConfig
 from nmt.data.corpus import SentencePair
-from nmt.data.store import TokenStore, build_store
+from nmt.data.store import Sampling, TokenStore, build_store
 from nmt.data.tokenizer import train_tokenizers
 from nmt.errors import RunError
 
@@ -57,3 +57,23 @@ def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(RunError, match="delete the folder; it will be built again"):
         TokenStore(tmp_path / "store")
+
+
+def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_path):
+    lines = [f"the {animal} sees the {other}" for animal in ("sheep", "goat", "shepherd") for other in ("dog", "hen")]
+    pairs = [SentencePair(line, line[::-1], n) for n, line in enumerate(lines)]
+    config = TokenizerConfig(type="bpe", vocab_size=300, joint=True)
+    tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs], warn=lambda _: None)
+
+    def tokens(name: str, seed: int) -> list[list[int]]:
+        store = build_store(tmp_path / name, iter(pairs), tokenizers, {}, Sampling(samples=3, alpha=0.3, seed=seed))
+        assert len(store) == 3 * len(pairs)
+        for index in range(len(store)):
+            assert tokenizers.src.decode(store.src[index]) == pairs[index % len(pairs)].src
+            assert tokenizers.tgt.decode(store.tgt[index]) == pairs[index % len(pairs)].tgt
+        return [store.src[index].tolist() for index in range(len(store))]
+
+    first, again, other = tokens("first", 1), tokens("again", 1), tokens("other", 2)
+    assert first == again != other
+    assert first[: len(pairs)] == other[: len(pairs)] == [tokenizers.src.encode(line) for line in lines]
+    assert first[len(pairs) : 2 * len(pairs)] != first[2 * len(pairs) :]
