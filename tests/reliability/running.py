@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import functools
+import importlib
 import logging
 import os
+import pkgutil
 import resource
 import sys
 import tempfile
@@ -13,6 +16,7 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
+import nmt as package
 from nmt import cli
 
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -35,9 +39,7 @@ def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 <
     """Run `nmt` with `arguments`, as another user where `uid` is given, with `memory` bytes more than there are now."""
     import torch
 
-    import nmt.training.train  # noqa: F401 (another user may not be allowed to read what is imported)
-
-    codecs.lookup("utf-8-sig")
+    _import_all()
     with tempfile.TemporaryFile() as output:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: the other threads do not come along
@@ -67,6 +69,17 @@ def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 <
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         output.seek(0)
         return Said(code, output.read().decode("utf-8", errors="replace"))
+
+
+@functools.cache
+def _import_all() -> None:
+    """Once, for all the forks to come; another user may not be allowed to read what is imported."""
+    for module in pkgutil.walk_packages(package.__path__, "nmt."):
+        if module.name not in ("nmt.__main__", "nmt.cli"):
+            importlib.import_module(module.name)
+    for name in ("matplotlib.figure", "matplotlib.backends.backend_svg", "sacrebleu", "safetensors.torch", "yaml"):
+        importlib.import_module(name)
+    codecs.lookup("utf-8-sig")
 
 
 def _limit_memory(more: int) -> None:
