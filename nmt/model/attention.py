@@ -15,6 +15,11 @@ from nmt.model.dropout import Dropout
 from nmt.model.masks import lengths_mask
 
 
+def only_shapes() -> bool:
+    """Whether a model is made on the meta device, where to compute values torch would import its compiler: seconds."""
+    return torch.empty(()).is_meta
+
+
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax over the last axis, where `mask` lets it look; 0 elsewhere, and all 0 where it may look nowhere.
 
@@ -102,8 +107,10 @@ class Rotary(nn.Module):
 
     def __init__(self, head_size: int, max_len: int):
         super().__init__()
-        frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
-        angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
+        angles = torch.empty(max_len, head_size // 2)
+        if not only_shapes():
+            frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
+            angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
         self.register_buffer("cosine", angles.cos(), persistent=False)
         self.register_buffer("sine", angles.sin(), persistent=False)
 
@@ -164,6 +171,8 @@ class MultiHeadAttention(nn.Module):
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
     """The table of Vaswani et al. 2017, section 3.5: sine in even columns, cosine in odd ones. [max_len, D]."""
+    if only_shapes():
+        return torch.empty(max_len, d_model)
     frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
     angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, D/2]
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # [max_len, D]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config.sections import ModelConfig
-from nmt.model.attention import Rotary, sinusoidal_positions
+from nmt.model.attention import Rotary, only_shapes, sinusoidal_positions
 from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
@@ -28,8 +28,8 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int, max_len: int):
         super().__init__()
         self.scale = config.d_model**0.5
-        self.tokens = nn.Embedding(vocab_size, config.d_model)
-        self.learned = nn.Embedding(max_len, config.d_model) if config.positions == "learned" else None
+        self.tokens = _table(vocab_size, config.d_model)
+        self.learned = _table(max_len, config.d_model) if config.positions == "learned" else None
         table = sinusoidal_positions(max_len, config.d_model) if config.positions == "sinusoidal" else None
         self.sinusoidal: Tensor | None
         self.register_buffer("sinusoidal", table, persistent=False)
@@ -42,6 +42,12 @@ class Embedding(nn.Module):
         if positions is not None:  # rotary positions act inside attention
             states = states + positions[offset : offset + ids.size(1)].to(states.dtype)
         return self.dropout(states)
+
+
+def _table(num_rows: int, d_model: int) -> nn.Embedding:
+    if only_shapes():
+        return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
+    return nn.Embedding(num_rows, d_model)
 
 
 class Transformer(nn.Module):
@@ -69,6 +75,8 @@ class Transformer(nn.Module):
 
     def _initialise(self) -> None:
         """Glorot-uniform matrices, zero biases, embeddings of variance 1/D (1 once scaled)."""
+        if only_shapes():
+            return
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
