@@ -42,6 +42,7 @@ def train(
         raise typer.Exit(launch(sys.argv[1:], workers))
     from nmt.training.interrupt import Interrupt
 
+    tell = say if os.environ.get("RANK", "0") == "0" else _keep_quiet
     go_on = f"Go on with: nmt train --resume --run {shlex.quote(str(run))}"
     with Interrupt() as interrupt:
         try:
@@ -54,12 +55,16 @@ def train(
                 finished = start_run(wanted, run, say, overwrite=overwrite, interrupt=interrupt)
         except KeyboardInterrupt:
             saved = f"what was saved last is kept. {go_on}" if interrupt.deferred else "training had not begun"
-            say(f"stopped at once; {saved}")
+            tell(f"stopped at once; {saved}")
             raise typer.Exit(interrupt.exit_code) from None
     if not finished:
-        say(f"stopped; the state is saved. {go_on}")
+        tell(f"stopped; the state is saved. {go_on}")
         raise typer.Exit(interrupt.exit_code)
-    say(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
+    tell(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
+
+
+def _keep_quiet(line: str) -> None:
+    """One of several processes speaks."""
 
 
 def _was_restarted() -> bool:

@@ -49,6 +49,7 @@ def start_run(
     with _together() as workers:
         if workers.first:
             _make_run(config, path, say, workers, overwrite=overwrite)
+        workers.await_first()
         workers.barrier()
         run = RunDir(path)
         with _held(run, workers):
@@ -73,6 +74,7 @@ def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt
             _clean_up(config, path)
             run.remove_leftovers()
             prepare(config, run, _store_root(config, path), say, run.read_json(run.info_file)["data_fingerprint"])
+        workers.await_first()
         workers.barrier()
         trainer = _trainer(run, config, path, workers)
         if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,14 +20,25 @@ _PATIENCE = timedelta(hours=24)  # rank 0 may prepare a large corpus alone; a ra
 class Workers:
     """This process among those that train together; a process of its own is the only one of one."""
 
-    def __init__(self, rank: int = 0, count: int = 1):
+    def __init__(self, rank: int = 0, count: int = 1, store: dist.Store | None = None):
+        """`store` is what torchrun's processes share."""
         self.rank = rank
         self.count = count
+        self._store = store
 
     @property
     def first(self) -> bool:
         """Whether this is the process that writes the run and speaks."""
         return self.rank == 0
+
+    def await_first(self) -> None:
+        """Wait until the first process is here, which may prepare a corpus first: asleep, so that signals are heard."""
+        if self._store is None:
+            return
+        if self.first:
+            self._store.set("first", "here")
+        while not self._store.check(["first"]):
+            time.sleep(0.05)
 
     def barrier(self) -> None:
         """Wait until every process is here."""
@@ -74,6 +86,7 @@ def join_workers() -> Workers:
         return Workers()
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    store: dist.Store | None = None
     if not dist.is_initialized():
         store, rank, _ = next(dist.rendezvous("env://"))
         if local_workers() == count:
@@ -81,7 +94,7 @@ def join_workers() -> Workers:
             store = dist.PrefixStore(f"restart-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
-    return Workers(dist.get_rank(), dist.get_world_size())
+    return Workers(dist.get_rank(), dist.get_world_size(), store)
 
 
 def leave_workers() -> None:

@@ -53,6 +53,7 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
     done = run_nmt(*command, "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+    assert done.stderr.count("done: ") == 1
     one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
     assert two.read_json(two.info_file)["workers"] == 2
     assert one.index().keys() == two.index().keys()
@@ -71,6 +72,7 @@ def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_
     done = run_nmt(*command, "--workers", "2")
     assert done.returncode == 1
     assert done.stderr.count("missing.tsv") == 1
+    assert "stopped" not in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
 
