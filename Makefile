@@ -30,8 +30,8 @@ check: $(DEV)  ## lint, formatting and types: ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy nmt
 
-test: $(DEV)  ## the tests that take seconds
-	$(BIN)/python -m pytest -n logical --dist loadfile
+test: $(DEV)  ## the tests that take seconds, in one process a core
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile
 
 torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and see that nothing is lost
 	$(BIN)/python scripts/torture.py

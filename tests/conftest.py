@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,18 @@ def shared_data() -> Path:
     return folder
 
 
+def once(tmp_path_factory: pytest.TempPathFactory, name: str, train: Callable[[Path], object]) -> Path:
+    """A copy of the run `name`, which the first of the test processes to want it trains."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    trained = shared / f"trained-{name}"
+    with open(shared / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not trained.exists():
+            train(trained)
+    return Path(shutil.copytree(trained, tmp_path_factory.mktemp("runs") / name))
+
+
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus of digit strings and their reverse."""
@@ -32,10 +47,9 @@ def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learnt to reverse digits."""
     from nmt.training.train import start_run
 
-    path = tmp_path_factory.mktemp("runs") / "digits"
     training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
-    assert start_run(tiny_config(digits, training=training), path, lambda line: None)
-    return path
+    config = tiny_config(digits, training=training)
+    return once(tmp_path_factory, "digits", lambda path: start_run(config, path, lambda line: None))
 
 
 @pytest.fixture(scope="session")
@@ -56,11 +70,9 @@ def letters_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from nmt.training.train import start_run
 
     corpus = write_letters(tmp_path_factory.mktemp("letters"))
-    path = tmp_path_factory.mktemp("runs") / "letters"
     config = tiny_config(
         corpus,
         data={"src_lang": "de", "protect": True, "placeholder_share": 0.9},
         training={"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "log_every": 200},
     )
-    assert start_run(config, path, lambda line: None)
-    return path
+    return once(tmp_path_factory, "letters", lambda path: start_run(config, path, lambda line: None))

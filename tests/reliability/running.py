@@ -77,7 +77,13 @@ def _import_all() -> None:
     for module in pkgutil.walk_packages(package.__path__, "nmt."):
         if module.name not in ("nmt.__main__", "nmt.cli"):
             importlib.import_module(module.name)
-    for name in ("matplotlib.figure", "matplotlib.backends.backend_svg", "sacrebleu", "safetensors.torch", "yaml"):
+    for name in (
+        "matplotlib.figure",
+        "matplotlib.backends.backend_svg",
+        "sacrebleu",
+        "safetensors.torch",
+        "torch._dynamo",
+    ):
         importlib.import_module(name)
     codecs.lookup("utf-8-sig")
 
