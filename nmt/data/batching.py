@@ -96,7 +96,9 @@ def _gather(
     columns = np.arange(lengths.max())
     is_piece = columns < lengths[:, None] - 1
     ids = np.full(is_piece.shape, PAD_ID, dtype=np.int64)
-    ids[is_piece] = side.tokens[(side.offsets[indices][:, None] + columns)[is_piece]]
+    pieces = side.tokens[(side.offsets[indices][:, None] + columns)[is_piece]]
+    side.check(pieces)
+    ids[is_piece] = pieces
     ids[np.arange(len(ids)), lengths - 1] = EOS_ID
     return ids, is_piece
 

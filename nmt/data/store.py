@@ -36,6 +36,13 @@ class Side:
 
     tokens: NDArray[Any]  # [number of pieces], uint16 or uint32
     offsets: NDArray[np.int64]  # [number of sentences + 1]
+    vocab_size: int | None = None  # None in stores of old, which do not tell
+    folder: Path | None = None
+
+    def check(self, ids: NDArray[Any]) -> None:
+        """RunError if `ids`, read from `tokens`, hold what is no piece: a disk may give back other bytes."""
+        if self.vocab_size is not None and len(ids) and (largest := int(ids.max())) >= self.vocab_size:
+            raise damaged(f"piece {largest}, of a vocabulary of {self.vocab_size}", self.folder)
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
@@ -59,6 +66,12 @@ class Side:
         return counts
 
 
+def damaged(what: str, folder: Path | None) -> RunError:
+    """The error for a store that is not as it was built."""
+    mend = "delete the folder; it will be built again"
+    return RunError(f"the tokenised corpus is damaged ({what})", path=folder, mend=mend)
+
+
 class TokenStore:
     """Random access to the tokenised pairs of a finished store."""
 
@@ -68,18 +81,14 @@ class TokenStore:
             self.info = json.loads((folder / "store.json").read_text(encoding="utf-8"))
             self.src, self.tgt = self._open("src"), self._open("tgt")
         except (OSError, ValueError, KeyError) as error:
-            raise RunError(
-                f"the tokenised corpus is damaged ({error})",
-                path=folder,
-                mend="delete the folder; it will be built again",
-            ) from error
+            raise damaged(str(error), folder) from error
 
     def _open(self, side: str) -> Side:
         tokens = np.memmap(self.folder / f"{side}.tokens", dtype=self.info["dtype"], mode="r")
         offsets = np.memmap(self.folder / f"{side}.offsets", dtype=np.int64, mode="r")
         if len(offsets) != self.info["num_pairs"] + 1 or len(tokens) != offsets[-1]:
             raise ValueError(f"{side}.tokens does not have the length that store.json says")
-        return Side(tokens, offsets)
+        return Side(tokens, offsets, self.info.get(f"{side}_vocab_size"), self.folder)
 
     def __len__(self) -> int:
         return self.info["num_pairs"]
@@ -163,7 +172,8 @@ def build_store(
                 src.append([pair.src for pair in block])
                 tgt.append([pair.tgt for pair in block])
                 num_pairs += len(block) * sampling.samples
-        info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, "notes": notes}
+        sizes = {"src_vocab_size": tokenizers.src.vocab_size, "tgt_vocab_size": tokenizers.tgt.vocab_size}
+        info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, **sizes, "notes": notes}
         with write_atomically(partial / "store.json") as file:
             file.write_text(json.dumps(info), encoding="utf-8")
         try:

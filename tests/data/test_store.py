@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
+from nmt.data.batching import Rows, read_batch
 from nmt.data.corpus import SentencePair
 from nmt.data.store import Sampling, TokenStore, build_store
 from nmt.data.tokenizer import train_tokenizers
@@ -77,3 +78,14 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
     assert first == again != other
     assert first[: len(pairs)] == other[: len(pairs)] == [tokenizers.src.encode(line) for line in lines]
     assert first[len(pairs) : 2 * len(pairs)] != first[2 * len(pairs) :]
+
+
+def test_a_piece_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
+    path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, {}).folder / "tgt.tokens"
+    data = bytearray(path.read_bytes())
+    data[1] ^= 0x80  # the high byte of the first piece
+    path.write_bytes(data)
+    ones = np.array([9])
+    rows = Rows(np.array([0]), ones, ones)
+    with pytest.raises(RunError, match=r"damaged \(piece \d+, of a vocabulary of \d+\)"):
+        read_batch(TokenStore(tmp_path / "store"), rows)
