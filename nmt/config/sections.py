@@ -150,7 +150,9 @@ class TrainingConfig(Section):
 
     seed: int = Field(1, ge=0, lt=2**31, description="of weights, dropout, data order and hold-out")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
-    precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on cuda, else fp32")
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="auto: the faster one in a short trial; printed and kept"
+    )
     threads: int = Field(0, ge=0, description="CPU threads; 0: one per core")
     batch_tokens: int = Field(4096, ge=16, description="sentences x longest side, padding included, in one batch")
     effective_tokens: int = Field(0, ge=0, description="real target tokens an update; batches are added up to reach it")

@@ -1,0 +1,141 @@
+"""How the cost of training grows with layers, width, batch and sentence length: `python scripts/bench/growth.py`.
+
+Whole updates on random sentences of one length, with no loader: target tokens a second, what a token needs by the
+formulas, and the rate of operations that follows. One thing is changed at a time. Models take turns; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field, replace
+
+import torch
+from harness import machine as describe
+from harness import say, table, use_cores, warn_of_load
+
+from nmt.config.sections import ModelConfig, TrainingConfig
+from nmt.data.batching import Batch
+from nmt.data.tokenizer import BOS_ID, EOS_ID
+from nmt.model.flops import TrainingFlops
+from nmt.model.transformer import Transformer
+from nmt.training.optimiser import Optimiser
+from nmt.training.step import Step
+from nmt.training.workers import Workers
+
+VOCAB_SIZE = 8000
+COLUMNS = {
+    "layers": "layers",
+    "d_model": "d_model",
+    "batch": "batch, tokens",
+    "length": "length",
+    "tokens_per_s": "tokens/s",
+    "to_base": "x base",
+    "mflop": "MFLOP a token",
+    "gflops": "GFLOP/s",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained: both stacks have `layers`; sentences have `length` pieces a side, eos included."""
+
+    layers: int = 3
+    d_model: int = 256
+    batch: int = 4096
+    length: int = 16
+
+    def model(self) -> Transformer:
+        """Heads of 64, a feed-forward width of 4 d_model, all embeddings tied."""
+        config = ModelConfig(
+            d_model=self.d_model,
+            num_heads=max(1, self.d_model // 64),
+            d_ff=4 * self.d_model,
+            encoder_layers=self.layers,
+            decoder_layers=self.layers,
+            max_src_len=max(2, self.length),
+            max_tgt_len=max(2, self.length),
+        )
+        return Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
+
+
+BASE = Case()
+GROWTH = [
+    *(replace(BASE, layers=layers) for layers in (1, 6, 12)),
+    *(replace(BASE, d_model=width) for width in (64, 128, 512)),
+    *(replace(BASE, batch=tokens) for tokens in (256, 1024, 16384)),
+    *(replace(BASE, length=length) for length in (4, 64, 256, 1024)),
+]
+
+
+@dataclass
+class Measured:
+    """A case in training, and the seconds that its updates took."""
+
+    case: Case
+    seconds: list[float] = field(default_factory=list)
+
+    def measure(self, least_seconds: float) -> None:
+        """Updates for `least_seconds`, after one that warms up; the mean counts as one measurement."""
+        torch.manual_seed(1)
+        model = self.case.model()
+        step = Step(model, Optimiser(model, TrainingConfig(), torch.float32), Workers(), label_smoothing=0.1)
+        batch = random_batch(self.case)
+        step([batch], batch.num_tgt_tokens, 1)
+        updates, started = 0, time.perf_counter()
+        while time.perf_counter() - started < least_seconds:
+            step([batch], batch.num_tgt_tokens, updates + 2)
+            updates += 1
+        self.seconds.append((time.perf_counter() - started) / updates)
+
+    def row(self, base_rate: float | None) -> dict[str, object]:
+        """Its figures."""
+        rate = self.tokens / statistics.median(self.seconds)
+        lengths = torch.full((self.tokens // self.case.length,), self.case.length).numpy()
+        flops = TrainingFlops(self.case.model())(lengths, lengths) / self.tokens
+        return {
+            **vars(self.case),
+            "tokens_per_s": round(rate),
+            "to_base": round(rate / (base_rate or rate), 2),
+            "mflop": round(flops / 1e6, 1),
+            "gflops": round(rate * flops / 1e9),
+        }
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens of an update."""
+        return max(1, self.case.batch // self.case.length) * self.case.length
+
+
+def random_batch(case: Case) -> Batch:
+    """Sentences of random pieces, all of one length."""
+    rows = max(1, case.batch // case.length)
+    src = torch.randint(EOS_ID + 1, VOCAB_SIZE, (rows, case.length))
+    tgt = torch.randint(EOS_ID + 1, VOCAB_SIZE, (rows, case.length))
+    src[:, -1] = tgt[:, -1] = EOS_ID
+    return Batch(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt, tgt.numel())
+
+
+def main() -> None:
+    """Measure all cases in turns; print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of updates, each time (4)")
+    parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3)")
+    parser.add_argument("--threads", type=int, default=0, help="cores (0: all this process may use)")
+    options = parser.parse_args()
+    torch.set_num_threads(use_cores(options.threads))
+    warn_of_load(describe(torch.get_num_threads()))
+    base, *others = measured = [Measured(case) for case in (BASE, *GROWTH)]
+    for turn in range(options.repeats):
+        for each in measured:
+            each.measure(options.seconds)
+            say(f"turn {turn + 1}: {each.case}: {each.tokens / each.seconds[-1]:,.0f} tokens/s")
+    base_row = base.row(None)
+    rate = base.tokens / statistics.median(base.seconds)
+    sys.stdout.write(table([base_row, *(each.row(rate) for each in others)], COLUMNS))
+
+
+if __name__ == "__main__":
+    main()
