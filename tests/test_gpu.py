@@ -6,10 +6,14 @@ import pytest
 import torch
 
 from nmt import Translator
+from nmt.data.batching import read_batch
+from nmt.data.prepare import prepare
+from nmt.device import choose_precision
 from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, attend
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.training.train import start_run
+from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config
 
 pytestmark = [
@@ -49,3 +53,21 @@ def test_training_in_bf16_learns_and_the_run_translates_on_either_device(digits,
     sources = run.read_pairs("test")[0]
     on_gpu, on_cpu = (Translator.load(run, device).translate(sources) for device in ("cuda", "cpu"))
     assert sum(a == b for a, b in zip(on_gpu, on_cpu, strict=True)) >= 0.9 * len(sources)
+
+
+def test_an_update_never_makes_the_host_wait(digits, tmp_path):
+    config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1})
+    run, device = RunDir(tmp_path / "run"), torch.device("cuda")
+    prepared = prepare(config, run, tmp_path / "store", print)
+    trainer = Trainer(run, config, prepared, device, choose_precision("bf16", device))
+
+    def update(number):
+        batches = [read_batch(prepared.store, rows) for rows in trainer._rows_of_an_update()]
+        trainer.step(batches, sum(batch.num_tgt_tokens for batch in batches), number)
+
+    update(1)  # allocates
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        update(2)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -40,17 +40,27 @@ class Batch(NamedTuple):
     src: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
-    num_tgt_tokens: int  # real ones in tgt_out, eos included
+    real: Tensor  # [N]: where tgt_out, flattened, is not padding; found on the host, so that no device is waited for
+
+    @classmethod
+    def of(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
+        """A batch of these, which are on the host."""
+        return cls(src, tgt_in, tgt_out, (tgt_out != PAD_ID).flatten().nonzero().squeeze(1))
+
+    @property
+    def num_tgt_tokens(self) -> int:
+        """Real target tokens, eos included."""
+        return len(self.real)
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
-        src, tgt_in, tgt_out = (side.to(device, non_blocking=True) for side in (self.src, self.tgt_in, self.tgt_out))
-        return Batch(src, tgt_in, tgt_out, self.num_tgt_tokens)
+        """The same batch on another device. To a GPU it is copied while the host goes on."""
+        sides = (side.pin_memory() for side in self) if device.type == "cuda" else self
+        return Batch(*(side.to(device, non_blocking=True) for side in sides))
 
     def cut(self, count: int) -> list[Batch]:
         """At most `count` batches of like size, which together are this one."""
-        parts = zip(*(side.tensor_split(min(count, len(side))) for side in self[:3]), strict=True)
-        return [Batch(src, tgt_in, tgt_out, int((tgt_out != PAD_ID).sum())) for src, tgt_in, tgt_out in parts]
+        sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))
+        return [Batch.of(*part) for part in zip(*sides, strict=True)]
 
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
@@ -73,20 +83,20 @@ def collate(
     kept = [list(ids[: max_tgt_len - 1]) for ids in targets]
     tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
     tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
-    return Batch(collate_sources(sources, max_src_len), tgt_in, tgt_out, sum(len(ids) + 1 for ids in kept))
+    return Batch.of(collate_sources(sources, max_src_len), tgt_in, tgt_out)
 
 
 def read_batch(store: TokenStore, rows: Rows) -> Batch:
     """The pieces of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
-        return Batch(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads, 0)
+        return Batch.of(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
     src, _ = _gather(store.src, rows.indices, rows.src_len)
     tgt_out, is_piece = _gather(store.tgt, rows.indices, rows.tgt_len)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_piece, tgt_out, PAD_ID)[:, :-1]
-    return Batch(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out), rows.num_tgt_tokens)
+    return Batch.of(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
 
 
 def _gather(

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy over real target tokens: always a sum and a count.
+"""Label-smoothed cross-entropy over real target tokens: always a sum, never a mean.
 
 Sum, not mean: micro-batches hold different numbers of real tokens, and the mean of their means is not the token mean.
 """
@@ -33,18 +33,17 @@ def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) ->
 
 
 def projected_token_loss(
-    states: Tensor, weight: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """`token_loss(states @ weight.T, tgt_out)` without ever holding all the logits.
+    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
+    """The sum of `token_loss(states @ weight.T, tgt_out)`, in nats, without ever holding all the logits.
 
-    states [B, T, D], weight [V, D], tgt_out [B, T]. Gradients are made chunk by chunk in the forward pass, where the
-    logits are at hand (as in Hsu et al. 2024, Liger Kernel, section 3.2). Returns (sum in nats, number of real tokens).
+    states [B, T, D], weight [V, D], tgt_out [B, T], real [N]: the positions of B x T that count. Gradients are made
+    chunk by chunk in the forward pass, where the logits are at hand (as in Hsu et al. 2024, Liger Kernel, section 3.2).
     """
-    real = (tgt_out != PAD_ID).flatten().nonzero().squeeze(1)
     rows = states.flatten(0, 1).index_select(0, real)  # [N, D]
     targets = tgt_out.flatten().index_select(0, real)  # [N]
-    loss_sum = _ProjectedLoss.apply(rows, weight, targets, label_smoothing)
-    return loss_sum, torch.tensor(len(real), device=states.device)
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, label_smoothing)
+    return loss_sum
 
 
 class _ProjectedLoss(torch.autograd.Function):

@@ -26,10 +26,10 @@ class BatchLoss(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
 
-    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Tensor:
-        """src [B, S], tgt_in and tgt_out [B, T] -> the sum of the loss over real tokens, in nats."""
+    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, real: Tensor) -> Tensor:
+        """The tensors of a `Batch`, on the model's device -> the sum of the loss over real tokens, in nats."""
         states = self.model.decode_states(tgt_in, self.model.start_cache(self.model.encode(src)))
-        return projected_token_loss(states, self.model.output_proj.weight, tgt_out, self.label_smoothing)[0]
+        return projected_token_loss(states, self.model.output_proj.weight, tgt_out, real, self.label_smoothing)
 
 
 class Step:
@@ -78,8 +78,7 @@ class Step:
         scale = self.workers.count / num_tokens
         for number, batch in enumerate(batches, 1):
             with self._alone() if number < len(batches) else nullcontext():
-                on_device = batch.to(self.device)
-                loss = self.loss(on_device.src, on_device.tgt_in, on_device.tgt_out)
+                loss = self.loss(*batch.to(self.device))
                 (loss * scale).backward()
             self.optimiser.collect()
             loss_sum += loss.detach()

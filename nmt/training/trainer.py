@@ -130,7 +130,7 @@ class Trainer:
         src_len, tgt_len = self.longest
         num_rows = max(1, self.settings.batch_tokens // max(src_len, tgt_len) // self.workers.count)
         src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
-        self.step.try_out(Batch(src, tgt, tgt, tgt.numel()))
+        self.step.try_out(Batch.of(src, tgt, tgt))
         self.validate.try_out(self.model, src_len)
         self._set_random_state(random)
 

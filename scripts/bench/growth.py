@@ -115,7 +115,7 @@ def random_batch(case: Case) -> Batch:
     src = torch.randint(EOS_ID + 1, VOCAB_SIZE, (rows, case.length))
     tgt = torch.randint(EOS_ID + 1, VOCAB_SIZE, (rows, case.length))
     src[:, -1] = tgt[:, -1] = EOS_ID
-    return Batch(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt, tgt.numel())
+    return Batch.of(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
 
 
 def main() -> None:

@@ -54,8 +54,8 @@ def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same
     trainer.optimiser.forget_gradients()
     forward, most = trainer.step.loss.forward, len(batches[0].src) // 3
 
-    def small_device(src, tgt_in, tgt_out):
-        loss = forward(src, tgt_in, tgt_out)
+    def small_device(src, tgt_in, tgt_out, real):
+        loss = forward(src, tgt_in, tgt_out, real)
         if len(src) > most:
             loss.backward()  # as where memory ends in the backward pass: some gradients are there already
             raise torch.OutOfMemoryError("no room")
@@ -70,7 +70,7 @@ def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same
 
 
 def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
-    def no_device(src, tgt_in, tgt_out):
+    def no_device(*batch):
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(trainer.step.loss, "forward", no_device)
