@@ -59,6 +59,16 @@ def test_the_translation_benchmark_measures_all_four_ways(tmp_path):
     assert printed.count("tokens/s") >= 3
 
 
+@pytest.mark.slow
+def test_the_gpu_script_measures_what_it_can_on_a_tiny_model(tmp_path):
+    kept = tmp_path / "result.json"
+    done = subprocess.run([sys.executable, BENCH / "gpu.py", "--quick", "--json", kept], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(kept.read_text())
+    assert {"nmt", "nn-transformer"} <= {row["system"] for row in result["training"]}
+    assert all(row["tokens_per_s"] > 0 for row in (*result["training"], *result["decoding"]))
+
+
 def test_the_first_seconds_of_a_run_are_left_out_of_its_rate(tmp_path):
     from train import steady_rate
 

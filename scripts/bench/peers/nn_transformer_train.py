@@ -35,7 +35,7 @@ class Translator(nn.Module):
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """Logits [B, T, V] of src [B, S] and tgt_in [B, T]."""
         padding = src == PAD
-        causal = torch.ones(tgt_in.size(1), tgt_in.size(1), dtype=torch.bool).triu(1)
+        causal = torch.ones(tgt_in.size(1), tgt_in.size(1), dtype=torch.bool, device=tgt_in.device).triu(1)
         states = self.transformer(
             self.embed(src),
             self.embed(tgt_in),

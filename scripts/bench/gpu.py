@@ -1,0 +1,287 @@
+"""All that only a GPU can show, in one command: `python scripts/bench/gpu.py [--json OUT]`.
+
+The tests that need a GPU; training and decoding of Transformer base and big beside `nn.Transformer` and, where the
+package transformers is installed, Marian, on the same device in turns; minutes to 40 BLEU on Multi30k, where that is at
+hand. `--quick` runs everything but the tests on whatever device there is, on tiny models; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness import HERE, ROOT, clean_environment, keep, say, table
+from harness import machine as describe
+from torch import Tensor, nn
+from torch.nn import functional as F
+from workload import find_multi30k
+
+from nmt.config.sections import ModelConfig, TrainingConfig
+from nmt.data.batching import Batch
+from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from nmt.decoding.decoder import Decoder
+from nmt.device import DTYPES, choose_device, choose_precision
+from nmt.model.flops import TrainingFlops
+from nmt.model.transformer import Transformer
+from nmt.training.optimiser import Optimiser
+from nmt.training.step import Step
+from nmt.training.workers import Workers
+
+sys.path.insert(0, str(HERE / "peers"))
+
+LENGTH = 32  # pieces a side in training
+WANTED_BLEU = 40.0
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model of Vaswani et al. 2017, table 3, and what it is measured with."""
+
+    name: str
+    layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    vocab_size: int = 32_000
+    batch_tokens: int = 32_768
+    decoded: tuple[int, ...] = (1, 64, 512)  # sentences at once
+    decoded_length: int = 64
+
+    def config(self) -> ModelConfig:
+        """As this project's configuration."""
+        return ModelConfig(
+            d_model=self.d_model,
+            num_heads=self.num_heads,
+            d_ff=self.d_ff,
+            encoder_layers=self.layers,
+            decoder_layers=self.layers,
+        )
+
+    def job(self) -> dict[str, Any]:
+        """As the peers' programs are told it."""
+        sizes = {key: getattr(self, key) for key in ("layers", "d_model", "d_ff", "num_heads", "vocab_size")}
+        return {**sizes, "dropout": 0.1, "label_smoothing": 0.1}
+
+    def model(self) -> Transformer:
+        """This project's, with random weights."""
+        return Transformer(self.config(), self.vocab_size, self.vocab_size)
+
+
+SIZES = (Size("base", 6, 512, 2048, 8), Size("big", 6, 1024, 4096, 16))
+QUICK = (Size("tiny", 1, 32, 64, 2, vocab_size=300, batch_tokens=256, decoded=(1, 4), decoded_length=8),)
+
+
+def main() -> None:
+    """Check, measure, print the tables, keep the JSON; exit code 1 without a GPU, or where a test fails."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement in training (10)")
+    parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3)")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    parser.add_argument("--quick", action="store_true", help="tiny models on any device: shows that it works")
+    options = parser.parse_args()
+    if options.quick:
+        options.seconds, options.repeats = 0.05, 1
+    elif not torch.cuda.is_available():
+        sys.exit("error: no CUDA device; --quick runs the same code on a CPU")
+    device = choose_device("auto")
+    precision = choose_precision("auto", device)
+    sizes = QUICK if options.quick else SIZES
+    tests = (
+        0 if options.quick else subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", ROOT / "tests"]).returncode
+    )
+    result: dict[str, Any] = {"benchmark": "gpu", "machine": describe(torch.get_num_threads()), "tests": tests}
+    result["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    result["precision"], result["product_tflops"] = precision.name, precision.flops / 1e12
+    say(f"{result['device']}, {precision.name}, {result['product_tflops']:.1f} TFLOP/s in a large product")
+    result["training"] = [row for size in sizes for row in measure_training(size, device, precision.name, options)]
+    result["decoding"] = [row for size in sizes for row in measure_decoding(size, device, precision.name, options)]
+    result["multi30k"] = None if options.quick else minutes_to_bleu()
+    keep(options.json, result)
+    sys.exit(1 if tests else 0)
+
+
+def run_tests() -> int:
+    """The tests that need a GPU; pytest's exit code."""
+    return subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", "tests"], cwd=ROOT).returncode
+
+
+def measure_training(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
+    """Target tokens a second and the share of a large product's rate, of each system that is installed."""
+    torch.manual_seed(1)
+    batch = random_batch(size).to(device)
+    lengths = torch.full((len(batch.src),), LENGTH).numpy()
+    flops = TrainingFlops(size.model())(lengths, lengths)
+    peak = choose_precision(precision, device).flops
+    systems: dict[str, Callable[[], Callable[[], None]]] = {
+        "nmt": lambda: our_update(size, batch, device, precision),
+        "nn-transformer": lambda: plain_update(nn_transformer(size), batch, device, precision),
+    }
+    if find_spec("transformers"):
+        systems["hf-marian"] = lambda: plain_update(marian(size), batch, device, precision)
+    seconds: dict[str, list[float]] = {name: [] for name in systems}
+    for _ in range(options.repeats):
+        for name, make in systems.items():
+            seconds[name].append(seconds_of(make(), device, options.seconds))
+            say(f"training {size.name}, {name}: {batch.num_tgt_tokens / seconds[name][-1]:,.0f} tokens/s")
+    rows = [
+        {
+            "size": size.name,
+            "system": name,
+            "tokens_per_s": round(batch.num_tgt_tokens / statistics.median(values)),
+            "mfu": round(flops / statistics.median(values) / peak, 3),
+            "repeats": [round(batch.num_tgt_tokens / value) for value in values],
+        }
+        for name, values in seconds.items()
+    ]
+    columns = {"size": "size", "system": "system", "tokens_per_s": "tokens/s", "mfu": "of a large product's rate"}
+    sys.stdout.write(table(rows, columns))
+    return rows
+
+
+def random_batch(size: Size) -> Batch:
+    """Random pieces, sentences of one length."""
+    rows = max(1, size.batch_tokens // LENGTH)
+    src, tgt = torch.randint(EOS_ID + 1, size.vocab_size, (2, rows, LENGTH))
+    src[:, -1] = tgt[:, -1] = EOS_ID
+    return Batch.of(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
+
+
+def our_update(size: Size, batch: Batch, device: torch.device, precision: str) -> Callable[[], None]:
+    """An update of this project."""
+    model = size.model().to(device).train()
+    step = Step(model, Optimiser(model, TrainingConfig(), DTYPES[precision]), Workers(), label_smoothing=0.1)
+    return lambda: void(step([batch], batch.num_tgt_tokens, 1))
+
+
+def void(_: object) -> None:
+    """Nothing is made of it."""
+
+
+def nn_transformer(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]:
+    """`torch.nn.Transformer`, and how its logits are had."""
+    from nn_transformer_train import Translator
+
+    return Translator(size.job()), lambda model, batch: model(batch.src, batch.tgt_in)
+
+
+def marian(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]:
+    """Marian of Hugging Face, and how its logits are had."""
+    from hf_marian import make_marian
+
+    def logits(model: nn.Module, batch: Batch) -> Tensor:
+        mask = (batch.src != PAD_ID).long()
+        done = model(input_ids=batch.src, attention_mask=mask, decoder_input_ids=batch.tgt_in, use_cache=False)
+        return done.logits
+
+    return make_marian(size.job(), "sdpa"), logits
+
+
+def plain_update(
+    peer: tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]], batch: Batch, device: torch.device, precision: str
+) -> Callable[[], None]:
+    """An update as tutorials write it."""
+    from torch_loop import MasterAdam
+
+    model, logits_of = peer
+    optimiser = MasterAdam(model.to(device).train(), precision)
+
+    def update() -> None:
+        logits = logits_of(model, batch).float().flatten(0, 1)
+        F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID, label_smoothing=0.1).backward()
+        optimiser.step()
+
+    return update
+
+
+def seconds_of(work: Callable[[], None], device: torch.device, least_seconds: float) -> float:
+    """Mean seconds of `work`, repeated for `least_seconds` after three times that warm up."""
+    for _ in range(3):
+        work()
+    wait(device)
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < least_seconds:
+        work()
+        wait(device)
+        count += 1
+    return (time.perf_counter() - started) / count
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@torch.inference_mode()
+def measure_decoding(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
+    """Tokens a second of greedy steps, and what they could be if memory were all that bounds them."""
+    model = size.model().to(device, DTYPES[precision]).eval()
+    rate = bytes_a_second(device)
+    rows = []
+    for sentences in size.decoded:
+        src = torch.randint(EOS_ID + 1, size.vocab_size, (sentences, LENGTH), device=device)
+
+        def decode(src: Tensor = src) -> None:
+            decoder = Decoder([model], src, size.decoded_length)
+            last = torch.full((decoder.num_sentences,), BOS_ID, device=device)
+            for _ in range(size.decoded_length):
+                last = decoder.step(last).argmax(1)
+
+        seconds = statistics.median(seconds_of(decode, device, options.seconds / 10) for _ in range(options.repeats))
+        tokens = sentences * size.decoded_length
+        bound = size.decoded_length * bytes_a_step(model, size, sentences) / rate
+        figures = {"tokens_per_s": round(tokens / seconds), "memory_bound": round(tokens / bound)}
+        rows.append({"size": size.name, "batch": sentences, **figures})
+    columns = {"size": "size", "batch": "batch", "tokens_per_s": "tokens/s", "memory_bound": "memory's limit"}
+    sys.stdout.write(table(rows, columns))
+    return rows
+
+
+def bytes_a_step(model: Transformer, size: Size, sentences: int) -> float:
+    """What a decoding step must read: the decoder's weights, and keys and values, on average half of the targets'."""
+    weights = sum(p.numel() for p in (*model.decoder_layers.parameters(), *model.output_proj.parameters()))
+    positions = LENGTH + size.decoded_length / 2
+    return model.output_proj.weight.itemsize * (weights + 2 * sentences * size.layers * size.d_model * positions)
+
+
+def bytes_a_second(device: torch.device) -> float:
+    """How fast memory is read, by a copy, which reads and writes."""
+    block = torch.zeros((1 << 30) if device.type == "cuda" else (1 << 24), dtype=torch.uint8, device=device)
+    target = torch.empty_like(block)
+    return 2 * block.numel() / seconds_of(lambda: void(target.copy_(block)), device, 0.1)
+
+
+def minutes_to_bleu() -> dict[str, Any] | None:
+    """Train `configs/multi30k-de-en.yaml`; minutes of updates to the first validation that reaches the BLEU wanted."""
+    if find_multi30k() is None:
+        say("no Multi30k: minutes to BLEU are not measured")
+        return None
+    run = ROOT / "build" / "bench" / "gpu-multi30k"
+    command = ["-m", "nmt", "train", "--config", "configs/multi30k-de-en.yaml", "--run", str(run), "--overwrite"]
+    short = ["--set", "training.validate_every=100", "--set", "training.keep_checkpoints=5"]
+    subprocess.run([sys.executable, *command, *short], cwd=ROOT, env=clean_environment(), check=True)
+    seconds, found = 0.0, {"bleu": WANTED_BLEU, "minutes": None, "best": 0.0}
+    for line in (run / "logs" / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        seconds = record.get("train_seconds", seconds)
+        found["best"] = max(found["best"], record.get("bleu", 0.0))
+        if record.get("bleu", 0.0) >= WANTED_BLEU and found["minutes"] is None:
+            found["minutes"] = seconds / 60
+    sys.stdout.write(f"Multi30k: {found}\n")
+    return found
+
+
+if __name__ == "__main__":
+    main()
