@@ -39,7 +39,7 @@ def evaluate(
     say(f"model: {run.path}")
     name, sources, references = _read(run, split, src, ref)
     options = changed_options(SearchOptions.of(run.config().decoding), beam_size=beam, length_penalty=length_penalty)
-    hypotheses = _translate(run, sources, device, precision, options)
+    hypotheses, precision_used = _translate(run, sources, device, precision, options)
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
         "run": str(run.path),
@@ -47,7 +47,7 @@ def evaluate(
         "set": name,
         "sentences": len(sources),
         "beam_size": options.beam_size,
-        "precision": precision,
+        "precision": precision_used,
         "scores": {s.name: {"value": round(s.value, 2), "signature": s.signature} for s in scores},
     }
     _print(scores, result, format)
@@ -69,7 +69,10 @@ def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[
     return f"{src.stem}-{sha256_of(src)[:8]}", sources, references
 
 
-def _translate(run: RunDir, sources: list[str], device: str, precision: str, options: SearchOptions) -> list[str]:
+def _translate(
+    run: RunDir, sources: list[str], device: str, precision: str, options: SearchOptions
+) -> tuple[list[str], str]:
+    """The translations, and the precision that they were computed in."""
     from nmt.translate import DocumentTranslator, Translator
 
     translator = Translator.load(run, device, options, precision=precision)
@@ -77,7 +80,7 @@ def _translate(run: RunDir, sources: list[str], device: str, precision: str, opt
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
             say(f"warning: source {number} is longer than {translator.max_src_len} pieces; its end is not translated")
-    return [translation.text for translation in translations]
+    return [translation.text for translation in translations], translator.engine.precision
 
 
 def _print(scores: list[Score], result: dict[str, Any], format: str) -> None:

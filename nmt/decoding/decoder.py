@@ -13,9 +13,8 @@ from nmt.data.tokenizer import PAD_ID
 from nmt.model.cache import rows_of
 from nmt.model.transformer import Memory, Transformer
 
-# A translation must not depend on what is translated beside it, to the last bit. Kernels for few rows, and for odd
-# lengths, add in another order than the rest: a batch has at least so many rows, and its source such a length.
-LEAST_ROWS = 16
+# A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
+# order than the rest, as those for few rows do (`Transformer.least_rows`): a source has such a length.
 SRC_MULTIPLE = 16
 
 
@@ -31,7 +30,7 @@ class Decoder:
     """Encodes sources once and gives the probabilities of the next piece, step by step.
 
     The batch has B sentences with W `hypotheses` each, R = B x W rows that follow each other. B may be more than was
-    given: rows are added until there are `LEAST_ROWS`.
+    given: rows are added until there are the models' `least_rows`.
     """
 
     def __init__(self, models: Sequence[Transformer], src: Tensor, max_len: int, hypotheses: int = 1):
@@ -39,7 +38,7 @@ class Decoder:
         self.models = models
         self.device = src.device
         self.hypotheses = hypotheses
-        self.least_sentences = -(-LEAST_ROWS // hypotheses)
+        self.least_sentences = -(-max(model.least_rows for model in models) // hypotheses)
         self.num_sentences = max(len(src), self.least_sentences)
         src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
         memories = [_with_rows(model.encode(src), self.num_sentences) for model in models]

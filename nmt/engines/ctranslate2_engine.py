@@ -70,7 +70,7 @@ class CTranslate2Engine:
         self._translator = self._start(self._num_workers)
 
     @property
-    def compute_type(self) -> str:
+    def precision(self) -> str:
         """The precision that CTranslate2 computes in here: float16 weights, say, become float32 on most CPUs."""
         return self._translator.compute_type
 

@@ -18,9 +18,9 @@ from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
-from nmt.device import DTYPES, choose_device
+from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.errors import NmtError
-from nmt.model.quantised import quantise
+from nmt.model.quantised import Int8Linear, quantise
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 
@@ -40,14 +40,26 @@ class TorchEngine:
     def load(
         cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
     ) -> TorchEngine:
-        """The best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU)."""
+        """The best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU).
+
+        `auto` is bf16 where a short trial finds it clearly faster, else fp32.
+        """
         where = choose_device(device)
+        if precision == "auto":
+            precision = choose_precision(precision, where).name
         models = [load_model(run, tokenizers, where) for run in runs]
         if precision == "int8" and where.type != "cpu":
             raise NmtError(f"int8 is not served on {where.type}", mend="choose bf16 there, or --device cpu")
         if precision == "int8":
             models = [quantise(model) for model in models]
         return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
+
+    @property
+    def precision(self) -> str:
+        """What the models compute in: fp32, bf16 or int8."""
+        output = self.models[0].output_proj
+        names = {dtype: name for name, dtype in DTYPES.items()}
+        return "int8" if isinstance(output, Int8Linear) else names[output.weight.dtype]
 
     def search(
         self,

@@ -96,11 +96,11 @@ def _check(
     limit = config.model.max_src_len - 1
     found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run)])
     say(describe(found))
-    agreement: dict[str, Any] = {"compute_type": engines[1].compute_type, **found.as_json()}
+    agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}
     require_agreement(found, reduced=quantization != "none")
     if quantization == "none":
         return agreement
-    say(f"CTranslate2 computes {quantization} weights in {engines[1].compute_type} on this processor")
+    say(f"CTranslate2 computes {quantization} weights in {engines[1].precision} on this processor")
     pairs = run.read_pairs("test")
     say(f"translating the test set both ways ({len(pairs[0])} sentences) …")
     both = [

@@ -24,6 +24,11 @@ class Engine(Protocol):
 
     workers: int  # searches that may run at once, each in a thread of its own
 
+    @property
+    def precision(self) -> str:
+        """What it computes in, such as fp32."""
+        ...
+
     def search(
         self,
         sources: Sequence[Sequence[int]],
@@ -114,12 +119,13 @@ class Translator:
         Without a name, that of $NMT_MODEL or the run under ./runs trained last. Several runs are an ensemble: they need
         the same tokenizer, else NmtError. `options` are those of the (first) run's `decoding` section where none are
         given. `token_scores` asks for them, and for scores that mean the same, where they cost time: of an export.
-        `precision` is what a run's model computes in: fp32, bf16, or int8 (on a CPU); an export has its own.
+        `precision` is what a run's model computes in: fp32, bf16, int8 (on a CPU), or auto, which is bf16 where that is
+        faster; an export has its own.
         """
         if model is None or isinstance(model, str | Path):
             model = find_model(None if model is None else str(model))
         if isinstance(model, ExportDir):
-            if precision != "fp32":
+            if precision not in ("auto", "fp32"):
                 mend = "export the run again with --quantization"
                 raise NmtError("an export computes in the precision it was made with", path=model.path, mend=mend)
             return cls._load_export(model, device, options, token_scores)

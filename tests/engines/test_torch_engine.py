@@ -6,10 +6,12 @@ import shutil
 
 import pytest
 
+import nmt.device as devices
 from nmt import Translator
 from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import EOS_ID, TokenizerPair, train_tokenizers
 from nmt.decoding.options import SearchOptions
+from nmt.device import DTYPES
 from nmt.errors import NmtError
 from nmt.rundir import RunDir
 
@@ -24,6 +26,17 @@ def translator(digits_run):
 @pytest.fixture
 def engine(translator):
     return translator.engine
+
+
+@pytest.mark.parametrize("faster", ["fp32", "bf16"])
+def test_precision_auto_is_the_one_that_a_trial_finds_faster(digits_run, monkeypatch, faster):
+    monkeypatch.setattr(devices, "product_rate", lambda device, dtype: 2.0 if dtype == DTYPES[faster] else 1.0)
+    assert Translator.load(digits_run, device="cpu", precision="auto").engine.precision == faster
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_an_engine_says_what_it_computes_in(digits_run, precision):
+    assert Translator.load(digits_run, device="cpu", precision=precision).engine.precision == precision
 
 
 def sources_of(translator, texts=("123", "98765", "4")):
