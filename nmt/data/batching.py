@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device. To a GPU it is copied while the host goes on."""
-        sides = (side.pin_memory() for side in self) if device.type == "cuda" else self
+        sides = (side.pin_memory() if device.type == "cuda" and not side.is_cuda else side for side in self)
         return Batch(*(side.to(device, non_blocking=True) for side in sides))
 
     def cut(self, count: int) -> list[Batch]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from growth import random_batch
 from harness import HERE, ROOT, clean_environment, keep, say, table
 from harness import machine as describe
 from torch import Tensor, nn
@@ -98,9 +99,7 @@ def main() -> None:
     device = choose_device("auto")
     precision = choose_precision("auto", device)
     sizes = QUICK if options.quick else SIZES
-    tests = (
-        0 if options.quick else subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", ROOT / "tests"]).returncode
-    )
+    tests = 0 if options.quick else run_tests()
     result: dict[str, Any] = {"benchmark": "gpu", "machine": describe(torch.get_num_threads()), "tests": tests}
     result["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     result["precision"], result["product_tflops"] = precision.name, precision.flops / 1e12
@@ -120,16 +119,17 @@ def run_tests() -> int:
 def measure_training(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
     """Target tokens a second and the share of a large product's rate, of each system that is installed."""
     torch.manual_seed(1)
-    batch = random_batch(size).to(device)
+    batch = random_batch(max(1, size.batch_tokens // LENGTH), LENGTH, size.vocab_size)
+    on_device = batch.to(device)
     lengths = torch.full((len(batch.src),), LENGTH).numpy()
     flops = TrainingFlops(size.model())(lengths, lengths)
     peak = choose_precision(precision, device).flops
     systems: dict[str, Callable[[], Callable[[], None]]] = {
         "nmt": lambda: our_update(size, batch, device, precision),
-        "nn-transformer": lambda: plain_update(nn_transformer(size), batch, device, precision),
+        "nn-transformer": lambda: plain_update(nn_transformer(size), on_device, device, precision),
     }
     if find_spec("transformers"):
-        systems["hf-marian"] = lambda: plain_update(marian(size), batch, device, precision)
+        systems["hf-marian"] = lambda: plain_update(marian(size), on_device, device, precision)
     seconds: dict[str, list[float]] = {name: [] for name in systems}
     for _ in range(options.repeats):
         for name, make in systems.items():
@@ -150,16 +150,8 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
     return rows
 
 
-def random_batch(size: Size) -> Batch:
-    """Random pieces, sentences of one length."""
-    rows = max(1, size.batch_tokens // LENGTH)
-    src, tgt = torch.randint(EOS_ID + 1, size.vocab_size, (2, rows, LENGTH))
-    src[:, -1] = tgt[:, -1] = EOS_ID
-    return Batch.of(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
-
-
 def our_update(size: Size, batch: Batch, device: torch.device, precision: str) -> Callable[[], None]:
-    """An update of this project."""
+    """An update of this project, the copy of the batch to the device with it."""
     model = size.model().to(device).train()
     step = Step(model, Optimiser(model, TrainingConfig(), DTYPES[precision]), Workers(), label_smoothing=0.1)
     return lambda: void(step([batch], batch.num_tgt_tokens, 1))

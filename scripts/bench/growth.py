@@ -82,7 +82,7 @@ class Measured:
         torch.manual_seed(1)
         model = self.case.model()
         step = Step(model, Optimiser(model, TrainingConfig(), torch.float32), Workers(), label_smoothing=0.1)
-        batch = random_batch(self.case)
+        batch = random_batch(self.tokens // self.case.length, self.case.length, VOCAB_SIZE)
         step([batch], batch.num_tgt_tokens, 1)
         updates, started = 0, time.perf_counter()
         while time.perf_counter() - started < least_seconds:
@@ -90,17 +90,21 @@ class Measured:
             updates += 1
         self.seconds.append((time.perf_counter() - started) / updates)
 
-    def row(self, base_rate: float | None) -> dict[str, object]:
-        """Its figures."""
-        rate = self.tokens / statistics.median(self.seconds)
+    @property
+    def rate(self) -> float:
+        """Tokens a second, the median."""
+        return self.tokens / statistics.median(self.seconds)
+
+    def row(self, base: Measured) -> dict[str, object]:
+        """Its figures, beside those of `base`."""
         lengths = torch.full((self.tokens // self.case.length,), self.case.length).numpy()
         flops = TrainingFlops(self.case.model())(lengths, lengths) / self.tokens
         return {
             **vars(self.case),
-            "tokens_per_s": round(rate),
-            "to_base": round(rate / (base_rate or rate), 2),
+            "tokens_per_s": round(self.rate),
+            "to_base": round(self.rate / base.rate, 2),
             "mflop": round(flops / 1e6, 1),
-            "gflops": round(rate * flops / 1e9),
+            "gflops": round(self.rate * flops / 1e9),
         }
 
     @property
@@ -109,11 +113,9 @@ class Measured:
         return max(1, self.case.batch // self.case.length) * self.case.length
 
 
-def random_batch(case: Case) -> Batch:
-    """Sentences of random pieces, all of one length."""
-    rows = max(1, case.batch // case.length)
-    src = torch.randint(EOS_ID + 1, VOCAB_SIZE, (rows, case.length))
-    tgt = torch.randint(EOS_ID + 1, VOCAB_SIZE, (rows, case.length))
+def random_batch(rows: int, length: int, vocab_size: int) -> Batch:
+    """Sentences of random pieces, all of one length; on the host."""
+    src, tgt = torch.randint(EOS_ID + 1, vocab_size, (2, rows, length))
     src[:, -1] = tgt[:, -1] = EOS_ID
     return Batch.of(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
 
@@ -127,14 +129,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(use_cores(options.threads))
     warn_of_load(describe(torch.get_num_threads()))
-    base, *others = measured = [Measured(case) for case in (BASE, *GROWTH)]
+    measured = [Measured(case) for case in (BASE, *GROWTH)]
     for turn in range(options.repeats):
         for each in measured:
             each.measure(options.seconds)
             say(f"turn {turn + 1}: {each.case}: {each.tokens / each.seconds[-1]:,.0f} tokens/s")
-    base_row = base.row(None)
-    rate = base.tokens / statistics.median(base.seconds)
-    sys.stdout.write(table([base_row, *(each.row(rate) for each in others)], COLUMNS))
+    sys.stdout.write(table([each.row(measured[0]) for each in measured], COLUMNS))
 
 
 if __name__ == "__main__":
