@@ -14,7 +14,7 @@ from nmt.model.cache import rows_of
 from nmt.model.transformer import Memory, Transformer
 
 # A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
-# order than the rest, as those for few rows do (`Transformer.least_rows`): a source has such a length.
+# order than the rest, as those for few rows may do (`Transformer.least_rows`): a source has such a length.
 SRC_MULTIPLE = 16
 
 

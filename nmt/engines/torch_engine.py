@@ -19,6 +19,7 @@ from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
+from nmt.engines.rows import ask_for_steady_rows, least_rows
 from nmt.errors import NmtError
 from nmt.model.quantised import Int8Linear, quantise
 from nmt.model.transformer import Transformer
@@ -45,6 +46,8 @@ class TorchEngine:
         `auto` is bf16 where a short trial finds it clearly faster, else fp32.
         """
         where = choose_device(device)
+        if where.type == "cpu":
+            ask_for_steady_rows()
         if precision == "auto":
             precision = choose_precision(precision, where).name
         models = [load_model(run, tokenizers, where) for run in runs]
@@ -52,6 +55,9 @@ class TorchEngine:
             raise NmtError(f"int8 is not served on {where.type}", mend="choose bf16 there, or --device cpu")
         if precision == "int8":
             models = [quantise(model) for model in models]
+        if precision == "fp32" and where.type == "cpu":
+            for model in models:
+                model.least_rows = least_rows(model)
         return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
 
     @property

@@ -56,7 +56,7 @@ class Transformer(nn.Module):
     `forward(src, tgt_in)` is `decode(tgt_in, start_cache(encode(src)))`: training and cached decoding are one path.
     """
 
-    # Kernels for fewer rows add in another order than the rest, so that a row's last bits would depend on their number.
+    # With fewer rows kernels may add in another order, so that the last bits of a row would depend on their number.
     least_rows = 16
 
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import nmt
+from nmt.machine import processor
 
 _PACKAGES = ("numpy", "safetensors", "sentencepiece", "sacrebleu")
 
@@ -35,7 +36,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "packages": {name: _version(name) for name in _PACKAGES},
         "platform": platform.platform(),
-        "processor": _processor(),
+        "processor": processor(),  # kernels are also chosen by what `instruction_set` does not tell
         "instruction_set": torch.backends.cpu.get_cpu_capability(),
         "device": device.type,
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
@@ -65,16 +66,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _processor() -> str:
-    """The processor's name: kernels are also chosen by what `instruction_set` does not tell."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _git_commit() -> str | None:

@@ -1,0 +1,41 @@
+"""A sentence alone gets the bits it has among others: with one row where kernels allow it, with sixteen elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from nmt.machine import processor
+
+PROGRAM = """
+import json, sys, torch
+torch.set_num_threads(1)
+from nmt import Translator
+translator = Translator.load(sys.argv[1], device="cpu")
+texts = json.loads(sys.argv[2])
+among = [done.token_scores for done in translator.translate_fully(texts)]
+alone = [translator.translate_fully([text])[0].token_scores for text in texts]
+print(json.dumps([translator.engine.models[0].least_rows, alone == among]))
+"""
+
+
+@pytest.mark.parametrize("asked", [None, "AUTO"])
+def test_a_sentence_alone_has_the_bits_it_has_among_others(digits_run, asked):
+    """In a process of its own: MKL reads its variable once."""
+    texts = ["123", "98765", "4040", "777777", "31", "1234567", "55555", "908"] * 5
+    environment = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
+    environment |= {"MKL_CBWR": asked} if asked else {}
+    command = [sys.executable, "-c", PROGRAM, str(digits_run), json.dumps(texts)]
+    done = subprocess.run(
+        command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    least_rows, equal = json.loads(done.stdout)
+    assert equal
+    steady = asked is None and "Intel" in processor() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    assert least_rows == (1 if steady and torch.backends.mkl.is_available() else 16)
