@@ -71,3 +71,27 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path):
         update(2)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_compiled_updates_are_those_that_are_not(digits, tmp_path):
+    few = {"device": "cuda", "precision": "fp32", "max_updates": 3, "warmup_updates": 1, "average_last": 0, "eps": 1e-4}
+    losses = []
+    for compiled in (False, True):
+        path = tmp_path / f"compiled-{compiled}"
+        config = tiny_config(digits, training={**few, "log_every": 1, "compile": compiled})
+        assert start_run(config, path, lambda line: None)
+        losses.append([each["loss"] for each in read_metrics(RunDir(path).metrics) if each["kind"] == "train"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_path):
+    size = {"batch_tokens": "auto", "effective_tokens": 200_000, "precision": "fp32"}
+    few = {"device": "cuda", "max_updates": 2, "warmup_updates": 1, "validate_every": 2, "average_last": 0}
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(2**30 / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        assert start_run(tiny_config(digits, training={**size, **few}), tmp_path / "run", lambda line: None)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    (record,) = [each for each in read_metrics(RunDir(tmp_path / "run").metrics) if each["kind"] == "train"]
+    assert record["batch_pieces"] > 1

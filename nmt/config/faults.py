@@ -131,7 +131,7 @@ def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
     if origin is Annotated:
         return allowed(kinds[0], kinds[1:])
     if origin is Literal:
-        return f"one of {', '.join(map(str, kinds))}"
+        return f"one of {', '.join(map(str, kinds))}" if len(kinds) > 1 else str(kinds[0])
     if origin in (Union, UnionType):
         return " or ".join(allowed(kind, metadata) for kind in kinds)
     if origin is tuple:
@@ -177,7 +177,7 @@ def field_at(loc: Loc) -> FieldInfo | None:
 
 def invalid(error: ErrorDetails, places: Mapping[Loc, Place]) -> Fault:
     """One of pydantic's complaints as a fault."""
-    loc, value, kind = error["loc"], error["input"], error["type"]
+    loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
     field = field_at(loc)
     if kind == "value_error":
         complaint = str(error["ctx"]["error"])
@@ -194,6 +194,15 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Place]) -> Fault:
     annotation: object = get_args(field.annotation)[0] if isinstance(loc[-1], int) else field.annotation
     message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
     return Fault(loc, nearest_place(loc, places), message, _mend(annotation, value))
+
+
+def without_alternatives(loc: Loc) -> Loc:
+    """A location without what pydantic adds for each type that a field may have."""
+    for end in range(1, len(loc)):
+        field = field_at(loc[:end])
+        if field is not None and section_in(field.annotation) is None:
+            return loc[:end] + tuple(part for part in loc[end:] if isinstance(part, int))
+    return loc
 
 
 def _mend(annotation: object, value: object) -> str:

@@ -23,6 +23,7 @@ from nmt.config.faults import (
     shortened,
     shown,
     unknown_key,
+    without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.sections import Config, DataConfig, ParallelFiles, Section, TokenizerConfig, TrainingConfig
@@ -186,11 +187,13 @@ def _validate(values: dict[str, object], tree: Tree) -> Config | None:
         details = error.errors(include_url=False)
     known = {fault.loc for fault in tree.faults}
     # A value that YAML alone made unusable was complained about when it was read.
-    unread = [detail for detail in details if not (isinstance(detail["input"], Unusable) and detail["loc"] in known)]
+    unread = [d for d in details if not (isinstance(d["input"], Unusable) and without_alternatives(d["loc"]) in known)]
     strangers = [fault for fault in tree.faults if fault.loc and field_at(fault.loc) is None]
     for detail in unread:
         if not (strangers and _follows_from(strangers, detail)):
-            tree.faults.append(invalid(detail, tree.places))
+            fault = invalid(detail, tree.places)
+            if fault not in tree.faults:  # once, for all the types that a field may have
+                tree.faults.append(fault)
     return None
 
 

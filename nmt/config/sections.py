@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
+BatchTokens = Annotated[int, Field(ge=16)]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 SMALLEST_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 
@@ -153,8 +154,15 @@ class TrainingConfig(Section):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="auto: the faster one in a short trial; printed and kept"
     )
+    compile: bool = Field(
+        False, description="compile updates by torch.compile, which takes minutes; for long trainings on a GPU"
+    )
     threads: int = Field(0, ge=0, description="CPU threads; 0: one per core")
-    batch_tokens: int = Field(4096, ge=16, description="sentences x longest side, padding included, in one batch")
+    batch_tokens: BatchTokens | Literal["auto"] = Field(
+        4096,
+        description="sentences x longest side, padding included, in one batch; "
+        "auto: an update, in pieces that fit the memory",
+    )
     effective_tokens: int = Field(0, ge=0, description="real target tokens an update; batches are added up to reach it")
     max_updates: Count = 10_000
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
@@ -182,6 +190,8 @@ class TrainingConfig(Section):
                 f"average_last {self.average_last} needs as many checkpoints; "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
+        if self.batch_tokens == "auto" and self.effective_tokens < 16:
+            raise ValueError("batch_tokens auto makes one batch of effective_tokens; set that, such as to 25000")
         if self.warmup_updates >= self.max_updates:
             raise ValueError(f"warmup_updates {self.warmup_updates} must be less than max_updates {self.max_updates}")
         return self

@@ -127,6 +127,14 @@ def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[
     return batches
 
 
+def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int) -> int:
+    """The `batch_tokens` of batches with about `num_tgt_tokens` real target tokens, by the lengths of 65,536 pairs."""
+    some = permute(np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64), len(store), key=(0, 0))
+    src_len = (store.src.lengths(some) + 1).clip(max=max_src_len)
+    tgt_len = (store.tgt.lengths(some) + 1).clip(max=max_tgt_len)
+    return round(num_tgt_tokens * float(np.maximum(src_len, tgt_len).sum() / tgt_len.sum()))
+
+
 @dataclass
 class Place:
     """Where a sampler stands: the batch it will give next."""

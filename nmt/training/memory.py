@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from nmt.config import Config
+from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
 from nmt.model.loss import CHUNK_ROWS
 
@@ -13,14 +13,18 @@ _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
 def needed_bytes(
-    config: Config, num_parameters: int, vocab_size: int, lengths: tuple[int, int], bytes_per_number: int = 4
+    model: ModelConfig,
+    tokens: int,
+    num_parameters: int,
+    vocab_size: int,
+    lengths: tuple[int, int],
+    bytes_per_number: int = 4,
 ) -> int:
-    """About how many bytes training takes at its longest batch.
+    """About how many bytes training takes with batches of `tokens`.
 
-    `lengths`: the longest source and target, in pieces. Counted are weights, gradients and both moments of Adam in
+    `lengths`: the longest source and target, in tokens. Counted are weights, gradients and both moments of Adam in
     fp32, the copy in bf16 where `bytes_per_number` is 2, what each layer keeps for the backward pass, and the logits.
     """
-    model, tokens = config.model, config.training.batch_tokens
     src, tgt = lengths
     width, inner, heads = model.d_model, model.d_ff, model.num_heads
     encoder = model.encoder_layers * (20 * width + 3 * inner + 3 * heads * src)  # numbers kept for a source token

@@ -21,26 +21,38 @@ from nmt.training.workers import Workers
 class BatchLoss(nn.Module):
     """A batch in, the sum of its loss out, by `forward`, as `DistributedDataParallel` wants it."""
 
-    def __init__(self, model: Transformer, label_smoothing: float):
+    def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
+        # With sizes that may change, so that all shapes of batches share a few graphs.
+        self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
     def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, real: Tensor) -> Tensor:
         """The tensors of a `Batch`, on the model's device -> the sum of the loss over real tokens, in nats."""
-        states = self.model.decode_states(tgt_in, self.model.start_cache(self.model.encode(src)))
+        states = self.states(src, tgt_in)
         return projected_token_loss(states, self.model.output_proj.weight, tgt_out, real, self.label_smoothing)
+
+    def _states(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        return self.model.decode_states(tgt_in, self.model.start_cache(self.model.encode(src)))
 
 
 class Step:
     """Makes updates: the same ones for any number of processes, as each takes its share of the rows of a batch."""
 
-    def __init__(self, model: Transformer, optimiser: Optimiser, workers: Workers, label_smoothing: float):
+    def __init__(
+        self,
+        model: Transformer,
+        optimiser: Optimiser,
+        workers: Workers,
+        label_smoothing: float,
+        compiled: bool = False,
+    ):
         self.optimiser = optimiser
         self.workers = workers
         self.pieces = 1  # that each batch is cut into, because the device's memory had no room for more
         self.device = model.device
-        loss = BatchLoss(model, label_smoothing)
+        loss = BatchLoss(model, label_smoothing, compiled)
         self.loss: nn.Module = loss
         if workers.count > 1:
             # The only buffers are tables that never change. The option's name is new in torch 2.13.
@@ -54,18 +66,18 @@ class Step:
         Returns (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. Where
         its memory does not suffice, batches are cut in two from here on, and the update is made anew.
         """
-        loss_sum = self._within_memory(batches, num_tokens)
+        # With other processes waiting in an exchange, there is no going back.
+        loss_sum = self._within_memory(batches, num_tokens, may_cut=self.workers.count == 1)
         # Of several processes, each must come to the same decision: by the norm alone, which they share.
         return loss_sum, self.optimiser.step(update, loss_sum if self.workers.count == 1 else None)
 
-    def _within_memory(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
+    def _within_memory(self, batches: Sequence[Batch], num_tokens: int, *, may_cut: bool) -> Tensor:
         while True:
             parts = [part for batch in batches for part in batch.cut(self.pieces)] if self.pieces > 1 else batches
             try:
                 return self._gather_gradients(parts, num_tokens)
             except torch.OutOfMemoryError:
-                # With other processes waiting in an exchange, there is no going back.
-                if self.workers.count > 1 or all(len(part.src) == 1 for part in parts):
+                if not may_cut or all(len(part.src) == 1 for part in parts):
                     raise
                 self.pieces *= 2
                 self.optimiser.forget_gradients()
@@ -85,9 +97,15 @@ class Step:
         return loss_sum
 
     def try_out(self, batch: Batch) -> None:
-        """Forward and backward without learning, so that memory that will not suffice is met at once."""
-        self._within_memory([batch], max(1, batch.num_tgt_tokens))
+        """Forward and backward without learning, so that memory that will not suffice is met at once.
+
+        Each process tries by itself; then all cut batches as the one with the least memory has to.
+        """
+        no_exchange = self.loss.no_sync() if isinstance(self.loss, DistributedDataParallel) else nullcontext()
+        with no_exchange:
+            self._within_memory([batch], max(1, batch.num_tgt_tokens), may_cut=True)
         self.optimiser.forget_gradients()
+        self.pieces = max(self.workers.gather(self.pieces))
 
     def _alone(self) -> AbstractContextManager[None]:
         """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""

@@ -30,11 +30,12 @@ from nmt.training.workers import Workers, join_workers, leave_workers, local_wor
 
 Say = Callable[[str], None]
 
-# What may differ when a run is resumed: none of it changes what the weights mean.
+# What may differ when a run is resumed: none of it changes what the weights mean. Files may have been moved, but hold
+# the same text: the fingerprint tells.
 _MAY_CHANGE = {
     "training": {"max_updates", "patience", "log_every", "keep_checkpoints", "average_last", "threads", "device"},
     "decoding": set(DecodingConfig.model_fields),
-    "data": {"store_dir"},
+    "data": {"store_dir", "train", "valid", "test"},
 }
 
 
@@ -168,6 +169,12 @@ def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
             go_on = f"nmt train --resume --run {shlex.quote(str(trainer.run.path))}"
             mend = f"what was saved before is kept; once there is room, go on with: {go_on}"
             raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, mend=mend) from error
+        except RuntimeError as error:
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            mend = "it needs a C++ compiler, and on a GPU Triton; or start the run with training.compile false"
+            raise RunError(f"torch.compile failed: {reason}", mend=mend) from error
     if finished and trainer.workers.first:
         write_card(
             trainer.run, trainer.tokenizers, trainer.update, trainer.train_seconds, trainer.model.num_parameters()

@@ -24,7 +24,7 @@ from nmt.checkpoint import (
     save_weights,
 )
 from nmt.config import Config
-from nmt.data.batching import Batch, Place, Rows, TokenBudgetSampler, read_batch
+from nmt.data.batching import Batch, Place, Rows, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.prepare import Prepared
 from nmt.data.tokenizer import EOS_ID
 from nmt.device import Precision
@@ -42,6 +42,7 @@ from nmt.training.validation import Validator
 from nmt.training.workers import Workers
 
 MAX_SKIPPED_IN_A_ROW = 5
+FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log.md has the rates of others
 
 
 class Trainer:
@@ -63,7 +64,7 @@ class Trainer:
         self.tokenizers = tokenizers = prepared.tokenizers
         self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size).to(device).train()
         self.optimiser = Optimiser(self.model, self.settings, precision.dtype)
-        self.step = Step(self.model, self.optimiser, self.workers, self.settings.label_smoothing)
+        self.step = Step(self.model, self.optimiser, self.workers, self.settings.label_smoothing, self.settings.compile)
         if self.workers.rank:  # dropout differs between the processes
             torch.manual_seed(self.settings.seed + self.workers.rank)
         self.flops = TrainingFlops(self.model)
@@ -71,9 +72,13 @@ class Trainer:
         limits = (config.model.max_src_len, config.model.max_tgt_len)
         longest = (prepared.report[side]["length_longest"] + 1 for side in ("src", "tgt"))
         self.longest = (min(limits[0], next(longest)), min(limits[1], next(longest)))
+        asked = self.settings.batch_tokens
+        self.batch_tokens = (
+            tokens_for(self.settings.effective_tokens, self.store, *limits) if asked == "auto" else asked
+        )
         self.sampler = TokenBudgetSampler(
             prepared.store,
-            batch_tokens=self.settings.batch_tokens,
+            batch_tokens=self.batch_tokens,
             max_src_len=config.model.max_src_len,
             max_tgt_len=config.model.max_tgt_len,
             seed=self.settings.seed,
@@ -122,17 +127,31 @@ class Trainer:
     def _check_memory(self) -> None:
         """Meet now what would fail later: on a CPU by an estimate, elsewhere by trying the longest batch."""
         if self.device.type == "cpu":
-            vocab_size, num_bytes = self.model.output_proj.weight.size(0), self.precision.dtype.itemsize
-            need = needed_bytes(self.config, self.model.num_parameters(), vocab_size, self.longest, num_bytes)
-            refuse_beyond_memory(need, available_bytes())
+            self._cut_for_cpu()
+            refuse_beyond_memory(self._needed_bytes(), available_bytes())
             return
         random = self._random_state()
         src_len, tgt_len = self.longest
-        num_rows = max(1, self.settings.batch_tokens // max(src_len, tgt_len) // self.workers.count)
+        num_rows = max(1, self.batch_tokens // max(src_len, tgt_len) // self.workers.count)
         src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
         self.step.try_out(Batch.of(src, tgt, tgt))
         self.validate.try_out(self.model, src_len)
         self._set_random_state(random)
+
+    def _cut_for_cpu(self) -> None:
+        """Of `batch_tokens: auto`, pieces of the size that is fastest on a CPU, smaller where memory is short."""
+        if self.settings.batch_tokens != "auto":
+            return
+        share = self.batch_tokens // self.workers.count
+        self.step.pieces = max(self.step.pieces, -(-share // FASTEST_ON_CPU))  # as before, where this is a resumed run
+        have = available_bytes()
+        while have is not None and self._needed_bytes() > have and self.step.pieces < share // max(self.longest):
+            self.step.pieces *= 2
+
+    def _needed_bytes(self) -> int:
+        vocab_size, num_bytes = self.model.output_proj.weight.size(0), self.precision.dtype.itemsize
+        tokens, size = self.batch_tokens // self.step.pieces, self.model.num_parameters()
+        return needed_bytes(self.config.model, tokens, size, vocab_size, self.longest, num_bytes)
 
     def _out_of_patience(self) -> bool:
         return 0 < self.settings.patience <= self.history.without_better
@@ -174,6 +193,8 @@ class Trainer:
     def _rows_of_an_update(self) -> list[Rows]:
         """One batch, or as many as reach `effective_tokens`."""
         batches = [self.sampler.next_rows()]
+        if self.settings.batch_tokens == "auto":
+            return batches
         while sum(rows.num_tgt_tokens for rows in batches) < self.settings.effective_tokens:
             batches.append(self.sampler.next_rows())
         return batches
@@ -278,6 +299,7 @@ class Trainer:
             "history": self.history.state_dict(),
             "window": asdict(self.window),
             "skipped_in_a_row": self.skipped_in_a_row,
+            "pieces": self.step.pieces,
             "random": random,
             **self.optimiser.state_dict(),
         }
@@ -317,6 +339,7 @@ class Trainer:
         self.sampler.seek(Place(**state["place"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
         self.skipped_in_a_row = state["skipped_in_a_row"]
+        self.step.pieces = state.get("pieces", 1)  # older states have none
         if len(state["random"]) == self.workers.count:
             self._set_random_state(state["random"][self.workers.rank])
 

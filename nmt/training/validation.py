@@ -105,7 +105,8 @@ class Validator:
         targets = self.tokenizers.tgt.encode_batch(self.references)
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
-        runs = fill_batches(longest[order].numpy(), self.config.training.batch_tokens)
+        asked = self.config.training.batch_tokens
+        runs = fill_batches(longest[order].numpy(), 4096 if asked == "auto" else asked)
         limits = self.config.model.max_src_len, self.config.model.max_tgt_len
         chosen = [[int(order[i]) for i in run] for run in runs]
         return [collate([sources[i] for i in rows], [targets[i] for i in rows], *limits) for rows in chosen]

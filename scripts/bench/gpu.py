@@ -128,6 +128,8 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
         "nmt": lambda: our_update(size, batch, device, precision),
         "nn-transformer": lambda: plain_update(nn_transformer(size), on_device, device, precision),
     }
+    if not options.quick:
+        systems["nmt, compiled"] = lambda: our_update(size, batch, device, precision, compiled=True)
     if find_spec("transformers"):
         systems["hf-marian"] = lambda: plain_update(marian(size), on_device, device, precision)
     seconds: dict[str, list[float]] = {name: [] for name in systems}
@@ -150,10 +152,13 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
     return rows
 
 
-def our_update(size: Size, batch: Batch, device: torch.device, precision: str) -> Callable[[], None]:
+def our_update(
+    size: Size, batch: Batch, device: torch.device, precision: str, *, compiled: bool = False
+) -> Callable[[], None]:
     """An update of this project, the copy of the batch to the device with it."""
     model = size.model().to(device).train()
-    step = Step(model, Optimiser(model, TrainingConfig(), DTYPES[precision]), Workers(), label_smoothing=0.1)
+    optimiser = Optimiser(model, TrainingConfig(), DTYPES[precision])
+    step = Step(model, optimiser, Workers(), label_smoothing=0.1, compiled=compiled)
     return lambda: void(step([batch], batch.num_tgt_tokens, 1))
 
 

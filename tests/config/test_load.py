@@ -47,6 +47,11 @@ def test_a_whole_number_may_be_written_in_any_usual_way(load, written, number):
     assert type(config.training.batch_tokens) is int
 
 
+def test_a_batch_may_be_as_large_as_an_update(load):
+    training = load(DATA + "training:\n  batch_tokens: auto\n  effective_tokens: 25_000\n").training
+    assert (training.batch_tokens, training.effective_tokens) == ("auto", 25_000)
+
+
 @pytest.mark.parametrize("code", ["no", "on", "y", "NO", "null_", "2020-01-01", "pt-BR"])
 def test_a_word_stays_a_word(load, code):
     assert load(DATA.replace("src_lang: de", f"src_lang: {code}")).data.src_lang == code

@@ -146,7 +146,10 @@ VALUES = {
     "training:\n  seed: 9"
     + "9" * 30: "training.seed: 9999999999999999999999999999999 is not a number, or too large a one",
     "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and below 2147483648), got -1",
-    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16), got true",
+    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16) or auto, got true",
+    "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number (at least 16) or auto, got 'aut'",
+    "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of effective_tokens; set that, "
+    "such as to 25000",
     "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
     "got a list of 1",
     "training:\n  betas: [0.9, 0.9, 0.9]": "training.betas must be a list of 2, "

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nmt.data import batching
-from nmt.data.batching import Place, TokenBudgetSampler, collate, fill_batches, permute
+from nmt.data.batching import Place, TokenBudgetSampler, collate, fill_batches, permute, tokens_for
 from nmt.data.store import Side
 from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
@@ -142,3 +142,10 @@ def test_a_share_without_rows_is_a_batch_that_counts_nothing(pairs):
     assert batch.num_tgt_tokens == 0
     assert batch.src.shape == batch.tgt_in.shape == batch.tgt_out.shape == (1, 1)
     assert (batch.tgt_out == PAD_ID).all()
+
+
+def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(pairs):
+    budget = tokens_for(400, pairs, max_src_len=25, max_tgt_len=31)
+    one_by_one = sampler(pairs, batch_tokens=budget)
+    sizes = [one_by_one.next_rows().num_tgt_tokens for _ in range(100)]
+    assert 0.85 * 400 < np.mean(sizes) < 1.1 * 400

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nmt.checkpoint import load_state, read_weights
 from nmt.data.batching import read_batch
 from nmt.data.prepare import open_prepared
 from nmt.device import Precision
@@ -38,9 +39,9 @@ def test_a_training_beyond_the_memory_is_refused_with_the_figures(digits, tmp_pa
 
 
 def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
-    small, large = (tiny_config(digits, training={"batch_tokens": n}) for n in (512, 1 << 20))
-    assert needed_bytes(large, 10**5, 300, (8, 8)) > 20 * needed_bytes(small, 10**5, 300, (8, 8)) / 10
-    assert needed_bytes(small, 10**5, 300, (8, 4000)) > needed_bytes(small, 10**5, 300, (8, 8))
+    model = tiny_config(digits).model
+    assert needed_bytes(model, 1 << 20, 10**5, 300, (8, 8)) > 20 * needed_bytes(model, 512, 10**5, 300, (8, 8)) / 10
+    assert needed_bytes(model, 512, 10**5, 300, (8, 4000)) > needed_bytes(model, 512, 10**5, 300, (8, 8))
     have = available_bytes()
     assert have is None or have > 1 << 20
 
@@ -62,7 +63,7 @@ def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same
         return loss
 
     monkeypatch.setattr(trainer.step.loss, "forward", small_device)
-    cut = trainer.step._within_memory(batches, num_tokens)
+    cut = trainer.step._within_memory(batches, num_tokens, may_cut=True)
     assert trainer.step.pieces == 4
     assert torch.allclose(cut, whole, rtol=1e-5)
     for parameter, grad in zip(trainer.model.parameters(), expected, strict=True):
@@ -77,6 +78,43 @@ def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
     batch = read_batch(trainer.store, trainer._rows_of_an_update()[0])
     with pytest.raises(torch.OutOfMemoryError):
         trainer.step([batch], batch.num_tgt_tokens, 1)
+
+
+def test_a_batch_of_automatic_size_is_an_update_and_pieces_of_it_are_what_a_cpu_is_fastest_with(
+    digits, tmp_path, monkeypatch
+):
+    """The updates of the whole batch; eps as in test_workers.py."""
+    monkeypatch.setattr(training, "FASTEST_ON_CPU", 300)
+    few = {"max_updates": 4, "validate_every": 4, "average_last": 0, "eps": 1e-4}
+    # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
+    sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "effective_tokens": 1000}}
+    for name, size in sizes.items():
+        start_run(tiny_config(digits, training={**few, **size}), tmp_path / name, silent)
+    whole, auto = (RunDir(tmp_path / name) for name in sizes)
+    assert load_state(auto.state)["place"] == load_state(whole.state)["place"]
+    assert (load_state(whole.state)["pieces"], load_state(auto.state)["pieces"]) == (1, 4)
+    weights = [read_weights(run.checkpoint("step-00000004")) for run in (whole, auto)]
+    for name, tensor in weights[0].items():
+        assert torch.allclose(tensor, weights[1][name], atol=1e-5), name
+
+
+def test_a_batch_of_automatic_size_is_cut_smaller_where_memory_is_short(trainer, monkeypatch):
+    trainer.settings = trainer.settings.model_copy(update={"batch_tokens": "auto"})
+    trainer.batch_tokens = 4000
+    trainer._check_memory()
+    assert trainer.step.pieces == 1
+    trainer.step.pieces = 2
+    enough_for_halves = trainer._needed_bytes()
+    trainer.step.pieces = 1
+    monkeypatch.setattr(training, "available_bytes", lambda: enough_for_halves)
+    trainer._check_memory()
+    assert trainer.step.pieces == 2
+
+
+def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(trainer, monkeypatch):
+    monkeypatch.setattr(trainer.workers, "gather", lambda pieces: [pieces, 4])
+    trainer.step.try_out(read_batch(trainer.store, trainer._rows_of_an_update()[0]))
+    assert trainer.step.pieces == 4
 
 
 def test_trying_the_longest_batch_changes_nothing(trainer, monkeypatch):

@@ -198,6 +198,15 @@ def test_resuming_on_a_changed_corpus_is_refused(tmp_path):
         resume_run(None, tmp_path / "run", silent)
 
 
+def test_a_run_goes_on_where_its_corpus_has_been_moved_to(tmp_path):
+    before, after = write_digits(tmp_path / "before", num_train=60), tmp_path / "after"
+    run = tmp_path / "run"
+    start_run(tiny_config(before), run, silent)
+    before.rename(after)
+    assert resume_run(tiny_config(after, training={"max_updates": 16}), run, silent)
+    assert RunDir(run).config().data.train.tsv == str(after / "train.tsv")
+
+
 def test_metrics_hold_what_they_say(digits, tmp_path):
     start_run(tiny_config(digits), tmp_path / "run", silent)
     records = read_metrics(RunDir(tmp_path / "run").metrics)

@@ -1,0 +1,47 @@
+"""Compiled updates are those of the model as it is. Slow: each compilation takes a minute."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from nmt.checkpoint import read_weights
+from nmt.config import dump_config
+from nmt.rundir import RunDir
+from nmt.training.train import start_run
+from tests.tiny import tiny_config
+
+pytestmark = pytest.mark.slow
+
+TRAINING = {"compile": True, "max_updates": 3, "warmup_updates": 1, "validate_every": 3, "average_last": 0, "eps": 1e-4}
+
+
+def train_compiled(digits, tmp_path, **environment):
+    config = tmp_path / "config.yaml"
+    config.write_text(dump_config(tiny_config(digits, training=TRAINING)), encoding="utf-8")
+    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "run")]
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    return subprocess.run(command, env={**os.environ, **cache, **environment}, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, g++")
+def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
+    done = train_compiled(digits, tmp_path)
+    assert done.returncode == 0, done.stderr
+    start_run(tiny_config(digits, training={**TRAINING, "compile": False}), tmp_path / "plain", lambda line: None)
+    compiled, plain = (read_weights(RunDir(tmp_path / name).best_checkpoint()) for name in ("run", "plain"))
+    for name, tensor in plain.items():
+        assert torch.allclose(tensor, compiled[name], atol=1e-5), name
+
+
+def test_without_a_compiler_one_message_says_how_to_go_on(digits, tmp_path):
+    done = train_compiled(digits, tmp_path, CXX="/nowhere/g++")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "error: torch.compile failed: " in done.stderr
+    assert "training.compile false" in done.stderr
