@@ -221,7 +221,8 @@ def measure_cold(bench: Bench) -> list[Row]:
     }
     for system, precision in bench.systems():
         if system == "nmt":
-            commands["nmt translate, run", precision] = ([*nmt, str(bench.run.path)], "nmt")
+            asked = [] if precision == "auto" else ["--precision", precision]
+            commands["nmt translate, run", precision] = ([*nmt, str(bench.run.path), *asked], "nmt")
             continue
         if system == "ctranslate2":
             commands["nmt translate, export", precision] = ([*nmt, str(bench.models[system, precision])], "nmt")

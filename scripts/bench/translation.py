@@ -20,7 +20,7 @@ from nmt.rundir import RunDir
 
 # The precisions of each system; `auto` is what this project chooses when it is asked for nothing.
 PRECISIONS = {
-    "nmt": ("auto",),
+    "nmt": ("auto", "int8"),
     "ctranslate2": ("fp32", "int8"),
     "hf-marian": ("fp32", "bf16"),
     "opennmt-py": ("fp32",),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from common import read_job
 from translate_loop import measure_translation
 
 from nmt import Translator
-from nmt.data.tokenizer import EOS_ID
 
 
 def main() -> None:
@@ -23,10 +21,10 @@ def main() -> None:
     translator = Translator.load(job["model"], **options)
     if job["mode"] == "bulk" and job["batch"] is not None:
         translator.batch_tokens = job["batch"]
-    if job["mode"] == "forced":
-        force_length(translator, job["length"])
 
     def translate(texts: Sequence[str], lengths: Sequence[int] | None) -> tuple[list[str], list[int]]:
+        if lengths:
+            force_length(translator, lengths[0])
         size = job["batch"] if job["mode"] == "forced" else len(texts)
         blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
         done = [translation for block in blocks for translation in translator.translate_fully(block)]
@@ -35,14 +33,9 @@ def main() -> None:
     measure_translation(job, translate, ["torch", "nmt"])
 
 
-def force_length(translator: Any, length: int) -> None:
+def force_length(translator: Translator, length: int) -> None:
     """Every output gets `length` pieces: eos is not chosen before, and no output may be longer."""
-    if hasattr(translator, "options"):
-        translator.options = replace(translator.options, min_len=length, max_len_factor=0.0, max_len_offset=length)
-        return
-    engine = translator.engine
-    engine.never_generated = (*engine.never_generated, EOS_ID)
-    engine.config = engine.config.model_copy(update={"max_len_factor": 0.0, "max_len_offset": length})
+    translator.options = replace(translator.options, min_len=length, max_len_factor=0.0, max_len_offset=length)
 
 
 if __name__ == "__main__":

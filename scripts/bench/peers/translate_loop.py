@@ -15,6 +15,7 @@ from common import report
 Translate = Callable[[Sequence[str], Sequence[int] | None], tuple[list[str], list[int]]]
 
 WARM_UP_SENTENCES = 128
+WARM_UP_LENGTH = 64  # of forced outputs, which may take minutes
 
 
 def measure_translation(job: dict[str, Any], translate: Translate, packages: Sequence[str]) -> None:
@@ -30,7 +31,7 @@ def measure_translation(job: dict[str, Any], translate: Translate, packages: Seq
         return
     measure = _one_at_a_time if job["mode"] == "single" else _all_at_once
     warm_up = texts[:1] if job["mode"] == "single" else texts[:WARM_UP_SENTENCES]
-    translate(warm_up, lengths[: len(warm_up)] if lengths else None)
+    translate(warm_up, [min(length, WARM_UP_LENGTH) for length in lengths[: len(warm_up)]] if lengths else None)
     report(packages, **measure(texts, lengths, translate, job))
 
 
