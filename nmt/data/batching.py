@@ -58,9 +58,17 @@ class Batch(NamedTuple):
         return Batch(*(side.to(device, non_blocking=True) for side in sides))
 
     def cut(self, count: int) -> list[Batch]:
-        """At most `count` batches of like size, which together are this one."""
+        """At most `count` batches of as many rows, which together are this one; each is as wide as it needs to be."""
         sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))
-        return [Batch.of(*part) for part in zip(*sides, strict=True)]
+        return [
+            Batch.of(src[:, : _width(src)], tgt_in[:, : _width(tgt_out)], tgt_out[:, : _width(tgt_out)])
+            for src, tgt_in, tgt_out in zip(*sides, strict=True)
+        ]
+
+
+def _width(ids: Tensor) -> int:
+    """Columns of ids [B, T] up to the last that holds more than padding; at least one."""
+    return max(1, int((ids != PAD_ID).any(0).count_nonzero()))
 
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:

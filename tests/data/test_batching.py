@@ -144,6 +144,19 @@ def test_a_share_without_rows_is_a_batch_that_counts_nothing(pairs):
     assert (batch.tgt_out == PAD_ID).all()
 
 
+def test_pieces_of_a_batch_are_the_batch_without_the_padding_they_need_not():
+    whole = collate([[5] * n for n in (2, 3, 7, 9)], [[6] * n for n in (1, 4, 3, 8)], 32, 32)
+    first, second = whole.cut(2)
+    assert [tuple(piece.src.shape) for piece in (first, second)] == [(2, 4), (2, 10)]
+    assert [tuple(piece.tgt_in.shape) for piece in (first, second)] == [(2, 5), (2, 9)]
+    for side in ("src", "tgt_in", "tgt_out"):
+        for rows, piece in zip(getattr(whole, side).tensor_split(2), (first, second), strict=True):
+            width = getattr(piece, side).size(1)
+            assert torch.equal(rows[:, :width], getattr(piece, side))
+            assert rows[:, width:].eq(PAD_ID).all()
+    assert first.num_tgt_tokens + second.num_tgt_tokens == whole.num_tgt_tokens
+
+
 def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(pairs):
     budget = tokens_for(400, pairs, max_src_len=25, max_tgt_len=31)
     one_by_one = sampler(pairs, batch_tokens=budget)
