@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -103,6 +104,7 @@ class Translator:
         self.max_src_len = max_src_len
         self.batch_tokens = batch_tokens
         self.options = options or SearchOptions()
+        self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None  # and the process and size it was made for
 
     @classmethod
     def load(
@@ -199,8 +201,14 @@ class Translator:
         options = [self.options] * len(batches)
         if self.engine.workers == 1:
             return [self.engine.search(*job) for job in zip(batches, options, prefixes, strict=True)]
-        with ThreadPoolExecutor(self.engine.workers) as threads:
-            return list(threads.map(self.engine.search, batches, options, prefixes))
+        return list(self._threads().map(self.engine.search, batches, options, prefixes))
+
+    def _threads(self) -> ThreadPoolExecutor:
+        """Threads that stay, as new ones would set up their memory anew for every call; a forked process has none."""
+        wanted = (os.getpid(), self.engine.workers)
+        if self._pool is None or self._pool[0] != wanted:
+            self._pool = wanted, ThreadPoolExecutor(self.engine.workers)
+        return self._pool[1]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScore]:
         """How probable each of `targets` is as the translation of the source beside it, in order."""

@@ -28,7 +28,7 @@ PRECISIONS = {
 }
 SAME_WEIGHTS = ("nmt", "ctranslate2")
 ONE_LENGTH = ("opennmt-py", "joeynmt")  # their commands force one length on all outputs
-FORCED = {16: 960, 64: 384, 256: 128, 1024: 128}  # output length to sentences
+FORCED = {16: 960, 64: 384, 256: 128, 1024: 64}  # output length to sentences
 FORCED_BATCH = 64
 SIZES = ("d_model", "num_heads", "d_ff", "dropout")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import subprocess
 import sys
 
@@ -67,6 +69,20 @@ def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, 
     together = translator.translate_fully(texts)
     for text, expected in list(zip(texts, together, strict=True))[:12]:
         assert translator.translate_fully([text])[0] == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, texts):
+    translator = Translator.load(digits_run, device="cpu")
+    translator.engine.workers = 2
+    expected = translator.translate(texts)
+    child = multiprocessing.get_context("fork").Process(
+        target=lambda: sys.exit(translator.translate(texts) != expected)
+    )
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
