@@ -21,12 +21,11 @@ _TRIED = (1, 2, 3, 5, 8, 11, 15)
 def ask_for_steady_rows() -> None:
     """Ask Intel's MKL to add in one order for any number of rows, where that is as fast for many of them.
 
-    MKL reads the variable once, before its first product in this process; one that is set already stays.
+    On other makers' processors it would take its slowest code. It reads the variable once, before its first product in
+    this process; one that is set already stays.
     """
     if "Intel" in processor() and torch.backends.cpu.get_cpu_capability() == "AVX512":
-        os.environ.setdefault(
-            "MKL_CBWR", "AVX512,STRICT"
-        )  # of other makers' processors MKL would take its slowest code
+        os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
 
 
 @torch.inference_mode()

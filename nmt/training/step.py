@@ -50,7 +50,7 @@ class Step:
     ):
         self.optimiser = optimiser
         self.workers = workers
-        self.pieces = 1  # that each batch is cut into, because the device's memory had no room for more
+        self.pieces = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
         loss = BatchLoss(model, label_smoothing, compiled)
         self.loss: nn.Module = loss

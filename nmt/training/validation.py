@@ -19,6 +19,8 @@ from nmt.training.workers import Workers
 from nmt.translate import Translator
 from nmt.translate.translator import MAX_BATCH_SENTENCES
 
+_LOSS_TOKENS = 4096  # of a batch whose loss is computed, where training leaves its batches to the memory
+
 
 class Scores(NamedTuple):
     """`loss` is cross-entropy in nats a token, without label smoothing; perplexity is its exponential."""
@@ -106,7 +108,7 @@ class Validator:
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
         asked = self.config.training.batch_tokens
-        runs = fill_batches(longest[order].numpy(), 4096 if asked == "auto" else asked)
+        runs = fill_batches(longest[order].numpy(), _LOSS_TOKENS if asked == "auto" else asked)
         limits = self.config.model.max_src_len, self.config.model.max_tgt_len
         chosen = [[int(order[i]) for i in run] for run in runs]
         return [collate([sources[i] for i in rows], [targets[i] for i in rows], *limits) for rows in chosen]
