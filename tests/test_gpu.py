@@ -73,6 +73,7 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path):
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.filterwarnings("ignore")  # the compiler advises on settings
 def test_compiled_updates_are_those_that_are_not(digits, tmp_path):
     few = {"device": "cuda", "precision": "fp32", "max_updates": 3, "warmup_updates": 1, "average_last": 0, "eps": 1e-4}
     losses = []

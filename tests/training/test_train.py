@@ -17,6 +17,7 @@ from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir
+from nmt.training import trainer as trainer_module
 from nmt.training.optimiser import Optimiser
 from nmt.training.step import Step
 from nmt.training.train import resume_run, start_run
@@ -79,6 +80,19 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
     assert deterministic_metrics(whole) == deterministic_metrics(stopped)
     for name in whole.index()["checkpoints"]:
         assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
+
+
+def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer_module, "FASTEST_ON_CPU", 300)  # several pieces
+    config = tiny_config(digits, training={"batch_tokens": "auto", "effective_tokens": 800})
+    assert start_run(config, tmp_path / "whole", silent)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "stopped", silent)
+    assert resume_run(None, tmp_path / "stopped", silent)
+    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    assert state_of(whole)["pieces"] > 1
+    assert same(state_of(whole), state_of(stopped))
 
 
 def test_a_finished_run_goes_on_with_more_updates(digits, tmp_path):

@@ -40,13 +40,14 @@ def config_file(digits, tmp_path):
     return write
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision):
+@pytest.mark.parametrize(("precision", "batch_tokens"), [("fp32", 512), ("bf16", 512), ("fp32", "auto")])
+def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision, batch_tokens):
     """Each takes half of the rows of every micro-batch, so the sums of gradients are those of one process.
 
     With a large epsilon, as Adam otherwise makes steps of full length of gradients that are 0 but for rounding.
     """
-    training = {"precision": precision, "effective_tokens": 900, "max_updates": 4, "average_last": 0, "eps": 1e-4}
+    training = {"precision": precision, "batch_tokens": batch_tokens, "effective_tokens": 900}
+    training |= {"max_updates": 4, "average_last": 0, "eps": 1e-4}
     start_run(tiny_config(digits, training=training), tmp_path / "one", lambda line: None)
     config = config_file(training=training)
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "two")]
