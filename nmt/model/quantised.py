@@ -16,24 +16,28 @@ class Int8Linear(nn.Module):
 
     weight: Tensor
     scale: Tensor
-    bias: Tensor
+    bias: Tensor | None
+    tiny: Tensor
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
         weight = linear.weight.detach().float()
-        largest = weight.abs().amax(1, keepdim=True).clamp_min(1e-30)  # [out, 1]
-        self.register_buffer("weight", (weight * (127 / largest)).round().to(torch.int8).t())  # [in, out]
-        # The second 127 undoes the scale of the rows.
-        self.register_buffer("scale", (largest / (127 * 127)).squeeze(1))  # [out]
-        self.register_buffer("bias", torch.zeros(()) if linear.bias is None else linear.bias.detach().float())
+        scale = (weight.abs().amax(1, keepdim=True) / 127).clamp_min(1e-30)  # [out, 1]
+        self.register_buffer("weight", (weight / scale).round().to(torch.int8).t())  # [in, out]
+        self.register_buffer("scale", scale.squeeze(1))  # [out]
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().float())
+        self.register_buffer("tiny", torch.tensor(1e-30))
 
     def forward(self, states: Tensor) -> Tensor:
         """states [..., in], fp32 -> [..., out], fp32."""
-        rows = states.flatten(0, -2)
-        largest = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30)
-        rounded = (rows * (127 / largest)).round_().to(torch.int8)
-        totals = torch._int_mm(rounded, self.weight)  # [rows, out], int32
-        return torch.addcmul(self.bias, totals * self.scale, largest).unflatten(0, states.shape[:-1])
+        # Each operation costs as much as the product of a single row: few of them, without Python's numbers, in place.
+        rows = states.reshape(-1, states.size(-1))
+        scale = torch.add(self.tiny, rows.abs().amax(1, keepdim=True), alpha=1 / 127)  # [rows, 1]
+        totals = torch._int_mm((rows / scale).round_().to(torch.int8), self.weight)  # [rows, out], int32
+        outputs = totals.float().mul_(self.scale).mul_(scale)
+        if self.bias is not None:
+            outputs.add_(self.bias)
+        return outputs.view(*states.shape[:-1], -1)
 
 
 @torch.no_grad()
