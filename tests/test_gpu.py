@@ -6,12 +6,17 @@ import pytest
 import torch
 
 from nmt import Translator
-from nmt.data.batching import read_batch
+from nmt.config import ModelConfig
+from nmt.data.batching import Batch, read_batch
 from nmt.data.prepare import prepare
+from nmt.data.tokenizer import PAD_ID
 from nmt.device import choose_precision
 from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, attend
+from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
+from nmt.training.packing import packing_pays
+from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
 from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config
@@ -96,3 +101,24 @@ def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_p
         torch.cuda.set_per_process_memory_fraction(1.0)
     (record,) = [each for each in read_metrics(RunDir(tmp_path / "run").metrics) if each["kind"] == "train"]
     assert record["batch_pieces"] > 1
+
+
+def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_padded_ones():
+    torch.manual_seed(3)
+    lengths = torch.randint(1, 40, (2, 50))
+    src, tgt = (
+        torch.where(torch.arange(41) < side[:, None], torch.randint(4, 90, (50, 41)), PAD_ID) for side in lengths
+    )
+    batch = Batch.of(src, tgt, tgt).to(torch.device("cuda"))
+    config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0)
+    model = Transformer(config, 90, 90).to("cuda", torch.bfloat16).train()
+    assert packing_pays(model)
+    found = []
+    for packed in (False, True):
+        model.zero_grad()
+        loss = BatchLoss(model, 0.1, packed=packed)(*batch) / batch.num_tgt_tokens
+        loss.backward()
+        found.append((loss.item(), torch.cat([parameter.grad.flatten().float() for parameter in model.parameters()])))
+    (padded_loss, padded), (packed_loss, packed) = found
+    assert packed_loss == pytest.approx(padded_loss, rel=1e-2)
+    assert torch.nn.functional.cosine_similarity(padded, packed, dim=0) > 0.99

@@ -40,17 +40,20 @@ class Batch(NamedTuple):
     src: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
-    real: Tensor  # [N]: where tgt_out, flattened, is not padding; found on the host, so that no device is waited for
+    # Where src [M] and tgt_out [N], flattened, are not padding: found on the host, so that no device is waited for.
+    src_real: Tensor
+    tgt_real: Tensor
 
     @classmethod
     def of(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
         """A batch of these, which are on the host."""
-        return cls(src, tgt_in, tgt_out, (tgt_out != PAD_ID).flatten().nonzero().squeeze(1))
+        real = [(ids != PAD_ID).flatten().nonzero().squeeze(1) for ids in (src, tgt_out)]
+        return cls(src, tgt_in, tgt_out, *real)
 
     @property
     def num_tgt_tokens(self) -> int:
         """Real target tokens, eos included."""
-        return len(self.real)
+        return len(self.tgt_real)
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device. To a GPU it is copied while the host goes on."""

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from nmt.data.tokenizer import PAD_ID
 from nmt.model.cache import rows_of
+from nmt.model.packing import Packing
 from nmt.model.transformer import Memory, Transformer
 
 # A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
@@ -41,7 +42,8 @@ class Decoder:
         self.least_sentences = -(-max(model.least_rows for model in models) // hypotheses)
         self.num_sentences = max(len(src), self.least_sentences)
         src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
-        memories = [_with_rows(model.encode(src), self.num_sentences) for model in models]
+        packing = _packing(src, max(model.least_rows for model in models))
+        memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
         self.caches = [
             model.start_cache(memory, max_len, hypotheses=hypotheses)
             for model, memory in zip(models, memories, strict=True)
@@ -79,6 +81,14 @@ def _widened(src: Tensor, longest: int) -> Tensor:
     """src [B, S] with S rounded up, to `longest` at most, which has positions."""
     width = max(src.size(1), min(-(-src.size(1) // SRC_MULTIPLE) * SRC_MULTIPLE, longest))
     return F.pad(src, (0, width - src.size(1)), value=PAD_ID)
+
+
+def _packing(src: Tensor, least_rows: int) -> Packing | None:
+    """How to encode src [B, S] without its padding, where a product costs what its rows are: on a CPU."""
+    if src.device.type != "cpu":
+        return None
+    packing = Packing.of(src)
+    return packing if len(packing.real) >= least_rows else None
 
 
 def _with_rows(memory: Memory, num_sentences: int) -> Memory:

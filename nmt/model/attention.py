@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from nmt.model.dropout import Dropout
 from nmt.model.masks import lengths_mask
+from nmt.model.packing import PackedMask
 
 
 def only_shapes() -> bool:
@@ -99,6 +100,43 @@ def attend(
     return (weights if dropout is None else dropout(weights)) @ value, weights
 
 
+def attend_packed(
+    score: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: PackedMask, dropout: Dropout | None = None
+) -> Tensor:
+    """`attend` for packed rows: query [1, H, N, K], key and value [1, H, M, K] -> pooled [1, H, N, K]."""
+    if query.is_cuda and varlen_may_serve(score, query.dtype, query.size(-1), dropout):
+        return _varlen_attention(query, key, value, mask)
+    heads = ((mask.queries, query), (mask.keys, key), (mask.keys, value))
+    query, key, value = (packing.unpack(each.transpose(1, 2)).transpose(1, 2) for packing, each in heads)
+    pooled, _ = attend(score, query, key, value, mask.padded, dropout)  # [B, H, T, K]
+    return mask.queries.pack(pooled.transpose(1, 2)).transpose(1, 2)
+
+
+def varlen_may_serve(score: nn.Module, dtype: torch.dtype, head_size: int, dropout: Dropout | None) -> bool:
+    """Whether torch's kernel for packed rows on GPUs is made for this; it drops no weights."""
+    drops = dropout is not None and dropout.training and dropout.rate > 0.0
+    fits = dtype in (torch.bfloat16, torch.float16) and head_size % 8 == 0 and head_size <= 256
+    return fits and isinstance(score, ScaledDotProductScore) and not drops
+
+
+def _varlen_attention(query: Tensor, key: Tensor, value: Tensor, mask: PackedMask) -> Tensor:
+    """`attend_packed` of scaled dot products by FlashAttention (Dao 2024), which reads and computes no padding."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    pooled = varlen_attn(
+        query.squeeze(0).transpose(0, 1),  # [N, H, K]
+        key.squeeze(0).transpose(0, 1),
+        value.squeeze(0).transpose(0, 1),
+        mask.queries.offsets,
+        mask.keys.offsets,
+        mask.queries.width,
+        mask.keys.width,
+        window_size=(-1, 0 if mask.causal else -1),  # how far a query may look back and ahead
+    )
+    assert isinstance(pooled, Tensor)
+    return pooled.transpose(0, 1).unsqueeze(0)
+
+
 class Rotary(nn.Module):
     """Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with position."""
 
@@ -114,9 +152,9 @@ class Rotary(nn.Module):
         self.register_buffer("cosine", angles.cos(), persistent=False)
         self.register_buffer("sine", angles.sin(), persistent=False)
 
-    def forward(self, heads: Tensor, offset: int) -> Tensor:
-        """heads [B, H, T, K], the first of them at position `offset` -> the same shape."""
-        here = slice(offset, offset + heads.size(2))
+    def forward(self, heads: Tensor, offset: int | Tensor) -> Tensor:
+        """heads [B, H, T, K], the first of them at position `offset`, or each at its own [T] -> the same shape."""
+        here = offset if isinstance(offset, Tensor) else slice(offset, offset + heads.size(2))
         cosine, sine = self.cosine[here].to(heads.dtype), self.sine[here].to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
@@ -138,8 +176,8 @@ class MultiHeadAttention(nn.Module):
     def _split_heads(self, states: Tensor) -> Tensor:
         return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, T, K]
 
-    def project_key_value(self, states: Tensor, offset: int = 0) -> tuple[Tensor, Tensor]:
-        """states [B, S, D], the first at position `offset` -> key, value [B, H, S, K] each."""
+    def project_key_value(self, states: Tensor, offset: int | Tensor = 0) -> tuple[Tensor, Tensor]:
+        """states [B, S, D], the first at position `offset`, or each at its own [S] -> key, value [B, H, S, K] each."""
         key, value = (self._split_heads(half) for half in self.key_value_proj(states).chunk(2, dim=-1))
         return (key if self.rotary is None else self.rotary(key, offset)), value
 
@@ -148,9 +186,9 @@ class MultiHeadAttention(nn.Module):
         states: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None,
+        mask: Tensor | PackedMask | None,
         *,
-        offset: int = 0,
+        offset: int | Tensor = 0,
         keep_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """states [B, T, D] ask, key and value [B, H, S, K] answer; mask as for
@@ -161,7 +199,9 @@ class MultiHeadAttention(nn.Module):
         query = self._split_heads(self.query_proj(states))  # [B, H, T, K]
         if self.rotary is not None:
             query = self.rotary(query, offset)
-        if query.is_cuda and isinstance(self.score, ScaledDotProductScore) and not keep_weights:
+        if isinstance(mask, PackedMask):
+            pooled, weights = attend_packed(self.score, query, key, value, mask, self.dropout), None
+        elif query.is_cuda and isinstance(self.score, ScaledDotProductScore) and not keep_weights:
             rate = self.dropout.rate if self.training else 0.0
             pooled, weights = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate), None
         else:

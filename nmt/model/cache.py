@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.model.packing import PackedMask
+
 _FIRST_POSITIONS = 32  # stored at first; storage doubles as outputs grow, so that a high limit costs nothing
 
 
@@ -23,12 +25,12 @@ class KVCache:
     def __init__(
         self,
         cross: Sequence[tuple[Tensor, Tensor]],
-        cross_mask: Tensor,
+        cross_mask: Tensor | PackedMask,
         max_len: int = 0,
         keep_attention: bool = False,
         hypotheses: int = 1,
     ):
-        """cross: one (key, value) [B, H, S, K] a layer; cross_mask [B, 1, 1, S]."""
+        """cross: one (key, value) [B, H, S, K] a layer; cross_mask [B, 1, 1, S]. All packed, where the mask is."""
         # As they come from the projection, every product would copy them into one block: copied once instead.
         self.cross = [(k.contiguous(), v.contiguous()) for k, v in cross] if max_len else list(cross)
         self.cross_mask = cross_mask
@@ -77,6 +79,7 @@ class KVCache:
     def select_sentences(self, sentences: Tensor) -> None:
         """Keep and reorder sentences with their hypotheses: `sentences` [B'] holds indices into the present ones."""
         self.cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
+        assert isinstance(self.cross_mask, Tensor)
         self.cross_mask = self.cross_mask.index_select(0, sentences)
         rows = rows_of(sentences, self.hypotheses)
         self._stored = [

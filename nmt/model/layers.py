@@ -11,6 +11,7 @@ from nmt.config.sections import ModelConfig
 from nmt.model.attention import MultiHeadAttention, Rotary
 from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
+from nmt.model.packing import PackedMask
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
 
@@ -78,11 +79,13 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor | PackedMask) -> Tensor:
         """states [B, S, D], mask [B, 1, 1, S] -> [B, S, D]."""
+        offset = mask.queries.positions if isinstance(mask, PackedMask) else 0
         inputs = self.self_residual.before(states)
-        key, value = self.self_attention.project_key_value(inputs)
-        states = self.self_residual.after(states, self.self_attention(inputs, key, value, mask)[0])
+        key, value = self.self_attention.project_key_value(inputs, offset)
+        branch, _ = self.self_attention(inputs, key, value, mask, offset=offset)
+        states = self.self_residual.after(states, branch)
         branch = self.feed_forward(self.feed_forward_residual.before(states))
         return self.feed_forward_residual.after(states, branch)
 
@@ -99,11 +102,12 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor | None, cache: KVCache, layer: int) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor | PackedMask | None, cache: KVCache, layer: int) -> Tensor:
         """states [B, T, D]: the targets after those in the cache; mask [T, length + T] -> [B, T, D]."""
+        offset = mask.queries.positions if isinstance(mask, PackedMask) else cache.length
         inputs = self.self_residual.before(states)
-        key, value = cache.append(layer, *self.self_attention.project_key_value(inputs, cache.length))
-        branch, _ = self.self_attention(inputs, key, value, mask, offset=cache.length)
+        key, value = cache.append(layer, *self.self_attention.project_key_value(inputs, offset))
+        branch, _ = self.self_attention(inputs, key, value, mask, offset=offset)
         states = self.self_residual.after(states, branch)
 
         inputs = self.cross_residual.before(states)

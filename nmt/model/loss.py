@@ -37,10 +37,13 @@ def projected_token_loss(
 ) -> Tensor:
     """The sum of `token_loss(states @ weight.T, tgt_out)`, in nats, without ever holding all the logits.
 
-    states [B, T, D], weight [V, D], tgt_out [B, T], real [N]: the positions of B x T that count. Gradients are made
-    chunk by chunk in the forward pass, where the logits are at hand (as in Hsu et al. 2024, Liger Kernel, section 3.2).
+    states [B, T, D] or packed [1, N, D], weight [V, D], tgt_out [B, T], real [N]: the positions of B x T that count.
+    Gradients are made chunk by chunk in the forward pass, where the logits are at hand (as in Hsu et al. 2024, Liger
+    Kernel, section 3.2).
     """
-    rows = states.flatten(0, 1).index_select(0, real)  # [N, D]
+    rows = states.flatten(0, 1)
+    if len(rows) != len(real):
+        rows = rows.index_select(0, real)  # [N, D]
     targets = tgt_out.flatten().index_select(0, real)  # [N]
     loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, label_smoothing)
     return loss_sum

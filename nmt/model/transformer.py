@@ -13,13 +13,19 @@ from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
 from nmt.model.masks import causal_mask, mask_bias, padding_mask
+from nmt.model.packing import PackedMask, Packing
 
 
 class Memory(NamedTuple):
     """What the encoder hands to the decoder."""
 
-    states: Tensor  # [B, S, D]
+    states: Tensor  # [B, S, D], or [1, N, D] with a packing
     mask: Tensor  # [B, 1, 1, S], `mask_bias`: 0 at a real source position
+    packing: Packing | None = None  # of the sources
+
+    def padded(self) -> Memory:
+        """The same with states [B, S, D], which mean nothing at padding."""
+        return self if self.packing is None else Memory(self.packing.unpack(self.states), self.mask)
 
 
 class Embedding(nn.Module):
@@ -95,33 +101,56 @@ class Transformer(nn.Module):
         if tied == "all":
             self.src_embedding.tokens = self.tgt_embedding.tokens
 
-    def encode(self, src: Tensor) -> Memory:
-        """src [B, S], right-padded -> memory states [B, S, D] and mask [B, 1, 1, S]."""
+    def encode(self, src: Tensor, packing: Packing | None = None) -> Memory:
+        """src [B, S], right-padded -> memory states [B, S, D] and mask [B, 1, 1, S].
+
+        With the `packing` of `src` layers work on real positions alone, and the states are packed: [1, N, D].
+        """
         states = self.src_embedding(src)
-        mask = mask_bias(padding_mask(src), states.dtype)
+        bias = mask_bias(padding_mask(src), states.dtype)
+        mask: Tensor | PackedMask = bias
+        if packing is not None:
+            states, mask = packing.pack(states), PackedMask(packing, packing, bias, causal=False)
         for layer in self.encoder_layers:
             states = layer(states, mask)
-        return Memory(self.encoder_norm(states), mask)
+        return Memory(self.encoder_norm(states), bias, packing)
 
     def start_cache(
-        self, memory: Memory, max_len: int = 0, keep_attention: bool = False, hypotheses: int = 1
+        self,
+        memory: Memory,
+        max_len: int = 0,
+        keep_attention: bool = False,
+        hypotheses: int = 1,
+        targets: Packing | None = None,
     ) -> KVCache:
         """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training.
 
-        Each sentence of `memory` has `hypotheses` rows in the batches that are decoded.
+        Each sentence of `memory` has `hypotheses` rows in the batches that are decoded. Where `memory` is packed,
+        `targets` says how those are that will be decoded, in one call.
         """
         layers = cast("list[DecoderLayer]", self.decoder_layers)
         cross = [layer.cross_attention.project_key_value(memory.states) for layer in layers]
-        return KVCache(cross, memory.mask, max_len, keep_attention, hypotheses)
+        mask: Tensor | PackedMask = memory.mask
+        if targets is not None:
+            assert memory.packing is not None
+            mask = PackedMask(targets, memory.packing, memory.mask, causal=False)
+        return KVCache(cross, mask, max_len, keep_attention, hypotheses)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
-        """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D]."""
+        """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D].
+
+        Those of N packed targets are [1, N, D].
+        """
         num_new = tgt_in.size(1)
         # One new position may see all there is. Right padding needs no mask: it lies in the future of every real token.
         states = self.tgt_embedding(tgt_in, cache.length)
-        mask = None
+        bias = None
         if num_new > 1:
-            mask = mask_bias(causal_mask(num_new, cache.length + num_new, tgt_in.device), states.dtype)
+            bias = mask_bias(causal_mask(num_new, cache.length + num_new, tgt_in.device), states.dtype)
+        mask: Tensor | PackedMask | None = bias
+        if isinstance(cache.cross_mask, PackedMask):
+            packing = cache.cross_mask.queries
+            states, mask = packing.pack(states), PackedMask(packing, packing, bias, causal=True)
         for index, layer in enumerate(self.decoder_layers):
             states = layer(states, mask, cache, index)
         cache.advance(num_new)

@@ -13,28 +13,37 @@ from torch.nn.parallel import DistributedDataParallel
 
 from nmt.data.batching import Batch
 from nmt.model.loss import projected_token_loss
+from nmt.model.packing import Packing
 from nmt.model.transformer import Transformer
 from nmt.training.optimiser import Optimiser
+from nmt.training.packing import packing_pays
 from nmt.training.workers import Workers
 
 
 class BatchLoss(nn.Module):
     """A batch in, the sum of its loss out, by `forward`, as `DistributedDataParallel` wants it."""
 
-    def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
+    def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False, packed: bool = False):
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
+        self.packed = packed  # without padding
         # With sizes that may change, so that all shapes of batches share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
-    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, real: Tensor) -> Tensor:
+    def forward(self, *tensors: Tensor) -> Tensor:
         """The tensors of a `Batch`, on the model's device -> the sum of the loss over real tokens, in nats."""
-        states = self.states(src, tgt_in)
-        return projected_token_loss(states, self.model.output_proj.weight, tgt_out, real, self.label_smoothing)
+        batch = Batch(*tensors)
+        sources = targets = None
+        if self.packed and batch.num_tgt_tokens:
+            sources, targets = Packing.of(batch.src, batch.src_real), Packing.of(batch.tgt_out, batch.tgt_real)
+        states = self.states(batch.src, batch.tgt_in, sources, targets)
+        weight = self.model.output_proj.weight
+        return projected_token_loss(states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing)
 
-    def _states(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        return self.model.decode_states(tgt_in, self.model.start_cache(self.model.encode(src)))
+    def _states(self, src: Tensor, tgt_in: Tensor, sources: Packing | None, targets: Packing | None) -> Tensor:
+        cache = self.model.start_cache(self.model.encode(src, sources), targets=targets)
+        return self.model.decode_states(tgt_in, cache)
 
 
 class Step:
@@ -52,7 +61,7 @@ class Step:
         self.workers = workers
         self.pieces = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
-        loss = BatchLoss(model, label_smoothing, compiled)
+        loss = BatchLoss(model, label_smoothing, compiled, packed=packing_pays(model))
         self.loss: nn.Module = loss
         if workers.count > 1:
             # The only buffers are tables that never change. The option's name is new in torch 2.13.

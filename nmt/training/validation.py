@@ -96,7 +96,7 @@ class Validator:
         for batch in self._batches()[self.workers.rank :: self.workers.count]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
-            loss = projected_token_loss(states, model.output_proj.weight, on_device.tgt_out, on_device.real)
+            loss = projected_token_loss(states, model.output_proj.weight, on_device.tgt_out, on_device.tgt_real)
             loss_sum += float(loss)
             num_tokens += batch.num_tgt_tokens
         shares = self.workers.gather((loss_sum, num_tokens))

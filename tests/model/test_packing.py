@@ -1,0 +1,86 @@
+"""Rows without their padding: the same states and gradients, whatever the model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from nmt.data.batching import Batch
+from nmt.data.tokenizer import PAD_ID
+from nmt.model.attention import ScaledDotProductScore, attend_packed
+from nmt.model.packing import PackedMask, Packing
+from nmt.training.step import BatchLoss
+from tests.model.test_transformer import MAX_LEN, close, every_kind, ids, make
+
+
+def ragged(*lengths: int) -> torch.Tensor:
+    rows = ids(len(lengths), max(lengths) + 1)  # the last column is padding in every row
+    for row, length in zip(rows, lengths, strict=True):
+        row[length:] = PAD_ID
+    return rows
+
+
+def test_packing_keeps_real_positions_in_order_and_unpacking_puts_them_back():
+    rows = ragged(3, 1, 4)
+    packing = Packing.of(rows)
+    states = torch.randn(3, 5, 2)
+    packed = packing.pack(states)
+    assert torch.equal(packed[0], states[rows != PAD_ID])
+    assert packing.offsets.tolist() == [0, 3, 4, 8]
+    assert packing.positions.tolist() == [0, 1, 2, 0, 0, 1, 2, 3]
+    unpacked = packing.unpack(packed)
+    assert torch.equal(unpacked[rows != PAD_ID], packed[0])
+    assert unpacked.isfinite().all()
+
+
+@every_kind
+def test_packed_states_equal_padded_ones(kind):
+    model, src, tgt_in = make(**kind), ragged(5, 2, 9), ragged(7, 1, MAX_LEN - 1)
+    sources, targets = Packing.of(src), Packing.of(tgt_in)
+    with torch.no_grad():
+        padded, memory = model.encode(src), model.encode(src, sources)
+        assert memory.states.shape == (1, 16, 24)
+        assert close(memory.padded().states[src != PAD_ID], padded.states[src != PAD_ID])
+        expected = model.decode_states(tgt_in, model.start_cache(padded))
+        states = model.decode_states(tgt_in, model.start_cache(memory, targets=targets))
+    assert close(states[0], expected[tgt_in != PAD_ID])
+
+
+@pytest.mark.parametrize("attention", ["scaled_dot_product", "additive"])
+def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention):
+    src, tgt = ragged(5, 2, 9), ragged(7, 1, 4)
+    batch = Batch.of(src, tgt, tgt)
+    losses, gradients = [], []
+    for packed in (False, True):
+        model = make(attention=attention).train()
+        for module in model.modules():
+            if hasattr(module, "rate"):
+                module.rate = 0.0  # which numbers are dropped depends on where they lie
+        loss = BatchLoss(model, 0.1, packed=packed)(*batch)
+        loss.backward()
+        losses.append(loss.detach())
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert torch.allclose(*losses, rtol=1e-5)
+    assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(*gradients, strict=True))
+
+
+def test_a_batch_without_a_target_is_not_packed():
+    nothing = torch.full((1, 1), PAD_ID)
+    batch = Batch.of(ids(1, 1), ids(1, 1), nothing)
+    assert BatchLoss(make(), 0.1, packed=True)(*batch) == 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_on_a_gpu_a_kernel_for_packed_rows_is_called_as_its_signature_says(causal):
+    """Shapes and types alone: no number is computed, so that no GPU is needed."""
+    with FakeTensorMode():
+        rows = torch.empty(3, 10, dtype=torch.int64, device="cuda")
+        packing = Packing.of(rows, torch.empty(16, dtype=torch.int64, device="cuda"))
+        query, key, value = (
+            torch.empty(1, 16, 2, 8, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(3)
+        )
+        mask = PackedMask(packing, packing, None, causal)
+        pooled = attend_packed(ScaledDotProductScore(), query, key, value, mask)
+    assert pooled.shape == query.shape
+    assert (pooled.device.type, pooled.dtype) == ("cuda", torch.bfloat16)
