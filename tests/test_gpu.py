@@ -9,7 +9,8 @@ from nmt import Translator
 from nmt.config import ModelConfig
 from nmt.data.batching import Batch, read_batch
 from nmt.data.prepare import prepare
-from nmt.data.tokenizer import PAD_ID
+from nmt.data.tokenizer import BOS_ID, PAD_ID
+from nmt.decoding.decoder import Decoder
 from nmt.device import choose_precision
 from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, attend
 from nmt.model.transformer import Transformer
@@ -122,3 +123,25 @@ def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_pad
     (padded_loss, padded), (packed_loss, packed) = found
     assert packed_loss == pytest.approx(padded_loss, rel=1e-2)
     assert torch.nn.functional.cosine_similarity(padded, packed, dim=0) > 0.99
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.inference_mode()
+def test_steps_replayed_as_graphs_equal_steps_launched_one_by_one(dtype):
+    torch.manual_seed(3)
+    config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, max_tgt_len=80)
+    model = Transformer(config, 90, 90).to("cuda", dtype).eval()
+    src = torch.randint(4, 90, (40, 17), device="cuda")
+    replayed, launched = Decoder([model], src, 80), Decoder([model], src, 80)
+    launched._step.record = None
+    last = torch.full((40,), BOS_ID, device="cuda")
+    for step in range(80):
+        expected, found = launched.step(last), replayed.step(last)
+        assert torch.allclose(expected, found, atol=1e-4 if dtype == torch.float32 else 0.2)
+        last = expected.argmax(1)
+        if step == 20:
+            running = torch.arange(40, device="cuda") < 20
+            rows = [decoder.let_leave(running, 20) for decoder in (launched, replayed)]
+            last = last[rows[0]]
+    assert replayed._step.record is not None  # none failed
+    assert replayed._step._recorded is not None

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.data.tokenizer import PAD_ID
-from nmt.model.cache import rows_of
+from nmt.decoding.recorded import RecordedSteps
+from nmt.model.cache import FixedCache, KVCache, rows_of
 from nmt.model.packing import Packing
 from nmt.model.transformer import Memory, Transformer
 
@@ -44,13 +45,21 @@ class Decoder:
         src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
         packing = _packing(src, max(model.least_rows for model in models))
         memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
+        recorded = self.device.type == "cuda"
         self.caches = [
-            model.start_cache(memory, max_len, hypotheses=hypotheses)
+            model.start_cache(memory, max_len, hypotheses=hypotheses, kind=FixedCache if recorded else KVCache)
             for model, memory in zip(models, memories, strict=True)
         ]
+        fixed = [cache for cache in self.caches if isinstance(cache, FixedCache)]
+        self._step = RecordedSteps(self._plain_step, fixed) if recorded else self._plain_step
+        # A recording serves one number of rows: few numbers, so few recordings.
+        self._least_left = 0.5 if recorded else 0.75
 
     def step(self, last: Tensor) -> Tensor:
         """last [R]: the piece that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
+        return self._step(last)
+
+    def _plain_step(self, last: Tensor) -> Tensor:
         last = last[:, None]
         return mean_probability([
             model.decode(last, cache)[:, 0].log_softmax(-1, dtype=torch.float32)
@@ -58,12 +67,13 @@ class Decoder:
         ])  # fmt: skip
 
     def let_leave(self, running: Tensor, num_running: int) -> Tensor | None:
-        """Drop sentences that are not `running` [B], once they are a quarter; returns the rows that stay, or None.
+        """Drop sentences that are not `running` [B], once they are a quarter (where steps are recorded, half);
+        returns the rows that stay, or None.
 
         Rows are numbered as before. Some that have ended may stay, to keep the batch at its least size.
         """
         num_kept = max(num_running, self.least_sentences)
-        if num_kept > 0.75 * self.num_sentences:
+        if num_kept > self._least_left * self.num_sentences:
             return None
         kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
         for cache in self.caches:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.model.masks import causal_mask, mask_bias
 from nmt.model.packing import PackedMask
 
 _FIRST_POSITIONS = 32  # stored at first; storage doubles as outputs grow, so that a high limit costs nothing
@@ -40,6 +41,19 @@ class KVCache:
         self.attention: list[Tensor | None] | None = [None] * len(self.cross) if keep_attention else None
         self._stored: list[tuple[Tensor, Tensor] | None] = [None] * len(self.cross)
 
+    @property
+    def offset(self) -> int | Tensor:
+        """The position that is next."""
+        return self.length
+
+    def future_bias(self, num_new: int, like: Tensor) -> Tensor | None:
+        """What to add to the scores of `num_new` positions that are next, so that none sees what comes after it:
+        [num_new, length + num_new], as `mask_bias`; None for a single one, which may see all there is.
+        """
+        if num_new == 1:
+            return None
+        return mask_bias(causal_mask(num_new, self.length + num_new, like.device), like.dtype)
+
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add key and value [R, H, T, K] of `layer`; returns those of all positions, [R, H, length + T, K]."""
         if self.max_len == 0:
@@ -48,19 +62,19 @@ class KVCache:
         assert end <= self.max_len, f"cache for {self.max_len} positions was given {end}"
         stored = self._stored[layer]
         if stored is None or stored[0].size(2) < end:
-            stored = self._stored[layer] = self._larger(stored, key, end)
+            room = min(self.max_len, max(_FIRST_POSITIONS, 2 * (end - 1), end))
+            stored = self._stored[layer] = self._larger(stored, key.new_empty(2, *key.shape[:2], room, key.size(3)))
         stored[0][:, :, self.length : end] = key
         stored[1][:, :, self.length : end] = value
         return stored[0][:, :, :end], stored[1][:, :, :end]
 
-    def _larger(self, stored: tuple[Tensor, Tensor] | None, like: Tensor, end: int) -> tuple[Tensor, Tensor]:
-        """Storage for `end` positions and some more, with what was stored."""
-        room = min(self.max_len, max(_FIRST_POSITIONS, 2 * (end - 1), end))
-        larger = like.new_empty(2, *like.shape[:2], room, like.size(3)).unbind()
+    def _larger(self, stored: tuple[Tensor, Tensor] | None, larger: Tensor) -> tuple[Tensor, Tensor]:
+        """`larger` [2, R, H, room, K] with what was stored in it."""
+        key, value = larger.unbind()
         if stored is not None:
-            for new, old in zip(larger, stored, strict=True):
+            for new, old in zip((key, value), stored, strict=True):
                 new[:, :, : self.length] = old[:, :, : self.length]
-        return larger[0], larger[1]
+        return key, value
 
     def advance(self, num_positions: int) -> None:
         """Count `num_positions` as decoded, once every layer has appended them."""
@@ -97,6 +111,63 @@ class KVCache:
             for buffer in stored or ():
                 past = buffer[:, :, : self.length]
                 past.index_copy_(0, target, past.index_select(0, source))
+
+
+class FixedCache(KVCache):
+    """A `KVCache` whose steps, of one position each, do the same operations on the same tensors: they can be recorded.
+
+    The position is a tensor, and attention reads all the room there is, masked. Recorded steps run no Python, so who
+    makes them calls `make_room` before each and counts `length` after it.
+    """
+
+    def __init__(
+        self,
+        cross: Sequence[tuple[Tensor, Tensor]],
+        cross_mask: Tensor | PackedMask,
+        max_len: int = 0,
+        keep_attention: bool = False,
+        hypotheses: int = 1,
+    ):
+        """As `KVCache`; `max_len` is at least 1."""
+        super().__init__(cross, cross_mask, max_len, keep_attention, hypotheses)
+        device = cross[0][0].device
+        self.room = min(max_len, _FIRST_POSITIONS)
+        self._position = torch.zeros(1, dtype=torch.int64, device=device)
+        self._places = torch.arange(max_len, device=device)
+
+    @property
+    def offset(self) -> Tensor:
+        """The position that is next, [1]."""
+        return self._position
+
+    def make_room(self) -> bool:
+        """See to it that there is room for one more; returns whether storage grows, so that recorded steps are void."""
+        if self.length < self.room:
+            return False
+        self.room = min(self.max_len, 2 * self.room)
+        return True
+
+    def future_bias(self, num_new: int, like: Tensor) -> Tensor:
+        """What to add to the scores of the position that is next, [1, room], as `mask_bias`."""
+        assert num_new == 1, f"a step of {num_new} positions"
+        return mask_bias((self._places[: self.room] <= self._position)[None], like.dtype)
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add key and value [R, H, 1, K] of `layer`; returns all that is stored, [R, H, room, K]."""
+        stored = self._stored[layer]
+        if stored is None or stored[0].size(2) < self.room:  # zeros: what is masked must be finite
+            larger = key.new_zeros(2, *key.shape[:2], self.room, key.size(3))
+            stored = self._stored[layer] = self._larger(stored, larger)
+        stored[0].index_copy_(2, self._position, key)
+        stored[1].index_copy_(2, self._position, value)
+        return stored
+
+    def advance(self, num_positions: int) -> None:
+        """Go to the next position."""
+        self._position.add_(num_positions)
+
+    def _move(self, stored: Tensor, rows: Tensor) -> Tensor:
+        return stored.index_select(0, rows)
 
 
 def rows_of(sentences: Tensor, hypotheses: int) -> Tensor:

@@ -104,7 +104,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor | PackedMask | None, cache: KVCache, layer: int) -> Tensor:
         """states [B, T, D]: the targets after those in the cache; mask [T, length + T] -> [B, T, D]."""
-        offset = mask.queries.positions if isinstance(mask, PackedMask) else cache.length
+        offset = mask.queries.positions if isinstance(mask, PackedMask) else cache.offset
         inputs = self.self_residual.before(states)
         key, value = cache.append(layer, *self.self_attention.project_key_value(inputs, offset))
         branch, _ = self.self_attention(inputs, key, value, mask, offset=offset)

@@ -12,7 +12,7 @@ from nmt.model.attention import Rotary, only_shapes, sinusoidal_positions
 from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
-from nmt.model.masks import causal_mask, mask_bias, padding_mask
+from nmt.model.masks import mask_bias, padding_mask
 from nmt.model.packing import PackedMask, Packing
 
 
@@ -41,12 +41,13 @@ class Embedding(nn.Module):
         self.register_buffer("sinusoidal", table, persistent=False)
         self.dropout = Dropout(config.embedding_dropout)
 
-    def forward(self, ids: Tensor, offset: int = 0) -> Tensor:
-        """ids [B, T], the first at position `offset` -> [B, T, D]."""
+    def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
+        """ids [B, T], the first at position `offset`, or each at its own [T] -> [B, T, D]."""
         states = self.tokens(ids) * self.scale
         positions = self.sinusoidal if self.learned is None else self.learned.weight
         if positions is not None:  # rotary positions act inside attention
-            states = states + positions[offset : offset + ids.size(1)].to(states.dtype)
+            here = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))
+            states = states + positions[here].to(states.dtype)
         return self.dropout(states)
 
 
@@ -122,11 +123,12 @@ class Transformer(nn.Module):
         keep_attention: bool = False,
         hypotheses: int = 1,
         targets: Packing | None = None,
+        kind: type[KVCache] = KVCache,
     ) -> KVCache:
         """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training.
 
         Each sentence of `memory` has `hypotheses` rows in the batches that are decoded. Where `memory` is packed,
-        `targets` says how those are that will be decoded, in one call.
+        `targets` says how those are that will be decoded, in one call. `kind` is the class of the cache.
         """
         layers = cast("list[DecoderLayer]", self.decoder_layers)
         cross = [layer.cross_attention.project_key_value(memory.states) for layer in layers]
@@ -134,7 +136,7 @@ class Transformer(nn.Module):
         if targets is not None:
             assert memory.packing is not None
             mask = PackedMask(targets, memory.packing, memory.mask, causal=False)
-        return KVCache(cross, mask, max_len, keep_attention, hypotheses)
+        return kind(cross, mask, max_len, keep_attention, hypotheses)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D].
@@ -142,11 +144,9 @@ class Transformer(nn.Module):
         Those of N packed targets are [1, N, D].
         """
         num_new = tgt_in.size(1)
-        # One new position may see all there is. Right padding needs no mask: it lies in the future of every real token.
-        states = self.tgt_embedding(tgt_in, cache.length)
-        bias = None
-        if num_new > 1:
-            bias = mask_bias(causal_mask(num_new, cache.length + num_new, tgt_in.device), states.dtype)
+        states = self.tgt_embedding(tgt_in, cache.offset)
+        # Right padding needs no mask: it lies in the future of every real token.
+        bias = cache.future_bias(num_new, states)
         mask: Tensor | PackedMask | None = bias
         if isinstance(cache.cross_mask, PackedMask):
             packing = cache.cross_mask.queries
