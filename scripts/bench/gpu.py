@@ -1,8 +1,8 @@
 """All that only a GPU can show, in one command: `python scripts/bench/gpu.py [--json OUT]`.
 
-The tests that need a GPU; training and decoding of Transformer base and big beside `nn.Transformer` and, where the
-package transformers is installed, Marian, on the same device in turns; minutes to 40 BLEU on Multi30k, where that is at
-hand. `--quick` runs everything but the tests on whatever device there is, on tiny models; its figures mean nothing.
+The tests that need a GPU; training and decoding of Transformer base and big beside `nn.Transformer` and, where their
+packages are installed, Marian and CTranslate2, on the same device in turns; minutes to 40 BLEU on Multi30k, where that
+is at hand. `--quick` runs all but the tests on whatever device there is, on tiny models; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
+from decoders import decoders_of
 from growth import random_batch
 from harness import HERE, ROOT, clean_environment, keep, say, table
 from harness import machine as describe
@@ -29,8 +31,7 @@ from workload import find_multi30k
 
 from nmt.config.sections import ModelConfig, TrainingConfig
 from nmt.data.batching import Batch
-from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
-from nmt.decoding.decoder import Decoder
+from nmt.data.tokenizer import EOS_ID, PAD_ID
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
@@ -130,6 +131,7 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
     }
     if not options.quick:
         systems["nmt, compiled"] = lambda: our_update(size, batch, device, precision, compiled=True)
+        systems["nmt, padded"] = lambda: our_update(size, batch, device, precision, padded=True)
     if find_spec("transformers"):
         systems["hf-marian"] = lambda: plain_update(marian(size), on_device, device, precision)
     seconds: dict[str, list[float]] = {name: [] for name in systems}
@@ -153,12 +155,14 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
 
 
 def our_update(
-    size: Size, batch: Batch, device: torch.device, precision: str, *, compiled: bool = False
+    size: Size, batch: Batch, device: torch.device, precision: str, *, compiled: bool = False, padded: bool = False
 ) -> Callable[[], None]:
     """An update of this project, the copy of the batch to the device with it."""
     model = size.model().to(device).train()
     optimiser = Optimiser(model, TrainingConfig(), DTYPES[precision])
     step = Step(model, optimiser, Workers(), label_smoothing=0.1, compiled=compiled)
+    if padded:
+        step.loss.packed = False
     return lambda: void(step([batch], batch.num_tgt_tokens, 1))
 
 
@@ -202,7 +206,7 @@ def plain_update(
     return update
 
 
-def seconds_of(work: Callable[[], None], device: torch.device, least_seconds: float) -> float:
+def seconds_of(work: Callable[[], object], device: torch.device, least_seconds: float) -> float:
     """Mean seconds of `work`, repeated for `least_seconds` after three times that warm up."""
     for _ in range(3):
         work()
@@ -223,26 +227,24 @@ def wait(device: torch.device) -> None:
 
 @torch.inference_mode()
 def measure_decoding(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
-    """Tokens a second of greedy steps, and what they could be if memory were all that bounds them."""
-    model = size.model().to(device, DTYPES[precision]).eval()
+    """Tokens a second of greedy decoding, and what they could be if memory were all that bounds them."""
+    model = size.model()
+    systems = decoders_of(model, size.job(), DTYPES[precision], device, size.decoded_length)
     rate = bytes_a_second(device)
     rows = []
     for sentences in size.decoded:
         src = torch.randint(EOS_ID + 1, size.vocab_size, (sentences, LENGTH), device=device)
-
-        def decode(src: Tensor = src) -> None:
-            decoder = Decoder([model], src, size.decoded_length)
-            last = torch.full((decoder.num_sentences,), BOS_ID, device=device)
-            for _ in range(size.decoded_length):
-                last = decoder.step(last).argmax(1)
-
-        seconds = statistics.median(seconds_of(decode, device, options.seconds / 10) for _ in range(options.repeats))
         tokens = sentences * size.decoded_length
         bound = size.decoded_length * bytes_a_step(model, size, sentences) / rate
-        figures = {"tokens_per_s": round(tokens / seconds), "memory_bound": round(tokens / bound)}
-        rows.append({"size": size.name, "batch": sentences, **figures})
-    columns = {"size": "size", "batch": "batch", "tokens_per_s": "tokens/s", "memory_bound": "memory's limit"}
-    sys.stdout.write(table(rows, columns))
+        seconds: dict[str, list[float]] = {name: [] for name in systems}
+        for _ in range(options.repeats):
+            for name, decode in systems.items():
+                seconds[name].append(seconds_of(partial(decode, src), device, options.seconds / 10))
+        for name, values in seconds.items():
+            figures = {"tokens_per_s": round(tokens / statistics.median(values)), "memory_bound": round(tokens / bound)}
+            rows.append({"size": size.name, "batch": sentences, "system": name, **figures})
+    columns = {"size": "size", "batch": "batch", "system": "system", "tokens_per_s": "tokens/s"}
+    sys.stdout.write(table(rows, {**columns, "memory_bound": "memory's limit"}))
     return rows
 
 

@@ -1,0 +1,88 @@
+"""What decodes a batch of random sources to outputs of one length: this project, and the peers that are installed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from nmt.data.tokenizer import BOS_ID, TokenizerPair
+from nmt.decoding.decoder import Decoder
+from nmt.decoding.recorded import RecordedSteps
+from nmt.interop.ctranslate2 import write_ctranslate2
+from nmt.model.transformer import Transformer
+
+Decode = Callable[[Tensor], object]  # src [B, S], on the device
+
+_SPECIALS = ("<unk>", "<pad>", "<s>", "</s>")
+
+
+def decoders_of(
+    model: Transformer, job: dict[str, Any], dtype: torch.dtype, device: torch.device, length: int
+) -> dict[str, Decode]:
+    """Each system's name and its greedy decoding to `length` pieces.
+
+    `model`, in fp32 and on the host, is this project's; CTranslate2 gets its weights, in float16 on a GPU, and Marian,
+    which is of the same sizes by `job`, has weights of its own.
+    """
+    found: dict[str, Decode] = {}
+    if find_spec("ctranslate2"):
+        found["ctranslate2"] = _ctranslate2(model, device, length)
+    if find_spec("transformers"):
+        found["hf-marian"] = _marian(job, dtype, device, length)
+    ours = model.to(device, dtype).eval()
+    found["nmt"] = lambda src: _decode(ours, src, length)
+    if device.type == "cuda":
+        found["nmt, not recorded"] = lambda src: _decode(ours, src, length, recorded=False)
+    return dict(sorted(found.items(), reverse=True))
+
+
+def _decode(model: Transformer, src: Tensor, length: int, *, recorded: bool = True) -> None:
+    decoder = Decoder([model], src, length)
+    if not recorded and isinstance(decoder._step, RecordedSteps):
+        decoder._step.record = None
+    last = torch.full((decoder.num_sentences,), BOS_ID, device=src.device)
+    for _ in range(length):
+        last = decoder.step(last).argmax(1)
+
+
+def _marian(job: dict[str, Any], dtype: torch.dtype, device: torch.device, length: int) -> Decode:
+    from hf_marian import make_marian
+
+    model = make_marian(job, "sdpa").to(device, dtype).eval()
+    settings = {"num_beams": 1, "do_sample": False, "min_new_tokens": length, "max_new_tokens": length}
+    return lambda src: model.generate(input_ids=src, attention_mask=torch.ones_like(src), **settings)
+
+
+class _Numbered(NamedTuple):
+    """Stands where a tokenizer does, with pieces that are numbers."""
+
+    vocab_size: int
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The piece of each id."""
+        return [_SPECIALS[i] if i < len(_SPECIALS) else str(i) for i in ids]
+
+
+def _ctranslate2(model: Transformer, device: torch.device, length: int) -> Decode:
+    import ctranslate2
+
+    numbered = _Numbered(model.output_proj.weight.size(0))
+    with tempfile.TemporaryDirectory() as folder:
+        write_ctranslate2(model, cast("TokenizerPair", _Pair(numbered, numbered)), Path(folder))
+        kind = "float16" if device.type == "cuda" else "default"
+        translator = ctranslate2.Translator(folder, device=device.type, compute_type=kind)
+    limits = {"min_decoding_length": length, "max_decoding_length": length}
+    return lambda src: translator.translate_batch(
+        [numbered.pieces(row) for row in src.tolist()], beam_size=1, max_batch_size=0, **limits
+    )
+
+
+class _Pair(NamedTuple):
+    src: _Numbered
+    tgt: _Numbered
