@@ -162,7 +162,9 @@ class Trainer:
         num_tokens = sum(rows.num_tgt_tokens for rows in all_rows)
         share = [rows.share(self.workers.rank, self.workers.count) for rows in all_rows]
         self.update += 1
-        loss_sum, norm = self.step([read_batch(self.store, rows) for rows in share], num_tokens, self.update)
+        batches = [read_batch(self.store, rows) for rows in share]
+        self.window.reading_seconds += time.perf_counter() - started
+        loss_sum, norm = self.step(batches, num_tokens, self.update)
         self.unsettled.append((self.update, num_tokens, loss_sum, norm))
         self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in all_rows)
         self._count_seconds(started)
@@ -214,6 +216,7 @@ class Trainer:
             "tokens_per_second": window.num_tokens / window.seconds,
             "flops_per_second": flops,
             "batch_pieces": self.step.pieces,
+            "reading_share": window.reading_seconds / window.seconds,
             "utilisation": flops / (self.precision.flops * self.workers.count),
             "train_seconds": self.train_seconds,
         }
@@ -362,6 +365,7 @@ class Window:
     num_skipped: int = 0  # updates whose loss or gradient was not finite; not in the sums
     flops: float = 0.0
     seconds: float = 0.0
+    reading_seconds: float = 0.0  # of them: the host reads batches
 
     def add(self, loss_sum: float, num_tokens: int, norm: float) -> bool:
         """Count one update in; returns whether its loss and gradient are finite, without which it is only counted."""

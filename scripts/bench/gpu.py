@@ -271,10 +271,11 @@ def minutes_to_bleu() -> dict[str, Any] | None:
     command = ["-m", "nmt", "train", "--config", "configs/multi30k-de-en.yaml", "--run", str(run), "--overwrite"]
     short = ["--set", "training.validate_every=100", "--set", "training.keep_checkpoints=5"]
     subprocess.run([sys.executable, *command, *short], cwd=ROOT, env=clean_environment(), check=True)
-    seconds, found = 0.0, {"bleu": WANTED_BLEU, "minutes": None, "best": 0.0}
+    seconds, found = 0.0, {"bleu": WANTED_BLEU, "minutes": None, "best": 0.0, "reading_share": 0.0}
     for line in (run / "logs" / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         seconds = record.get("train_seconds", seconds)
+        found["reading_share"] = max(found["reading_share"], record.get("reading_share", 0.0))
         found["best"] = max(found["best"], record.get("bleu", 0.0))
         if record.get("bleu", 0.0) >= WANTED_BLEU and found["minutes"] is None:
             found["minutes"] = seconds / 60
