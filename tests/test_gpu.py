@@ -16,7 +16,7 @@ from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, atten
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
-from nmt.training.packing import packing_pays
+from nmt.training.packing import packing_serves
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
 from nmt.training.trainer import Trainer
@@ -80,15 +80,23 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler advises on settings
-def test_compiled_updates_are_those_that_are_not(digits, tmp_path):
-    few = {"device": "cuda", "precision": "fp32", "max_updates": 3, "warmup_updates": 1, "average_last": 0, "eps": 1e-4}
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_compiled_updates_are_those_that_are_not(digits, tmp_path, precision):
+    few = {
+        "device": "cuda",
+        "precision": precision,
+        "max_updates": 3,
+        "warmup_updates": 1,
+        "average_last": 0,
+        "eps": 1e-4,
+    }
     losses = []
     for compiled in (False, True):
         path = tmp_path / f"compiled-{compiled}"
         config = tiny_config(digits, training={**few, "log_every": 1, "compile": compiled})
         assert start_run(config, path, lambda line: None)
         losses.append([each["loss"] for each in read_metrics(RunDir(path).metrics) if each["kind"] == "train"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3 if precision == "fp32" else 2e-2)
 
 
 def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_path):
@@ -111,18 +119,22 @@ def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_pad
         torch.where(torch.arange(41) < side[:, None], torch.randint(4, 90, (50, 41)), PAD_ID) for side in lengths
     )
     batch = Batch.of(src, tgt, tgt).to(torch.device("cuda"))
-    config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0)
+    config = ModelConfig(
+        d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0, embedding_dropout=0.0
+    )
     model = Transformer(config, 90, 90).to("cuda", torch.bfloat16).train()
-    assert packing_pays(model)
+    assert packing_serves(model)
     found = []
     for packed in (False, True):
         model.zero_grad()
         loss = BatchLoss(model, 0.1, packed=packed)(*batch) / batch.num_tgt_tokens
         loss.backward()
-        found.append((loss.item(), torch.cat([parameter.grad.flatten().float() for parameter in model.parameters()])))
+        found.append((loss.item(), {name: each.grad.flatten().float() for name, each in model.named_parameters()}))
     (padded_loss, padded), (packed_loss, packed) = found
     assert packed_loss == pytest.approx(padded_loss, rel=1e-2)
-    assert torch.nn.functional.cosine_similarity(padded, packed, dim=0) > 0.99
+    for name, gradient in padded.items():
+        if "key_value_proj.bias" not in name:  # the half of it that is the keys' has no gradient but rounding
+            assert torch.nn.functional.cosine_similarity(gradient, packed[name], dim=0) > 0.98, name
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -132,16 +144,15 @@ def test_steps_replayed_as_graphs_equal_steps_launched_one_by_one(dtype):
     config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, max_tgt_len=80)
     model = Transformer(config, 90, 90).to("cuda", dtype).eval()
     src = torch.randint(4, 90, (40, 17), device="cuda")
-    replayed, launched = Decoder([model], src, 80), Decoder([model], src, 80)
-    launched._step.record = None
+    replayed, cache = Decoder([model], src, 80), model.start_cache(model.encode(src), max_len=80)
     last = torch.full((40,), BOS_ID, device="cuda")
     for step in range(80):
-        expected, found = launched.step(last), replayed.step(last)
+        expected, found = model.decode(last[:, None], cache)[:, 0].float().log_softmax(-1), replayed.step(last)
         assert torch.allclose(expected, found, atol=1e-4 if dtype == torch.float32 else 0.2)
         last = expected.argmax(1)
         if step == 20:
             running = torch.arange(40, device="cuda") < 20
-            rows = [decoder.let_leave(running, 20) for decoder in (launched, replayed)]
-            last = last[rows[0]]
-    assert replayed._step.record is not None  # none failed
-    assert replayed._step._recorded is not None
+            rows = replayed.let_leave(running, 20)
+            cache.select_sentences(rows)
+            last = last[rows]
+    assert replayed.recorded_steps.recorded is not None

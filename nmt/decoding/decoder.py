@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.data.tokenizer import PAD_ID
-from nmt.decoding.recorded import RecordedSteps
+from nmt.decoding.recorded import RecordedSteps, Recorder, record_graph
 from nmt.model.cache import FixedCache, KVCache, rows_of
 from nmt.model.packing import Packing
 from nmt.model.transformer import Memory, Transformer
@@ -35,8 +35,18 @@ class Decoder:
     given: rows are added until there are the models' `least_rows`.
     """
 
-    def __init__(self, models: Sequence[Transformer], src: Tensor, max_len: int, hypotheses: int = 1):
-        """src [B, S], right-padded, ending in eos; up to `max_len` pieces can be decoded."""
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        src: Tensor,
+        max_len: int,
+        hypotheses: int = 1,
+        record: Recorder | None = None,
+    ):
+        """src [B, S], right-padded, ending in eos; up to `max_len` pieces can be decoded.
+
+        `record` makes recordings of steps; on a CUDA device that is `record_graph`.
+        """
         self.models = models
         self.device = src.device
         self.hypotheses = hypotheses
@@ -45,21 +55,21 @@ class Decoder:
         src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
         packing = _packing(src, max(model.least_rows for model in models))
         memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
-        recorded = self.device.type == "cuda"
+        if record is None and self.device.type == "cuda":
+            record = record_graph
+        kind = KVCache if record is None else FixedCache
         self.caches = [
-            model.start_cache(memory, max_len, hypotheses=hypotheses, kind=FixedCache if recorded else KVCache)
+            model.start_cache(memory, max_len, hypotheses=hypotheses, kind=kind)
             for model, memory in zip(models, memories, strict=True)
         ]
         fixed = [cache for cache in self.caches if isinstance(cache, FixedCache)]
-        self._step = RecordedSteps(self._plain_step, fixed) if recorded else self._plain_step
-        # A recording serves one number of rows: few numbers, so few recordings.
-        self._least_left = 0.5 if recorded else 0.75
+        self.recorded_steps = RecordedSteps(fixed, record) if record else None
 
     def step(self, last: Tensor) -> Tensor:
         """last [R]: the piece that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
-        return self._step(last)
+        return self.recorded_steps(self._step, last) if self.recorded_steps else self._step(last)
 
-    def _plain_step(self, last: Tensor) -> Tensor:
+    def _step(self, last: Tensor) -> Tensor:
         last = last[:, None]
         return mean_probability([
             model.decode(last, cache)[:, 0].log_softmax(-1, dtype=torch.float32)
@@ -73,7 +83,8 @@ class Decoder:
         Rows are numbered as before. Some that have ended may stay, to keep the batch at its least size.
         """
         num_kept = max(num_running, self.least_sentences)
-        if num_kept > self._least_left * self.num_sentences:
+        # A recording serves one number of rows: few numbers, so few recordings.
+        if num_kept > (0.5 if self.recorded_steps else 0.75) * self.num_sentences:
             return None
         kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
         for cache in self.caches:

@@ -23,7 +23,7 @@ def greedy_search(
     """The most probable next piece, or one that `sampler` draws, again and again until eos or the row's limit.
 
     `limits`, one for each of the first rows of `decoder`: pieces, eos counted. Sentences that have ended leave the
-    batch once they are a quarter of it.
+    batch as `Decoder.let_leave` says.
     """
     rows = _Rows(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)

@@ -7,6 +7,9 @@ as long as the batch has the same rows and the caches (`FixedCache`) the same ro
 
 from __future__ import annotations
 
+import functools
+import threading
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -18,56 +21,76 @@ Step = Callable[[Tensor], Tensor]
 # Makes of a step and its input a function that does the same operations on the same tensors, and its output.
 Recorder = Callable[[Step, Tensor], tuple[Callable[[], object], Tensor]]
 
-STEPS_BEFORE = 3  # that are made as they are in each shape: the first allocate, and short outputs need no recording
+STEPS_BEFORE = 3  # that are made as they are in each shape: the first of them allocates
+LEAST_LEFT = 8  # steps, for which recording is worth its cost
+
+_one_at_a_time = threading.Lock()
+_failed: set[Recorder] = set()
 
 
 def record_graph(step: Step, last: Tensor) -> tuple[Callable[[], object], Tensor]:
     """`step(last)` as a CUDA graph: it computes nothing yet, then whenever it is replayed."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        output = step(last)
+    recording = torch.cuda.graph(graph, stream=_stream_of(last.device), capture_error_mode="thread_local")
+    before = torch.cuda.current_stream(last.device)
+    try:
+        # On the device of the batch: what is launched on another one would not be recorded, but computed.
+        with _one_at_a_time, torch.cuda.device(last.device), recording:
+            output = step(last)
+    finally:
+        torch.cuda.set_stream(before)  # a recording that fails may leave its own
     return graph.replay, output
 
 
-class RecordedSteps:
-    """`step`, which works on `caches`, recorded where the same one is made several times.
+@functools.cache
+def _stream_of(device: torch.device) -> torch.cuda.Stream:
+    """One stream for all recordings on `device`: products keep a block of memory for each stream that they meet."""
+    return torch.cuda.Stream(device)
 
-    What it returns is written over by the next call. Where a device cannot record it, it is made as it is.
+
+class RecordedSteps:
+    """Steps that work on `caches`, recorded where the same one is made several times.
+
+    Where recording fails, with a warning, all later steps of the process are made as they are.
     """
 
-    def __init__(self, step: Step, caches: Sequence[FixedCache], record: Recorder = record_graph):
-        self.step = step
+    def __init__(self, caches: Sequence[FixedCache], record: Recorder):
         self.caches = caches
-        self.record: Recorder | None = record
+        self.record = record
+        self.recorded: tuple[Tensor, Callable[[], object], Tensor] | None = None  # input, what replays it, output
         self._num_rows = 0
         self._num_steps = 0  # in this shape
-        self._recorded: tuple[Tensor, Callable[[], object], Tensor] | None = None
 
-    def __call__(self, last: Tensor) -> Tensor:
-        """As `step`: last [R], the piece of each row -> log-probabilities of the next [R, V]."""
+    def __call__(self, step: Step, last: Tensor) -> Tensor:
+        """`step(last)`, last [R]: the piece of each row -> log-probabilities of the next [R, V].
+
+        `step` must be the same in each call. What is returned is written over by the next call.
+        """
         grown = [cache.make_room() for cache in self.caches]
         if any(grown) or len(last) != self._num_rows:
-            self._num_rows, self._num_steps, self._recorded = len(last), 0, None
+            self._num_rows, self._num_steps, self.recorded = len(last), 0, None
         self._num_steps += 1
-        if self._recorded is None and self._num_steps > STEPS_BEFORE:
-            self._recorded = self._try_to_record(last)
-        if self._recorded is None:
-            log_probs = self.step(last)
+        if self.recorded is None and self._worthwhile():
+            self.recorded = self._try_to_record(step, last)
+        if self.recorded is None:
+            log_probs = step(last)
         else:
-            own, replay, log_probs = self._recorded
+            own, replay, log_probs = self.recorded
             own.copy_(last)
             replay()
         for cache in self.caches:
             cache.length += 1
         return log_probs
 
-    def _try_to_record(self, last: Tensor) -> tuple[Tensor, Callable[[], object], Tensor] | None:
-        """The input that a recording reads, what replays it, and the output that it writes."""
-        if self.record is None:
-            return None
+    def _worthwhile(self) -> bool:
+        left = min(cache.room - cache.length for cache in self.caches)
+        return self._num_steps > STEPS_BEFORE and left >= LEAST_LEFT and self.record not in _failed
+
+    def _try_to_record(self, step: Step, last: Tensor) -> tuple[Tensor, Callable[[], object], Tensor] | None:
         own = last.clone()
         try:
-            return own, *self.record(self.step, own)
-        except RuntimeError:
-            self.record = None
+            return own, *self.record(step, own)
+        except RuntimeError as error:
+            _failed.add(self.record)
+            warnings.warn(f"decoding steps are not recorded, which would be faster: {error}", stacklevel=2)
             return None

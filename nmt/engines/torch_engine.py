@@ -67,6 +67,7 @@ class TorchEngine:
         names = {dtype: name for name, dtype in DTYPES.items()}
         return "int8" if isinstance(output, Int8Linear) else names[output.weight.dtype]
 
+    @torch.inference_mode()
     def search(
         self,
         sources: Sequence[Sequence[int]],

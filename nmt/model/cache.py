@@ -124,7 +124,7 @@ class FixedCache(KVCache):
         self,
         cross: Sequence[tuple[Tensor, Tensor]],
         cross_mask: Tensor | PackedMask,
-        max_len: int = 0,
+        max_len: int = 1,
         keep_attention: bool = False,
         hypotheses: int = 1,
     ):
@@ -142,6 +142,7 @@ class FixedCache(KVCache):
 
     def make_room(self) -> bool:
         """See to it that there is room for one more; returns whether storage grows, so that recorded steps are void."""
+        assert self.length < self.max_len, f"no room for more than {self.max_len} positions"
         if self.length < self.room:
             return False
         self.room = min(self.max_len, 2 * self.room)

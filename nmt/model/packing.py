@@ -21,6 +21,7 @@ class Packing(NamedTuple):
     real: Tensor  # [N]: of the B x T positions, in order
     offsets: Tensor  # [B + 1], int32: where each row begins among the real positions, and their number
     inverse: Tensor  # [B x T]: the real position at each position; any where there is padding
+    positions: Tensor  # [N]: the place of each real position in its row, from 0
     width: int  # T
 
     @classmethod
@@ -31,12 +32,7 @@ class Packing(NamedTuple):
             real = is_real.flatten().nonzero().squeeze(1)
         offsets = F.pad(is_real.sum(1).cumsum(0), (1, 0)).to(torch.int32)
         inverse = (is_real.flatten().cumsum(0) - 1).clamp_min(0)
-        return cls(real, offsets, inverse, ids.size(1))
-
-    @property
-    def positions(self) -> Tensor:
-        """[N]: the place of each real position in its row, from 0."""
-        return self.real % self.width
+        return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
 
     def pack(self, states: Tensor) -> Tensor:
         """states [B, T, ...] -> [1, N, ...]."""

@@ -12,8 +12,8 @@ from nmt.model.packing import PackedMask, Packing
 from nmt.model.transformer import Transformer
 
 
-def packing_pays(model: Transformer) -> bool:
-    """Whether rows are better packed: where attention has a kernel made for that, which does what plain attention does.
+def packing_serves(model: Transformer) -> bool:
+    """Whether rows can be packed: whether attention has a kernel made for that, which does what plain attention does.
 
     That is found out on the device, by trying it forward and backward, in some hundredths of a second.
     """

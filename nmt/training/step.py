@@ -16,7 +16,7 @@ from nmt.model.loss import projected_token_loss
 from nmt.model.packing import Packing
 from nmt.model.transformer import Transformer
 from nmt.training.optimiser import Optimiser
-from nmt.training.packing import packing_pays
+from nmt.training.packing import packing_serves
 from nmt.training.workers import Workers
 
 
@@ -61,7 +61,7 @@ class Step:
         self.workers = workers
         self.pieces = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
-        loss = BatchLoss(model, label_smoothing, compiled, packed=packing_pays(model))
+        loss = BatchLoss(model, label_smoothing, compiled, packed=packing_serves(model))
         self.loss: nn.Module = loss
         if workers.count > 1:
             # The only buffers are tables that never change. The option's name is new in torch 2.13.

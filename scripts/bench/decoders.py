@@ -6,14 +6,14 @@ import tempfile
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import torch
 from torch import Tensor
 
 from nmt.data.tokenizer import BOS_ID, TokenizerPair
 from nmt.decoding.decoder import Decoder
-from nmt.decoding.recorded import RecordedSteps
+from nmt.decoding.recorded import Step
 from nmt.interop.ctranslate2 import write_ctranslate2
 from nmt.model.transformer import Transformer
 
@@ -43,12 +43,14 @@ def decoders_of(
 
 
 def _decode(model: Transformer, src: Tensor, length: int, *, recorded: bool = True) -> None:
-    decoder = Decoder([model], src, length)
-    if not recorded and isinstance(decoder._step, RecordedSteps):
-        decoder._step.record = None
+    decoder = Decoder([model], src, length, record=None if recorded else _refuse)
     last = torch.full((decoder.num_sentences,), BOS_ID, device=src.device)
     for _ in range(length):
         last = decoder.step(last).argmax(1)
+
+
+def _refuse(step: Step, last: Tensor) -> NoReturn:
+    raise RuntimeError("not asked for")
 
 
 def _marian(job: dict[str, Any], dtype: torch.dtype, device: torch.device, length: int) -> Decode:

@@ -6,20 +6,24 @@ was made, tensors are those it was made with, and nothing but the operations hap
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from nmt.data.tokenizer import BOS_ID, PAD_ID
+from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.options import SearchOptions
-from nmt.decoding.recorded import STEPS_BEFORE, RecordedSteps
+from nmt.decoding.recorded import LEAST_LEFT, STEPS_BEFORE
 from nmt.model.cache import FixedCache
 from tests.model.test_transformer import KINDS, ids, make
 
-LONG = 36  # more positions than are stored at first
+LONG = 48  # more positions than are stored at first
 
 
 class Tracer:
@@ -27,31 +31,36 @@ class Tracer:
 
     def __init__(self):
         self.made = 0
+        self.caches: list[FixedCache] = []  # of the decoder that it serves
 
     def __call__(self, step, last):
         self.made += 1
-        kept = [(cache, cache._position.clone(), cache._stored) for cache in self.caches]
-        stored = [[pair.clone() for layer in each for pair in layer] for _, _, each in kept]
-        operations = make_fx(lambda last: step(last))(
-            last
-        )  # which makes the step: undone, since a graph that is recorded computes nothing
-        for (cache, position, layers), values in zip(kept, stored, strict=True):
-            cache._position.copy_(position)
-            for tensor, value in zip((pair for layer in layers for pair in layer), values, strict=True):
-                tensor.copy_(value)
-        output = torch.empty(len(last), 29)
+        # What is traced is computed. A graph that is recorded computes nothing: undone.
+        tensors = [cache._position for cache in self.caches]
+        tensors += [tensor for cache in self.caches for stored in cache._stored for tensor in stored]
+        before = [tensor.clone() for tensor in tensors]
+        output = torch.empty_like(step(last))
+        for tensor, value in zip(tensors, before, strict=True):
+            tensor.copy_(value)
+        operations = make_fx(lambda last: step(last))(last)
+        for tensor, value in zip(tensors, before, strict=True):
+            tensor.copy_(value)
         return lambda: output.copy_(operations(last)), output
 
 
-def recorded(decoder):
-    """`decoder` with fixed caches and recorded steps, and its recorder."""
+def both(models, src, max_len, hypotheses=1):
+    """A plain decoder, one with recorded steps, and its recorder."""
     record = Tracer()
-    decoder.caches = record.caches = [
-        FixedCache(cache.cross, cache.cross_mask, cache.max_len, hypotheses=cache.hypotheses)
-        for cache in decoder.caches
-    ]
-    decoder._step = RecordedSteps(decoder._plain_step, decoder.caches, record)
-    return decoder, record
+    plain = Decoder(models, src, max_len, hypotheses)
+    recorded = Decoder(models, src, max_len, hypotheses, record)
+    record.caches = recorded.caches
+    return plain, recorded, record
+
+
+def long_model(**kind):
+    model = make(**kind, max_src_len=LONG, max_tgt_len=LONG)
+    model.least_rows = 1
+    return model
 
 
 def sources():
@@ -63,71 +72,95 @@ def sources():
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if (kind["norm"], kind["norm_position"]) == ("layer", "pre")])
 @torch.inference_mode()
 def test_recorded_steps_equal_plain_ones_as_storage_grows(kind):
-    model = make(**kind, max_src_len=LONG, max_tgt_len=LONG)
-    model.least_rows = 1
-    src = sources()
-    plain, (fixed, record) = Decoder([model], src, LONG), recorded(Decoder([model], src, LONG))
+    plain, recorded, record = both([long_model(**kind)], sources(), LONG)
     last = torch.full((5,), BOS_ID)
     for _ in range(LONG):
-        expected, found = plain.step(last), fixed.step(last)
+        expected, found = plain.step(last), recorded.step(last)
         assert torch.allclose(expected, found, atol=1e-4)
         last = expected.argmax(1)
     assert record.made == 2  # with room for 32 positions, and for all
 
 
 @torch.inference_mode()
-def test_recorded_steps_equal_plain_ones_as_sentences_leave_and_hypotheses_are_copied():
-    model = make(max_src_len=LONG, max_tgt_len=LONG)
-    model.least_rows = 1
-    src = sources()
-    plain, (fixed, record) = Decoder([model], src, LONG, 2), recorded(Decoder([model], src, LONG, 2))
-    last = torch.full((10,), BOS_ID)
-    for step in range(20):
-        expected, found = plain.step(last), fixed.step(last)
+def test_recorded_steps_equal_plain_ones_as_half_of_the_sentences_leave():
+    plain, recorded, record = both([long_model()], ids(6, 9), 24)
+    last = torch.full((6,), BOS_ID)
+    for step in range(24):
+        expected, found = plain.step(last), recorded.step(last)
         assert torch.allclose(expected, found, atol=1e-4)
-        last = expected.topk(2, dim=1).indices[torch.arange(len(last)), torch.arange(len(last)) % 2]
-        for decoder in (plain, fixed):
-            decoder.copy_rows(torch.tensor([0]), torch.tensor([1]))
-        last[1] = last[0]
+        last = expected.argmax(1)
+        if step == 8:
+            assert recorded.let_leave(torch.arange(6) < 4, 4) is None  # a third is not worth another recording
         if step == 10:
-            running = torch.tensor([True, False, False, True, False])
-            rows = [decoder.let_leave(running, 2) for decoder in (plain, fixed)]
+            running = torch.tensor([True, False, False, True, False, True])
+            rows = [decoder.let_leave(running, 3) for decoder in (plain, recorded)]
             assert torch.equal(*rows)
             last = last[rows[0]]
     assert record.made == 2
 
 
 @torch.inference_mode()
-def test_few_steps_are_not_recorded():
-    model = make()
-    decoder, record = recorded(Decoder([model], sources(), STEPS_BEFORE))
-    for _ in range(STEPS_BEFORE):
-        decoder.step(torch.full((decoder.num_sentences,), BOS_ID))
+def test_short_outputs_are_not_recorded():
+    _, recorded, record = both([long_model()], sources(), STEPS_BEFORE + LEAST_LEFT - 1)
+    for _ in range(recorded.caches[0].max_len):
+        recorded.step(torch.full((5,), BOS_ID))
     assert record.made == 0
 
 
 @torch.inference_mode()
-def test_where_nothing_can_be_recorded_steps_are_made_as_they_are():
+def test_where_recording_fails_a_warning_says_so_once_and_steps_are_made_as_they_are():
     def refuse(step, last):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    model, src = make(), sources()
-    plain, (fixed, _) = Decoder([model], src, 8), recorded(Decoder([model], src, 8))
-    fixed._step.record = refuse
-    last = torch.full((plain.num_sentences,), BOS_ID)
-    for _ in range(8):
-        expected, found = plain.step(last), fixed.step(last)
-        assert torch.allclose(expected, found, atol=1e-4)
-        last = expected.argmax(1)
+    def steps(decoder):
+        last, found = torch.full((5,), BOS_ID), []
+        for _ in range(20):
+            found.append(decoder.step(last))
+            last = found[-1].argmax(1)
+        return torch.stack(found)
+
+    model, src = long_model(), sources()
+    expected = steps(Decoder([model], src, 20))
+    with pytest.warns(UserWarning, match=r"not recorded.*not permitted"):
+        assert torch.allclose(steps(Decoder([model], src, 20, record=refuse)), expected, atol=1e-4)
+    assert torch.allclose(steps(Decoder([model], src, 20, record=refuse)), expected, atol=1e-4)  # no warning again
 
 
-def test_a_search_with_recorded_steps_finds_what_one_without_finds():
-    model = make(max_src_len=LONG, max_tgt_len=LONG)
-    src, limits = sources(), [LONG, 7, LONG, 23, LONG]
+@pytest.mark.parametrize("num_models", [1, 2])
+def test_greedy_search_with_recorded_steps_finds_what_it_finds_without(num_models):
+    models, limits = [long_model() for _ in range(num_models)], [40, 7, 40, 23, 40]
     found = []
-    for decoder in (Decoder([model], src, LONG), recorded(Decoder([model], src, LONG))[0]):
+    *decoders, record = both(models, sources(), 40)
+    for decoder in decoders:
         constraints = Constraints(SearchOptions(), [], (), decoder.num_sentences, decoder.device)
         found.append(greedy_search(decoder, limits, constraints))
-    plain, again = found
-    assert [each.ids for each in plain] == [each.ids for each in again]
-    assert [each.score for each in plain] == pytest.approx([each.score for each in again], abs=1e-3)
+    plain, recorded = found
+    assert record.made
+    assert [each.ids for each in plain] == [each.ids for each in recorded]
+    assert [each.score for each in plain] == pytest.approx([each.score for each in recorded], abs=1e-3)
+
+
+def test_beam_search_with_recorded_steps_finds_what_it_finds_without():
+    options, limits = SearchOptions(beam_size=3, num_hypotheses=3), [30, 7, 30, 23, 30]
+    found = []
+    *decoders, record = both([long_model()], sources(), 30, hypotheses=3)
+    for decoder in decoders:
+        constraints = Constraints(options, [], (), 3 * decoder.num_sentences, decoder.device)
+        found.append(beam_search(decoder, limits, constraints, options))
+    assert record.made
+    plain, recorded = ([[each.ids for each in one] for one in each] for each in found)
+    assert plain == recorded
+
+
+@torch.inference_mode()
+def test_a_decoder_is_gone_with_its_last_reference():
+    """Its caches and recordings are large: they must not wait for the collector of cycles."""
+    gc.disable()
+    try:
+        for decoder in both([long_model()], sources(), 8)[:2]:
+            decoder.step(torch.full((5,), BOS_ID))
+        gone = weakref.ref(decoder)
+        del decoder
+        assert gone() is None
+    finally:
+        gc.enable()

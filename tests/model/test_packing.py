@@ -47,6 +47,11 @@ def test_packed_states_equal_padded_ones(kind):
     assert close(states[0], expected[tgt_in != PAD_ID])
 
 
+def note(states, shapes):
+    shapes.append(tuple(states.shape))
+    return states
+
+
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive"])
 def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention):
     src, tgt = ragged(5, 2, 9), ragged(7, 1, 4)
@@ -57,7 +62,11 @@ def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention
         for module in model.modules():
             if hasattr(module, "rate"):
                 module.rate = 0.0  # which numbers are dropped depends on where they lie
-        loss = BatchLoss(model, 0.1, packed=packed)(*batch)
+        batch_loss = BatchLoss(model, 0.1, packed=packed)
+        shapes, states = [], batch_loss.states
+        batch_loss.states = lambda *inputs, states=states, shapes=shapes: note(states(*inputs), shapes)
+        loss = batch_loss(*batch)
+        assert shapes == [(1, 12, 24) if packed else (3, 8, 24)]
         loss.backward()
         losses.append(loss.detach())
         gradients.append([parameter.grad for parameter in model.parameters()])
@@ -75,12 +84,18 @@ def test_a_batch_without_a_target_is_not_packed():
 def test_on_a_gpu_a_kernel_for_packed_rows_is_called_as_its_signature_says(causal):
     """Shapes and types alone: no number is computed, so that no GPU is needed."""
     with FakeTensorMode():
-        rows = torch.empty(3, 10, dtype=torch.int64, device="cuda")
-        packing = Packing.of(rows, torch.empty(16, dtype=torch.int64, device="cuda"))
-        query, key, value = (
-            torch.empty(1, 16, 2, 8, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(3)
+        queries, keys = (
+            Packing.of(
+                torch.empty(3, width, dtype=torch.int64, device="cuda"),
+                torch.empty(real, dtype=torch.int64, device="cuda"),
+            )
+            for width, real in ((10, 16), (10, 16) if causal else (12, 20))
         )
-        mask = PackedMask(packing, packing, None, causal)
+        query, key, value = (
+            torch.empty(1, len(packing.real), 2, 8, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+            for packing in (queries, keys, keys)
+        )
+        mask = PackedMask(queries, keys, None, causal)
         pooled = attend_packed(ScaledDotProductScore(), query, key, value, mask)
     assert pooled.shape == query.shape
     assert (pooled.device.type, pooled.dtype) == ("cuda", torch.bfloat16)

@@ -12,8 +12,12 @@ import torch
 
 from nmt.checkpoint import read_weights
 from nmt.config import dump_config
+from nmt.data.batching import Batch
 from nmt.rundir import RunDir
+from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
+from tests.model.test_packing import ragged
+from tests.model.test_transformer import make
 from tests.tiny import tiny_config
 
 pytestmark = pytest.mark.slow
@@ -37,6 +41,18 @@ def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
     compiled, plain = (read_weights(RunDir(tmp_path / name).best_checkpoint()) for name in ("run", "plain"))
     for name, tensor in plain.items():
         assert torch.allclose(tensor, compiled[name], atol=1e-5), name
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler, g++")
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_compiled_and_packed_batches_have_the_loss_of_those_that_are_not(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    model = make().eval()
+    compiled, plain = BatchLoss(model, 0.1, compiled=True, packed=True), BatchLoss(model, 0.1)
+    for lengths in ((5, 2, 9), (3, 8, 1, 4), (6, 6)):
+        rows = ragged(*lengths)
+        batch = Batch.of(rows, rows, rows)
+        assert torch.allclose(compiled(*batch), plain(*batch), rtol=1e-4)
 
 
 def test_without_a_compiler_one_message_says_how_to_go_on(digits, tmp_path):
