@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
 from nmt.model.loss import CHUNK_ROWS
 
+FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log.md has the rates of others
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
@@ -33,6 +35,17 @@ def needed_bytes(
     logits = 3 * CHUNK_ROWS * vocab_size * 4
     weights = num_parameters * (16 + (4 if bytes_per_number == 2 else 0))
     return _PROCESS + weights + kept + logits
+
+
+def pieces_for_cpu(tokens: int, longest: int, least: int, needed: Callable[[int], int], have: int | None) -> int:
+    """Into how many pieces a process cuts batches of `tokens`, sentences of up to `longest`: `least` at least.
+
+    They are of the size that is fastest, smaller where `needed(pieces)` bytes are more than it may `have`.
+    """
+    pieces = max(least, -(-tokens // FASTEST_ON_CPU))
+    while have is not None and needed(pieces) > have and pieces < tokens // longest:
+        pieces *= 2
+    return pieces
 
 
 def available_bytes() -> int | None:

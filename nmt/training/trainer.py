@@ -34,7 +34,7 @@ from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.training.history import History
 from nmt.training.interrupt import Interrupt
-from nmt.training.memory import available_bytes, needed_bytes, refuse_beyond_memory
+from nmt.training.memory import available_bytes, needed_bytes, pieces_for_cpu, refuse_beyond_memory
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimiser import Optimiser, learning_rate
 from nmt.training.step import Step
@@ -42,7 +42,6 @@ from nmt.training.validation import Validator
 from nmt.training.workers import Workers
 
 MAX_SKIPPED_IN_A_ROW = 5
-FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log.md has the rates of others
 
 
 class Trainer:
@@ -127,8 +126,10 @@ class Trainer:
     def _check_memory(self) -> None:
         """Meet now what would fail later: on a CPU by an estimate, elsewhere by trying the longest batch."""
         if self.device.type == "cpu":
-            self._cut_for_cpu()
-            refuse_beyond_memory(self._needed_bytes(), available_bytes())
+            have, share = available_bytes(), self.batch_tokens // self.workers.count
+            if self.settings.batch_tokens == "auto":
+                self.step.pieces = pieces_for_cpu(share, max(self.longest), self.step.pieces, self._needed_bytes, have)
+            refuse_beyond_memory(self._needed_bytes(self.step.pieces), have)
             return
         random = self._random_state()
         src_len, tgt_len = self.longest
@@ -138,19 +139,10 @@ class Trainer:
         self.validate.try_out(self.model, src_len)
         self._set_random_state(random)
 
-    def _cut_for_cpu(self) -> None:
-        """Of `batch_tokens: auto`, pieces of the size that is fastest on a CPU, smaller where memory is short."""
-        if self.settings.batch_tokens != "auto":
-            return
-        share = self.batch_tokens // self.workers.count
-        self.step.pieces = max(self.step.pieces, -(-share // FASTEST_ON_CPU))  # as before, where this is a resumed run
-        have = available_bytes()
-        while have is not None and self._needed_bytes() > have and self.step.pieces < share // max(self.longest):
-            self.step.pieces *= 2
-
-    def _needed_bytes(self) -> int:
+    def _needed_bytes(self, pieces: int) -> int:
+        """With batches cut into as many pieces."""
         vocab_size, num_bytes = self.model.output_proj.weight.size(0), self.precision.dtype.itemsize
-        tokens, size = self.batch_tokens // self.step.pieces, self.model.num_parameters()
+        tokens, size = self.batch_tokens // pieces, self.model.num_parameters()
         return needed_bytes(self.config.model, tokens, size, vocab_size, self.longest, num_bytes)
 
     def _out_of_patience(self) -> bool:

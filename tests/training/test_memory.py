@@ -11,6 +11,7 @@ from nmt.data.prepare import open_prepared
 from nmt.device import Precision
 from nmt.errors import RunError
 from nmt.rundir import RunDir
+from nmt.training import memory
 from nmt.training import trainer as training
 from nmt.training.memory import available_bytes, needed_bytes
 from nmt.training.train import start_run
@@ -84,7 +85,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_pieces_of_it_are_what_a_cpu_
     digits, tmp_path, monkeypatch
 ):
     """The updates of the whole batch; eps as in test_workers.py."""
-    monkeypatch.setattr(training, "FASTEST_ON_CPU", 300)
+    monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)
     few = {"max_updates": 4, "validate_every": 4, "average_last": 0, "eps": 1e-4}
     # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
     sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "effective_tokens": 1000}}
@@ -103,9 +104,7 @@ def test_a_batch_of_automatic_size_is_cut_smaller_where_memory_is_short(trainer,
     trainer.batch_tokens = 4000
     trainer._check_memory()
     assert trainer.step.pieces == 1
-    trainer.step.pieces = 2
-    enough_for_halves = trainer._needed_bytes()
-    trainer.step.pieces = 1
+    enough_for_halves = trainer._needed_bytes(2)
     monkeypatch.setattr(training, "available_bytes", lambda: enough_for_halves)
     trainer._check_memory()
     assert trainer.step.pieces == 2

@@ -17,7 +17,7 @@ from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir
-from nmt.training import trainer as trainer_module
+from nmt.training import memory
 from nmt.training.optimiser import Optimiser
 from nmt.training.step import Step
 from nmt.training.train import resume_run, start_run
@@ -83,7 +83,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
 
 
 def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer_module, "FASTEST_ON_CPU", 300)  # several pieces
+    monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several pieces
     config = tiny_config(digits, training={"batch_tokens": "auto", "effective_tokens": 800})
     assert start_run(config, tmp_path / "whole", silent)
     with monkeypatch.context() as patch:
