@@ -1,8 +1,8 @@
 """Decoding steps whose operations are recorded once and replayed, as CUDA graphs.
 
-A step of a translation model is some hundreds of small operations; on a GPU to launch them one by one takes longer than
-to compute them. A recording launches all at once. It holds the addresses and sizes that it was made with, so it serves
-as long as the batch has the same rows and the caches (`FixedCache`) the same room.
+A step of a translation model is a hundred small operations and more; on a GPU to launch them one by one may take longer
+than to compute them. A recording launches all at once. It holds the addresses and sizes that it was made with, so it
+serves as long as the batch has the same rows and the caches (`FixedCache`) the same room.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -120,20 +121,13 @@ class FixedCache(KVCache):
     makes them calls `make_room` before each and counts `length` after it.
     """
 
-    def __init__(
-        self,
-        cross: Sequence[tuple[Tensor, Tensor]],
-        cross_mask: Tensor | PackedMask,
-        max_len: int = 1,
-        keep_attention: bool = False,
-        hypotheses: int = 1,
-    ):
-        """As `KVCache`; `max_len` is at least 1."""
-        super().__init__(cross, cross_mask, max_len, keep_attention, hypotheses)
-        device = cross[0][0].device
-        self.room = min(max_len, _FIRST_POSITIONS)
+    def __init__(self, *arguments: Any, **options: Any):
+        """As `KVCache`, with a `max_len` of at least 1."""
+        super().__init__(*arguments, **options)
+        device = self.cross[0][0].device
+        self.room = min(self.max_len, _FIRST_POSITIONS)
         self._position = torch.zeros(1, dtype=torch.int64, device=device)
-        self._places = torch.arange(max_len, device=device)
+        self._places = torch.arange(self.max_len, device=device)
 
     @property
     def offset(self) -> Tensor:

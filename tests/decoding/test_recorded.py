@@ -166,10 +166,11 @@ def test_a_decoder_is_gone_with_its_last_reference():
     """Its caches and recordings are large: they must not wait for the collector of cycles."""
     gc.disable()
     try:
-        for decoder in both([long_model()], sources(), 8)[:2]:
+        decoders = both([long_model()], sources(), 8)[:2]
+        for decoder in decoders:
             decoder.step(torch.full((5,), BOS_ID))
-        gone = weakref.ref(decoder)
-        del decoder
-        assert gone() is None
+        references = [weakref.ref(decoder) for decoder in decoders]
+        del decoder, decoders
+        assert [reference() for reference in references] == [None, None]
     finally:
         gc.enable()

@@ -131,3 +131,17 @@ def test_given_translations_are_scored_in_order(translator):
     wrong = translator.score(sources, ["111", "1", ""])
     assert all(good.score > bad.score for good, bad in zip(scored, wrong, strict=True))
     assert translator.score(["1" * 50], ["2"])[0].truncated
+
+
+def test_a_search_keeps_nothing_for_a_backward_pass(engine, monkeypatch):
+    (model,), kept = engine.models, []
+    encode = model.encode
+
+    def noted(*inputs):
+        memory = encode(*inputs)
+        kept.append(memory.states.requires_grad)
+        return memory
+
+    monkeypatch.setattr(model, "encode", noted)
+    engine.search([[5, 6, 7]], SearchOptions())
+    assert kept == [False]
