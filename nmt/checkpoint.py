@@ -50,7 +50,7 @@ def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def read_weights(path: Path) -> Weights:
     """Read named tensors; RunError if the file is missing or damaged."""
     if fault := damage(path):
-        raise RunError(f"these weights are {fault}", path=path, mend="copy the file again, or use another checkpoint")
+        raise RunError(f"these weights are {fault}", path=path, hint="copy the file again, or use another checkpoint")
     return _read(path)
 
 
@@ -83,7 +83,7 @@ def check_shapes(model: Transformer, shapes: Shapes, path: Path) -> None:
             raise RunError(
                 f"the tokenizer has {own[name][0]:,} pieces, and these weights were trained with {shapes[name][0]:,}",
                 path=path,
-                mend="tokenizer and weights of a run belong together; copy the whole run again",
+                hint="tokenizer and weights of a run belong together; copy the whole run again",
             )
     odd = sorted(name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name))
     if odd:
@@ -91,8 +91,8 @@ def check_shapes(model: Transformer, shapes: Shapes, path: Path) -> None:
 
 
 def _of_another_model(difference: str, path: Path) -> RunError:
-    mend = "the model section of config.yaml must be the one the weights were trained with"
-    return RunError(f"these weights belong to another model: {difference}", path=path, mend=mend)
+    hint = "the model section of config.yaml must be the one the weights were trained with"
+    return RunError(f"these weights belong to another model: {difference}", path=path, hint=hint)
 
 
 def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
@@ -146,8 +146,8 @@ def save_state(path: Path, state: dict[str, Any], previous: Path | None = None) 
 def load_state(path: Path) -> dict[str, Any]:
     """Read what `save_state` wrote. The file holds numbers and JSON, so it cannot run code. RunError if damaged."""
     if not path.exists():
-        mend = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
-        raise RunError("there is no training state to resume from", path=path, mend=mend)
+        hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
+        raise RunError("there is no training state to resume from", path=path, hint=hint)
     if fault := damage(path, sealed=True):
         raise RunError(f"the training state is {fault}", path=path)
     tensors = {name: tensor.clone() for name, tensor in _read(path).items()}  # not mapped from a file that changes
@@ -193,8 +193,8 @@ def last_state(run: RunDir, say: Callable[[str], None]) -> tuple[dict[str, Any],
     `say` is told: what was trained since is trained again. RunError where there is none.
     """
     if run.old_state.exists() and not run.state.exists():
-        mend = "train on from its weights: name it in training.init_from of a new run; `nmt translate` works as before"
-        raise RunError("this training state is of an older nmt (format 1)", path=run.old_state, mend=mend)
+        hint = "train on from its weights: name it in training.init_from of a new run; `nmt translate` works as before"
+        raise RunError("this training state is of an older nmt (format 1)", path=run.old_state, hint=hint)
     faults: list[RunError] = []
     partly: tuple[dict[str, Any], list[str]] | None = None
     for path in (run.state, run.previous_state):

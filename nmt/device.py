@@ -33,7 +33,7 @@ def choose_device(name: str) -> torch.device:
         return torch.device(next(device for device in there if there[device]))
     if not there[name]:
         have = ", ".join(device for device in there if there[device])
-        raise ConfigError(f"device {name} is not available on this machine", mend=f"available: {have}; auto chooses")
+        raise ConfigError(f"device {name} is not available on this machine", hint=f"available: {have}; auto chooses")
     return torch.device(name)
 
 

@@ -1,4 +1,4 @@
-"""The error tree: what is wrong, where, and how to mend it. `cli.main` is the one place that catches it."""
+"""The error tree: what is wrong, where, and how to fix it. `cli.main` is the one place that catches it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from pathlib import Path
 
 
 class NmtError(Exception):
-    """A fault the user can mend.
+    """A fault the user can fix.
 
-    `message` says what is wrong, `path` and `line` where (lines count from 1), `mend` what to do about it.
+    `message` says what is wrong, `path` and `line` where (lines count from 1), `hint` what to do about it.
     """
 
-    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None, mend: str = ""):
+    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None, hint: str = ""):
         self.message = message
         self.path = path
         self.line = line
-        self.mend = mend
+        self.hint = hint
         super().__init__(self._render())
 
     def _render(self) -> str:
         place = "" if self.path is None else f"{self.path}: " if self.line is None else f"{self.path}:{self.line}: "
-        return f"{place}{self.message}" + (f"\n  {self.mend}" if self.mend else "")
+        return f"{place}{self.message}" + (f"\n  {self.hint}" if self.hint else "")
 
 
 class ConfigError(NmtError):

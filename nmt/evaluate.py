@@ -38,7 +38,7 @@ def score(
     if len(hypotheses) != len(references):
         raise DataError(
             f"{len(hypotheses)} translations but {len(references)} references",
-            mend="line n of one must belong to line n of the other",
+            hint="line n of one must belong to line n of the other",
         )
     if not references:
         raise DataError("there is nothing to score: no references")
@@ -61,4 +61,4 @@ def _metric(name: str, tgt_lang: str) -> Metric:
         return CHRF()
     if name == "ter":
         return TER()
-    raise NmtError(f"unknown metric {name}", mend=f"choose from {', '.join(METRICS)}")
+    raise NmtError(f"unknown metric {name}", hint=f"choose from {', '.join(METRICS)}")

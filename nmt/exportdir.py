@@ -94,14 +94,14 @@ class ExportDir:
         for name in self._names_needed(info):
             path = self.path / name
             if name not in info.files:
-                raise RunError(f"export.json does not list {name}", path=self.path, mend=_EXPORT_AGAIN)
+                raise RunError(f"export.json does not list {name}", path=self.path, hint=_EXPORT_AGAIN)
             try:
                 damaged = FileMark.of(path) != info.files[name]
             except OSError as error:
                 reason = f"cannot read this file of the export ({error.strerror or error})"
-                raise RunError(reason, path=path, mend=_EXPORT_AGAIN) from error
+                raise RunError(reason, path=path, hint=_EXPORT_AGAIN) from error
             if damaged:
-                raise RunError("this file is not as it was exported: damaged", path=path, mend=_EXPORT_AGAIN)
+                raise RunError("this file is not as it was exported: damaged", path=path, hint=_EXPORT_AGAIN)
 
     def write_info(self, info: ExportInfo) -> None:
         """Write export.json."""
@@ -127,10 +127,10 @@ class ExportDir:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise RunError(f"cannot read this file of the export ({error})", path=path, mend=_EXPORT_AGAIN) from error
+            raise RunError(f"cannot read this file of the export ({error})", path=path, hint=_EXPORT_AGAIN) from error
 
     def _damaged(self, message: str) -> RunError:
-        return RunError(message, path=self.info_file, mend=_EXPORT_AGAIN)
+        return RunError(message, path=self.info_file, hint=_EXPORT_AGAIN)
 
 
 def is_export(path: Path) -> bool:
@@ -149,10 +149,10 @@ def refuse_existing_export(path: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
-        mend = "replace it by --overwrite, or choose another folder"
-        raise RunError("there is something here already", path=path, mend=mend)
+        hint = "replace it by --overwrite, or choose another folder"
+        raise RunError("there is something here already", path=path, hint=hint)
     if not is_export(path):
-        raise RunError("not an export, so it is not overwritten", path=path, mend="choose another folder")
+        raise RunError("not an export, so it is not overwritten", path=path, hint="choose another folder")
 
 
 @contextmanager

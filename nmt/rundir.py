@@ -69,8 +69,8 @@ class RunDir:
         if self.info_file.exists():
             made = self.read_json(self.info_file).get("format", 1)
             if not isinstance(made, int) or not 1 <= made <= FORMAT:
-                mend = f"this nmt reads the formats 1 to {FORMAT}; a newer one may read it"
-                raise RunError(f"the run has the format {made!r}", path=self.info_file, mend=mend)
+                hint = f"this nmt reads the formats 1 to {FORMAT}; a newer one may read it"
+                raise RunError(f"the run has the format {made!r}", path=self.info_file, hint=hint)
 
     def write_config(self, config: Config) -> None:
         """Write the resolved configuration."""
@@ -102,8 +102,8 @@ class RunDir:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                mend = "wait for it, or stop it"
-                raise RunError("another process is training this run", path=self.path, mend=mend) from None
+                hint = "wait for it, or stop it"
+                raise RunError("another process is training this run", path=self.path, hint=hint) from None
             yield
         finally:
             os.close(lock)
@@ -116,7 +116,7 @@ class RunDir:
         """The weights with the best score, as the index says."""
         best = self.index().get("best")
         if best is None:
-            raise RunError("this run has no checkpoint yet", path=self.path, mend="train it first, or name another run")
+            raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or name another run")
         return self.checkpoint(best)
 
     def usable_checkpoint(self) -> Path:
@@ -146,8 +146,8 @@ class RunDir:
             if not damage(path):
                 log.warning("warning: %s: these weights are %s; %s is used instead", best, fault, name)
                 return path
-        mend = "copy it again from where it was made; there is no other checkpoint that is whole"
-        raise RunError(f"these weights are {fault}", path=best, mend=mend)
+        hint = "copy it again from where it was made; there is no other checkpoint that is whole"
+        raise RunError(f"these weights are {fault}", path=best, hint=hint)
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes left half-written in the run."""
@@ -176,10 +176,10 @@ def find_run(model: str | None) -> RunDir:
     if named:
         run = RunDir(Path(named))
         if not run.path.is_dir():
-            raise RunError("no such run", path=run.path, mend="name a folder that `nmt train` made")
+            raise RunError("no such run", path=run.path, hint="name a folder that `nmt train` made")
         if not run.config_file.is_file():
             raise RunError(
-                "not a run: it has no config.yaml", path=run.path, mend="name a folder that `nmt train` made"
+                "not a run: it has no config.yaml", path=run.path, hint="name a folder that `nmt train` made"
             )
         run.check()
         run.best_checkpoint()
@@ -188,7 +188,7 @@ def find_run(model: str | None) -> RunDir:
     if not runs:
         raise RunError(
             "no trained run under ./runs",
-            mend="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
+            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
         )
     newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
     newest.check()
@@ -202,16 +202,16 @@ def _refuse_unusual(path: Path, root: str) -> None:
     except FileNotFoundError:  # deleted meanwhile, by a training
         return
     if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(root + os.sep):
-        raise RunError("a link that leads out of the run", path=path, mend=_NOT_OURS)
+        raise RunError("a link that leads out of the run", path=path, hint=_NOT_OURS)
     if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        raise RunError("neither a file nor a folder", path=path, mend=_NOT_OURS)
+        raise RunError("neither a file nor a folder", path=path, hint=_NOT_OURS)
 
 
 def refuse_existing(path: Path) -> None:
     """RunError if something is where a new run is to be."""
     if path.exists():
-        mend = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
-        raise RunError("this run exists already", path=path, mend=mend)
+        hint = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
+        raise RunError("this run exists already", path=path, hint=hint)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -219,7 +219,7 @@ def refuse_foreign(path: Path) -> None:
     if not path.exists():
         return
     if not (path / "config.yaml").is_file():
-        raise RunError("not a run, so it is not overwritten", path=path, mend="choose another name with --run")
+        raise RunError("not a run, so it is not overwritten", path=path, hint="choose another name with --run")
     with RunDir(path).locked():
         pass
 

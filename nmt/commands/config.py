@@ -36,9 +36,9 @@ def new(
 ) -> None:
     """Print a commented configuration that suits your data: nmt config new --src a.de --tgt a.en > my.yaml"""
     if bool(tsv) == bool(src and tgt) or bool(src) != bool(tgt):
-        mend = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+        hint = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
         raise ConfigError(
-            "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)", mend=mend
+            "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)", hint=hint
         )
     train = ParallelFiles(src=src or None, tgt=tgt or None, tsv=tsv or None, columns=_columns(columns))
     data = DataConfig(
@@ -63,8 +63,8 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     wanted = load_config(config, overrides)
     for key, folder in (("tokenizer.path", wanted.tokenizer.path), ("training.init_from", wanted.training.init_from)):
         if folder is not None and not Path(folder).is_dir():
-            mend = f"paths are taken from {Path.cwd()}"
-            raise ConfigError(f"{key}: no such folder: {folder}", path=config, mend=mend)
+            hint = f"paths are taken from {Path.cwd()}"
+            raise ConfigError(f"{key}: no such folder: {folder}", path=config, hint=hint)
     from nmt.data.corpus import read_parallel
 
     for files in (wanted.data.train, wanted.data.valid, wanted.data.test):
@@ -76,7 +76,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
 def _columns(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([1-9][0-9]{0,5})\s*,\s*([1-9][0-9]{0,5})\s*", text)
     if match is None or match[1] == match[2]:
-        raise ConfigError(f"--columns {text}: two different column numbers are needed, from 1", mend="such as 1,2")
+        raise ConfigError(f"--columns {text}: two different column numbers are needed, from 1", hint="such as 1,2")
     return int(match[1]), int(match[2])
 
 
@@ -84,12 +84,12 @@ def _language(option: str, given: str | None, path: str | None) -> str:
     """The language named by an option, or else by the ending of a file: `a.de`, `a.pt-BR.gz`."""
     if given is not None:
         if not _GIVEN.fullmatch(given):
-            raise ConfigError(f"{option} {given}: not a language code", mend="such as de, zh or pt-BR")
+            raise ConfigError(f"{option} {given}: not a language code", hint="such as de, zh or pt-BR")
         return given
     ending = "" if path is None else Path(path.removesuffix(".gz")).suffix.removeprefix(".")
     if not _GUESSED.fullmatch(ending) or ending.lower() in _NOT_LANGUAGES:
         unclear = "a tsv does not say its languages" if path is None else f"the name {path} does not say its language"
-        raise ConfigError(f"{unclear}; {option} is missing", mend=f"such as {option} de")
+        raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
     return ending
 
 

@@ -63,8 +63,8 @@ def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[
         return split, *run.read_pairs(split)
     sources, references = list(read_lines(src)), list(read_lines(ref))
     if len(sources) != len(references):
-        mend = "line n of the references must translate line n of the sources"
-        raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, mend=mend)
+        hint = "line n of the references must translate line n of the sources"
+        raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, hint=hint)
     # With a mark of its contents, so that another file of the name, or the run's test set, keeps its own result.
     return f"{src.stem}-{sha256_of(src)[:8]}", sources, references
 

@@ -61,7 +61,7 @@ def find_models(models: list[str] | None) -> list[RunDir] | ExportDir:
     if models and len(models) > 1:
         for model in models:
             if is_export(Path(model)):
-                raise RunError("an export cannot be in an ensemble", path=model, mend="name runs, or the export alone")
+                raise RunError("an export cannot be in an ensemble", path=model, hint="name runs, or the export alone")
         return [find_run(model) for model in models]
     found = find_model(models[0] if models else None)
     if not models:

@@ -188,8 +188,8 @@ def _decoded_lines(stream: IO[bytes], name: str) -> Iterator[str]:
     while raw := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
         if len(raw) > MAX_LINE_BYTES:
-            mend = "each line is one text; is this a text file, with LF line ends?"
-            raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=name, line=number, mend=mend)
+            hint = "each line is one text; is this a text file, with LF line ends?"
+            raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=name, line=number, hint=hint)
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")

@@ -25,7 +25,7 @@ def vocab(
     folder = output or Path("vocab") / config.stem
     if any(folder.glob("*.model")) and not overwrite:
         raise RunError(
-            "there is a tokenizer already", path=folder, mend="replace it by --overwrite, or name another --output"
+            "there is a tokenizer already", path=folder, hint="replace it by --overwrite, or name another --output"
         )
     from nmt.data.prepare import train_on_corpus
 

@@ -31,12 +31,12 @@ class Place(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One thing wrong: the key it is about, where it stands, what it is and how to mend it."""
+    """One thing wrong: the key it is about, where it stands, what it is and how to fix it."""
 
     loc: Loc
     place: Place
     message: str
-    mend: str = ""
+    hint: str = ""
 
 
 class Unusable:
@@ -51,13 +51,13 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
     ordered = sorted(faults, key=lambda fault: (fault.place.line is None, fault.place.line or 0))
     first, rest = ordered[0], ordered[1:]
     if not rest:
-        return ConfigError(first.message, path=first.place.source, line=first.place.line, mend=first.mend)
-    lines = [first.message + (f"\n  {first.mend}" if first.mend else "")]
-    said = {first.mend}
+        return ConfigError(first.message, path=first.place.source, line=first.place.line, hint=first.hint)
+    lines = [first.message + (f"\n  {first.hint}" if first.hint else "")]
+    said = {first.hint}
     for fault in rest[: MOST_LISTED - 1]:
-        mend = "" if fault.mend in said else fault.mend  # such as the keys allowed, once
-        said.add(mend)
-        lines.append(str(ConfigError(fault.message, path=fault.place.source, line=fault.place.line, mend=mend)))
+        hint = "" if fault.hint in said else fault.hint  # such as the keys allowed, once
+        said.add(hint)
+        lines.append(str(ConfigError(fault.message, path=fault.place.source, line=fault.place.line, hint=hint)))
     if len(ordered) > MOST_LISTED:
         lines.append(f"and {len(ordered) - MOST_LISTED} more")
     return ConfigError("\n".join(lines), path=first.place.source, line=first.place.line)
@@ -119,9 +119,9 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Place) -> Fau
         elsewhere = {field: at for at, other in every_section() for field in other.model_fields if at}
         matches = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
         near = [f"'{match}' in {dotted(elsewhere[match])}" for match in matches]
-    mend = "".join(f"did you mean {guess}? " for guess in near) + f"allowed: {', '.join(section.model_fields)}"
+    hint = "".join(f"did you mean {guess}? " for guess in near) + f"allowed: {', '.join(section.model_fields)}"
     message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
-    return Fault((*loc, key), place, message, mend)
+    return Fault((*loc, key), place, message, hint)
 
 
 def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
@@ -193,7 +193,7 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Place]) -> Fault:
     assert field is not None
     annotation: object = get_args(field.annotation)[0] if isinstance(loc[-1], int) else field.annotation
     message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
-    return Fault(loc, nearest_place(loc, places), message, _mend(annotation, value))
+    return Fault(loc, nearest_place(loc, places), message, _hint(annotation, value))
 
 
 def without_alternatives(loc: Loc) -> Loc:
@@ -205,7 +205,7 @@ def without_alternatives(loc: Loc) -> Loc:
     return loc
 
 
-def _mend(annotation: object, value: object) -> str:
+def _hint(annotation: object, value: object) -> str:
     if get_origin(annotation) is Literal and isinstance(value, str):
         near = difflib.get_close_matches(value, map(str, get_args(annotation)), n=1)
         return f"did you mean '{near[0]}'?" if near else ""

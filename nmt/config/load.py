@@ -67,12 +67,12 @@ def _read_text(path: Path) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        mend = f"`nmt config new --src a.de --tgt a.en > {path.name}` writes a first one"
-        raise ConfigError("no such file", path=path, mend=mend) from None
+        hint = f"`nmt config new --src a.de --tgt a.en > {path.name}` writes a first one"
+        raise ConfigError("no such file", path=path, hint=hint) from None
     except IsADirectoryError:
         inside = path / "config.yaml"
-        mend = f"name the file in it: {inside}" if inside.is_file() else ""
-        raise ConfigError("this is a folder; a YAML file is needed", path=path, mend=mend) from None
+        hint = f"name the file in it: {inside}" if inside.is_file() else ""
+        raise ConfigError("this is a folder; a YAML file is needed", path=path, hint=hint) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if len(raw) > MAX_BYTES:
@@ -81,7 +81,7 @@ def _read_text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError("not UTF-8 text", path=path, line=line, mend="save the file as UTF-8") from None
+        raise ConfigError("not UTF-8 text", path=path, line=line, hint="save the file as UTF-8") from None
 
 
 def _mapping_in(tree: Tree, path: Path) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _mapping_in(tree: Tree, path: Path) -> dict[str, object]:
     if tree.faults:
         raise as_error(tree.faults)
     if tree.data is None:
-        raise ConfigError("the file is empty", path=path, mend=f"write the sections {sections}; only data is required")
+        raise ConfigError("the file is empty", path=path, hint=f"write the sections {sections}; only data is required")
     line = tree.places[()].line
     raise ConfigError(f"expected a mapping ({sections}), got {shown(tree.data)}", path=path, line=line)
 
@@ -103,7 +103,7 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     name, equals, text = override.partition("=")
     loc = tuple(part.strip() for part in name.split("."))
     if not equals or not all(loc):
-        raise ConfigError("expected section.key=value", path=place.source, mend="such as --set training.lr=1e-3")
+        raise ConfigError("expected section.key=value", path=place.source, hint="such as --set training.lr=1e-3")
     value = read_tree(text, place.source, at=loc, numbered=False)
     here = given
     for depth, part in enumerate(loc[:-1], start=1):
@@ -165,12 +165,12 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
         if match["default"] is not None:
             return found or match["default"]
         if name not in os.environ:
-            mend = f"set it, or write ${{{name}:-default}}"
-            complain(f"{dotted(loc)}: the environment variable {name} is not set", mend)
+            hint = f"set it, or write ${{{name}:-default}}"
+            complain(f"{dotted(loc)}: the environment variable {name} is not set", hint)
         return found
 
-    def complain(message: str, mend: str) -> None:
-        tree.faults.append(Fault(loc, tree.places[loc], message, mend))
+    def complain(message: str, hint: str) -> None:
+        tree.faults.append(Fault(loc, tree.places[loc], message, hint))
 
     num_faults = len(tree.faults)
     path = os.path.expanduser(_VARIABLE.sub(replaced, value))
@@ -201,7 +201,7 @@ def _follows_from(strangers: Sequence[Fault], detail: ErrorDetails) -> bool:
     """Whether a complaint may be only the echo of unknown keys: `scr_lang` for `src_lang` leaves that one missing."""
     loc = detail["loc"]
     if detail["type"] == "missing":
-        return any(s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.mend for s in strangers)
+        return any(s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.hint for s in strangers)
     field = field_at(loc)
     # Values that do not go together may do so once the unknown keys are put right.
     return detail["type"] == "value_error" and (field is None or section_in(field.annotation) is not None)

@@ -67,12 +67,12 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
     """
     reading = _Reading(source, numbered)
     line: int | None = None
-    mend = ""
+    hint = ""
     try:
         root = yaml.compose(text, CoreLoader)
         data = None if root is None else reading.value(root, at, 0)
     except yaml.MarkedYAMLError as error:
-        problem, mend = f"not readable as YAML: {error.problem or error.context}", _mend(error.problem or "")
+        problem, hint = f"not readable as YAML: {error.problem or error.context}", _hint(error.problem or "")
         line = error.problem_mark.line + 1 if error.problem_mark else None
     except yaml.reader.ReaderError as error:
         problem = f"holds the control character {ord(text[error.position]):#04x}"
@@ -81,14 +81,14 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
         problem = f"not readable as YAML: {error}"
     else:
         return Tree(data, reading.places, reading.faults)
-    raise ConfigError(problem, path=source, line=line if numbered else None, mend=mend)
+    raise ConfigError(problem, path=source, line=line if numbered else None, hint=hint)
 
 
 def _too_much(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-def _mend(problem: str) -> str:
+def _hint(problem: str) -> str:
     if "'\\t'" in problem:
         return "indent with spaces, not with tabs"
     if "mapping values are not allowed" in problem:

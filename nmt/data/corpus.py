@@ -55,7 +55,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 raw = raw.removeprefix(_UTF8_MARK)
             yield _decode_line(raw, path, number)
     if number == 0:
-        raise DataError("the file is empty", path=path, mend=_ONE_A_LINE)
+        raise DataError("the file is empty", path=path, hint=_ONE_A_LINE)
 
 
 def read_parallel(files: ParallelFiles) -> Iterator[SentencePair]:
@@ -79,7 +79,7 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[SentencePair]:
                 f"{num_src} source lines (in {src_path}) but {num_tgt} target lines",
                 path=tgt_path,
                 line=number,
-                mend="line n of one file must translate line n of the other; look from this line on",
+                hint="line n of one file must translate line n of the other; look from this line on",
             )
         yield SentencePair(src.strip(), tgt.strip(), number)
 
@@ -97,14 +97,14 @@ def _read_tsv(path: Path, src_column: int, tgt_column: int) -> Iterator[Sentence
                 f"{len(fields)} tab-separated columns, but the first row has {num_columns}",
                 path=path,
                 line=number,
-                mend="a tab inside a sentence is no part of it: write a space",
+                hint="a tab inside a sentence is no part of it: write a space",
             )
         if len(fields) < wanted:
             raise DataError(
                 f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)}, but column {wanted} is asked for",
                 path=path,
                 line=number,
-                mend="columns are separated by one tab each; `columns` names the source and the target column, from 1",
+                hint="columns are separated by one tab each; `columns` names the source and the target column, from 1",
             )
         yield SentencePair(fields[src_column - 1].strip(), fields[tgt_column - 1].strip(), number)
 
@@ -115,7 +115,7 @@ def _open(path: Path) -> BinaryIO:
             raise DataError("this is a folder; a text file is needed", path=path)
         return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
     except FileNotFoundError:
-        raise DataError("no such file", path=path, mend=f"paths are taken from {Path.cwd()}") from None
+        raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
     except PermissionError:
         raise DataError("no permission to read this file", path=path) from None
     except OSError as error:
@@ -127,34 +127,34 @@ def _read_raw_line(file: BinaryIO, path: Path, number: int) -> bytes:
     try:
         raw = file.readline(MAX_LINE_BYTES + 1)
     except gzip.BadGzipFile as error:
-        mend = "a name in .gz must be gzip data; rename a plain text file"
-        raise DataError(f"not readable as gzip ({error})", path=path, line=number, mend=mend) from None
+        hint = "a name in .gz must be gzip data; rename a plain text file"
+        raise DataError(f"not readable as gzip ({error})", path=path, line=number, hint=hint) from None
     except EOFError:
-        raise DataError("the gzip data ends too early", path=path, line=number, mend="copy or load it again") from None
+        raise DataError("the gzip data ends too early", path=path, line=number, hint="copy or load it again") from None
     except (OSError, zlib.error) as error:
-        raise DataError(f"cannot be read: {error}", path=path, line=number, mend="copy or load it again") from None
+        raise DataError(f"cannot be read: {error}", path=path, line=number, hint="copy or load it again") from None
     if len(raw) > MAX_LINE_BYTES:
-        raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=path, line=number, mend=_ONE_A_LINE)
+        raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=path, line=number, hint=_ONE_A_LINE)
     return raw
 
 
 def _check_beginning(raw: bytes, path: Path) -> None:
     if raw == _UTF8_MARK:
-        raise DataError("the file is empty", path=path, mend=_ONE_A_LINE)
+        raise DataError("the file is empty", path=path, hint=_ONE_A_LINE)
     if raw.startswith(_UTF16_MARKS):
         raise DataError(
-            "this is UTF-16, not UTF-8", path=path, line=1, mend=_SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
+            "this is UTF-16, not UTF-8", path=path, line=1, hint=_SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
         )
     if raw.startswith(_GZIP_MARK) and path.suffix != ".gz":
-        raise DataError("this is gzip data, but its name does not end in .gz", path=path, line=1, mend="rename it")
+        raise DataError("this is gzip data, but its name does not end in .gz", path=path, line=1, hint="rename it")
 
 
 def _decode_line(raw: bytes, path: Path, number: int) -> str:
     if b"\0" in raw:
-        mend = "text has no NUL; a file full of them is UTF-16 or not text. " + _SAVE_AS_UTF8
-        raise DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, mend=mend)
+        hint = "text has no NUL; a file full of them is UTF-16 or not text. " + _SAVE_AS_UTF8
+        raise DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, hint=hint)
     try:
         return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
-        raise DataError(message, path=path, line=number, mend=_SAVE_AS_UTF8) from None
+        raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None

@@ -48,7 +48,7 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int)
     if len(smallest) < _LARGEST_SHARE:
         raise DataError(
             f"{len(smallest)} distinct source sentences are too few to hold out {' and '.join(counts)}",
-            mend=f"give at least {_LARGEST_SHARE}, or name the files of data.valid and data.test",
+            hint=f"give at least {_LARGEST_SHARE}, or name the files of data.valid and data.test",
         )
     chosen: dict[int, str] = {}
     start = 0

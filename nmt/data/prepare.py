@@ -96,8 +96,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     tokenizers = _tokenizers(config, run, corpus, say)
     fingerprint = _fingerprint(corpus, tokenizers, FileHashes(store_root / "hashes.json"))
     if expected not in (None, fingerprint):
-        mend = "restore the files the run was started with, or start a new run with training.init_from"
-        raise RunError("the corpus has changed since this run was started", path=run.path, mend=mend)
+        hint = "restore the files the run was started with, or start a new run with training.init_from"
+        raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
     folder = store_root / fingerprint
     if folder.is_dir():
         store = TokenStore(folder)
@@ -107,8 +107,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
         store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes, _sampling(config))
     report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
     if report["too_long"] == len(store) and config.data.too_long == "drop":
-        mend = "raise model.max_src_len and model.max_tgt_len, or set data.too_long to truncate"
-        raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], mend=mend)
+        hint = "raise model.max_src_len and model.max_tgt_len, or set data.too_long to truncate"
+        raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
     run.write_json(run.report_file, report)
     if corpus.holdout and min(corpus.holdout.sizes.values()) < config.data.holdout:
         names, size = " and for ".join(corpus.missing), min(corpus.holdout.sizes.values())
@@ -140,12 +140,12 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> Tokeni
         raise ConfigError(
             f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {has}",
             path=config.tokenizer.path or config.training.init_from,
-            mend=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
+            hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
         )
     if config.data.protect and not tokenizers.know(PLACEHOLDERS):
-        mend = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
+        hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         place = config.tokenizer.path or config.training.init_from
-        raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, mend=mend)
+        raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
     tokenizers.save(run.tokenizer)
     return tokenizers
 
@@ -183,9 +183,9 @@ def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, 
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
     if need > free:
-        mend = "make room, or name a folder on another disk in data.store_dir"
+        hint = "make room, or name a folder on another disk in data.store_dir"
         raise DataError(
-            f"the tokenised corpus needs about {need >> 20:,} MB; {free >> 20:,} MB are free", path=existing, mend=mend
+            f"the tokenised corpus needs about {need >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
         )
     say(f"tokenising into {store_root}: about {-(-need >> 20):,} MB of disk, of {free >> 20:,} MB free")
 

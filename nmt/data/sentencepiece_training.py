@@ -89,7 +89,7 @@ def _sample(side: str, sentences: Sentences, limit: int, seed: int, warn: Callab
         too_long += bool(text) and not usable
     if total == 0:
         raise DataError(
-            f"no {side} text to train a tokenizer on", mend=f"look at the {side} side: it is empty or blank"
+            f"no {side} text to train a tokenizer on", hint=f"look at the {side} side: it is empty or blank"
         )
     if too_long:
         warn(f"{too_long} {side} lines of over {MAX_SENTENCE_BYTES:,} bytes were left out of tokenizer training")
@@ -137,16 +137,16 @@ def _num_reserved(config: TokenizerConfig) -> int:
 def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
     reserved = _num_reserved(config)
     learnt = "words" if config.type == "word" else "characters"
-    mend = f"set tokenizer.vocab_size to {smallest} or more"
+    hint = f"set tokenizer.vocab_size to {smallest} or more"
     if config.type in ("unigram", "bpe") and config.character_coverage > SMALLEST_COVERAGE:
-        mend += (
+        hint += (
             f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
             f"(to {SMALLEST_COVERAGE} at least): rarer characters are then spelt in bytes"
         )
     return DataError(
         f"a vocabulary of {config.vocab_size} is too small for the {name} text: it takes at least {smallest}, "
         f"{reserved} for reserved pieces and {smallest - reserved} for {learnt}",
-        mend=mend,
+        hint=hint,
     )
 
 

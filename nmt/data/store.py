@@ -68,8 +68,8 @@ class Side:
 
 def damaged(what: str, folder: Path | None) -> RunError:
     """The error for a store that is not as it was built."""
-    mend = "delete the folder; it will be built again"
-    return RunError(f"the tokenised corpus is damaged ({what})", path=folder, mend=mend)
+    hint = "delete the folder; it will be built again"
+    return RunError(f"the tokenised corpus is damaged ({what})", path=folder, hint=hint)
 
 
 class TokenStore:

@@ -53,7 +53,7 @@ class Tokenizer:
         try:
             self.type = _model_type(model_bytes)
         except IndexError:
-            raise DataError("this is not a SentencePiece model, or it is damaged", mend=_RETRAIN) from None
+            raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
         self.vocab_size = len(self._pieces)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
         self._byte_values = self._find_byte_pieces()
@@ -65,13 +65,13 @@ class Tokenizer:
         try:
             return cls(read_at_most(path, MAX_MODEL_BYTES))
         except FileNotFoundError:
-            raise DataError("no such tokenizer model", path=path, mend="`nmt vocab` makes one") from None
+            raise DataError("no such tokenizer model", path=path, hint="`nmt vocab` makes one") from None
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
         except ValueError as error:
-            raise DataError(f"this is no SentencePiece model: it is {error}", path=path, mend=_RETRAIN) from None
+            raise DataError(f"this is no SentencePiece model: it is {error}", path=path, hint=_RETRAIN) from None
         except DataError as error:
-            raise DataError(error.message, path=path, mend=error.mend) from None
+            raise DataError(error.message, path=path, hint=error.hint) from None
 
     def encode(self, text: str) -> list[int]:
         """The piece ids of `text`, without bos and eos; empty for empty text."""
@@ -172,12 +172,12 @@ class TokenizerPair:
         if found == {"src", "tgt"}:
             return cls(Tokenizer.load(folder / "src.model"), Tokenizer.load(folder / "tgt.model"), joint=False)
         if not folder.is_dir():
-            raise DataError("no such tokenizer folder", path=folder, mend="`nmt vocab` makes one")
+            raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` makes one")
         listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
         raise DataError(
             f"a tokenizer folder holds either joint.model, or src.model and tgt.model; this one holds {listed}",
             path=folder,
-            mend=_RETRAIN,
+            hint=_RETRAIN,
         )
 
 
@@ -211,10 +211,10 @@ def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcesso
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
     except (RuntimeError, UnicodeDecodeError):
-        raise DataError("this is not a SentencePiece model, or it is damaged", mend=_RETRAIN) from None
+        raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
     ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
     if ids != (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
-        raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be (0, 1, 2, 3)", mend=_RETRAIN)
+        raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be (0, 1, 2, 3)", hint=_RETRAIN)
     return processor, pieces
 
 

@@ -87,7 +87,7 @@ class CTranslate2Engine:
         """
         if options.exact:
             raise NmtError(
-                "CTranslate2 does not support exact beam search", mend="translate with the run, or without it"
+                "CTranslate2 does not support exact beam search", hint="translate with the run, or without it"
             )
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
         forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
@@ -138,7 +138,7 @@ class CTranslate2Engine:
         if layer != -1 or head is not None:
             raise NmtError(
                 "CTranslate2 does not support the attention of a single layer or head",
-                mend="it gives the mean over the heads of the last layer; ask the run for others",
+                hint="it gives the mean over the heads of the last layer; ask the run for others",
             )
         if not target:
             return []
@@ -196,8 +196,8 @@ class CTranslate2Engine:
         """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
         most = self.info.max_tgt_len
         if (longest := max(map(len, prefixes), default=0)) >= most:
-            mend = f"the model's longest output has {most} pieces, the end counted"
-            raise NmtError(f"a prefix of {longest} pieces is too long", mend=mend)
+            hint = f"the model's longest output has {most} pieces, the end counted"
+            raise NmtError(f"a prefix of {longest} pieces is too long", hint=hint)
         wanted = [options.max_len(len(ids) + 1) for ids in sources]
         return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
 
@@ -276,8 +276,8 @@ def _ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError as error:
-        mend = 'pip install "nmt[ctranslate2]"'
-        raise RunError(f"this export needs CTranslate2, which is not installed ({error})", mend=mend) from None
+        hint = 'pip install "nmt[ctranslate2]"'
+        raise RunError(f"this export needs CTranslate2, which is not installed ({error})", hint=hint) from None
     return ctranslate2
 
 
@@ -294,7 +294,7 @@ def _search_arguments(options: SearchOptions) -> dict[str, Any]:
     if options.sample:
         if options.top_k == 1 and options.num_hypotheses > 1:
             raise NmtError(
-                "CTranslate2 does not support several samples with top_k 1", mend="they would be all the same"
+                "CTranslate2 does not support several samples with top_k 1", hint="they would be all the same"
             )
         arguments |= {
             "sampling_topk": options.top_k,
@@ -323,7 +323,7 @@ def _choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if _ctranslate2().get_cuda_device_count() else "cpu"
     if name not in ("cpu", "cuda"):
-        raise NmtError(f"CTranslate2 does not support the device {name}", mend="choose cpu, cuda or auto")
+        raise NmtError(f"CTranslate2 does not support the device {name}", hint="choose cpu, cuda or auto")
     return name
 
 

@@ -52,7 +52,7 @@ class TorchEngine:
             precision = choose_precision(precision, where).name
         models = [load_model(run, tokenizers, where) for run in runs]
         if precision == "int8" and where.type != "cpu":
-            raise NmtError(f"int8 is not served on {where.type}", mend="choose bf16 there, or --device cpu")
+            raise NmtError(f"int8 is not served on {where.type}", hint="choose bf16 there, or --device cpu")
         if precision == "int8":
             models = [quantise(model) for model in models]
         if precision == "fp32" and where.type == "cpu":
@@ -103,8 +103,8 @@ class TorchEngine:
         limits = []
         for source, prefix in zip(sources, prefixes, strict=True):
             if len(prefix) >= self.max_tgt_len:
-                mend = f"the model's longest output has {self.max_tgt_len} pieces, the end counted"
-                raise NmtError(f"a prefix of {len(prefix)} pieces is too long", mend=mend)
+                hint = f"the model's longest output has {self.max_tgt_len} pieces, the end counted"
+                raise NmtError(f"a prefix of {len(prefix)} pieces is too long", hint=hint)
             wanted = options.max_len(min(len(source) + 1, self.max_src_len))
             limits.append(min(max(wanted, len(prefix) + 1), self.max_tgt_len))
         return limits
@@ -135,9 +135,9 @@ class TorchEngine:
         model = self.models[0]
         num_layers, num_heads = model.config.decoder_layers, model.config.num_heads
         if not -num_layers <= layer < num_layers:
-            raise NmtError(f"no decoder layer {layer}", mend=f"there are 0 to {num_layers - 1}; -1 is the last")
+            raise NmtError(f"no decoder layer {layer}", hint=f"there are 0 to {num_layers - 1}; -1 is the last")
         if head is not None and not 0 <= head < num_heads:
-            raise NmtError(f"no attention head {head}", mend=f"there are 0 to {num_heads - 1}")
+            raise NmtError(f"no attention head {head}", hint=f"there are 0 to {num_heads - 1}")
         src = collate_sources([source], model.config.max_src_len).to(model.device)
         tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=model.device)
         cache = model.start_cache(model.encode(src), keep_attention=True)

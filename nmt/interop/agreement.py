@@ -98,8 +98,8 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
         fault = f"{found.different} of {found.sentences} translations differ, and not in a near-tie"
     else:
         return
-    mend = "nothing was written; this is a fault of nmt or CTranslate2: please report it with the run's config.yaml"
-    raise RunError(f"the export does not agree with the run: {fault}", mend=mend)
+    hint = "nothing was written; this is a fault of nmt or CTranslate2: please report it with the run's config.yaml"
+    raise RunError(f"the export does not agree with the run: {fault}", hint=hint)
 
 
 def measure_loss(run: Translator, export: Translator, pairs: tuple[list[str], list[str]], tgt_lang: str) -> QualityLoss:

@@ -53,8 +53,8 @@ def refuse_unsupported(config: ModelConfig, path: Path) -> None:
             continue
         if value not in _SUPPORTED.get(key, ()):
             can = _SUPPORTED.get(key)
-            mend = f"it can with {' or '.join(can)}" if can else f"the export does not know model.{key} yet"
-            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {value}", path=path, mend=mend)
+            hint = f"it can with {' or '.join(can)}" if can else f"the export does not know model.{key} yet"
+            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {value}", path=path, hint=hint)
 
 
 def require_ctranslate2() -> None:
@@ -62,8 +62,8 @@ def require_ctranslate2() -> None:
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
-        mend = 'pip install "nmt[ctranslate2]"'
-        raise RunError(f"CTranslate2 is not installed ({error})", mend=mend) from None
+        hint = 'pip install "nmt[ctranslate2]"'
+        raise RunError(f"CTranslate2 is not installed ({error})", hint=hint) from None
 
 
 def write_ctranslate2(

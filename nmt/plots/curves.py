@@ -29,7 +29,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     try:
         lines = read_at_most(path, MAX_METRICS_BYTES).decode("utf-8").split("\n")[:-1]
     except FileNotFoundError as error:
-        raise RunError("no metrics yet", path=path, mend="train the run first") from error
+        raise RunError("no metrics yet", path=path, hint="train the run first") from error
     except ValueError as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error
         raise RunError(f"these are no metrics: {reason}", path=path) from error
@@ -55,7 +55,7 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
     """
     picture_format(path)
     if not (_series(records, "train", "loss") or _series(records, "valid", "loss")):
-        raise RunError("no metrics yet", mend="train the run first")
+        raise RunError("no metrics yet", hint="train the run first")
     with drawing():
         save_picture(_figure(records), path)
 

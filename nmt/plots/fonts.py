@@ -53,7 +53,7 @@ def families_covering(texts: Iterable[str]) -> list[str]:
         named = " ".join(sorted(missing)[:_MOST_NAMED]) + (" …" if len(missing) > _MOST_NAMED else "")
         raise NmtError(
             f"no installed font has these characters: {named}",
-            mend="write to a name that ends in .svg, or install a font that has them, such as Noto Sans CJK",
+            hint="write to a name that ends in .svg, or install a font that has them, such as Noto Sans CJK",
         )
     return chosen
 

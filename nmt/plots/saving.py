@@ -24,7 +24,7 @@ def picture_format(path: Path) -> str:
     """`svg` or `png`, by the suffix of `path`; any other suffix is an NmtError."""
     name = path.suffix.lower().removeprefix(".")
     if name not in FORMATS:
-        raise NmtError("a picture is written as .svg or .png", path=path, mend="end the name in .svg or .png")
+        raise NmtError("a picture is written as .svg or .png", path=path, hint="end the name in .svg or .png")
     return name
 
 

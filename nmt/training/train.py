@@ -65,7 +65,7 @@ def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt
     run = RunDir(path)
     clean_up_beside(path)
     if not run.config_file.is_file():
-        raise RunError("there is no run to resume", path=path, mend="start it without --resume")
+        raise RunError("there is no run to resume", path=path, hint="start it without --resume")
     run.check()
     with _together() as workers, _held(run, workers):
         old = run.config()
@@ -140,8 +140,8 @@ def _together() -> Iterator[Workers]:
     except (dist.DistError, RuntimeError) as error:
         if workers.count == 1 or isinstance(error, torch.OutOfMemoryError):
             raise
-        mend = "go on from the last checkpoint with --resume"
-        raise RunError(f"another process of this training was lost ({error})", mend=mend) from error
+        hint = "go on from the last checkpoint with --resume"
+        raise RunError(f"another process of this training was lost ({error})", hint=hint) from error
     leave_workers()
 
 
@@ -167,14 +167,14 @@ def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
             finished = trainer.train(asked)
         except OSError as error:  # such as a full disk
             go_on = f"nmt train --resume --run {shlex.quote(str(trainer.run.path))}"
-            mend = f"what was saved before is kept; once there is room, go on with: {go_on}"
-            raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, mend=mend) from error
+            hint = f"what was saved before is kept; once there is room, go on with: {go_on}"
+            raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, hint=hint) from error
         except RuntimeError as error:
             if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
                 raise
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            mend = "it needs a C++ compiler, and on a GPU Triton; or start the run with training.compile false"
-            raise RunError(f"torch.compile failed: {reason}", mend=mend) from error
+            hint = "it needs a C++ compiler, and on a GPU Triton; or start the run with training.compile false"
+            raise RunError(f"torch.compile failed: {reason}", hint=hint) from error
     if finished and trainer.workers.first:
         write_card(
             trainer.run, trainer.tokenizers, trainer.update, trainer.train_seconds, trainer.model.num_parameters()
@@ -209,7 +209,7 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
                 raise RunError(
                     f"{section}.{key} was {was!r} when the run was started and is {value!r} now",
                     path=path / "config.yaml",
-                    mend=f"a resumed run may change {allowed}; start a new run for the rest",
+                    hint=f"a resumed run may change {allowed}; start a new run for the rest",
                 )
 
 
@@ -218,7 +218,7 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
     base = find_run(config.training.init_from)
     if base.path.resolve() == path.resolve():
         raise RunError(
-            "a run cannot be overwritten by one that continues from it", path=path, mend="name another --run"
+            "a run cannot be overwritten by one that continues from it", path=path, hint="name another --run"
         )
     before, after = base.config().model.model_dump(), config.model.model_dump()
     for key, value in after.items():
@@ -226,7 +226,7 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
             raise RunError(
                 f"model.{key} is {value!r} here and {before[key]!r} in the run to continue from",
                 path=base.config_file,
-                mend="training.init_from needs the same model section",
+                hint="training.init_from needs the same model section",
             )
     read_weights(base.best_checkpoint())  # damaged weights are told before anything is made
 

@@ -180,7 +180,7 @@ class Trainer:
                 f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
                 f"up to update {update}",
                 path=self.run.path,
-                mend="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+                hint="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
                 + (f"the checkpoint {kept} is kept" if kept else "there is no checkpoint yet"),
             )
 

@@ -128,8 +128,8 @@ class Translator:
             model = find_model(None if model is None else str(model))
         if isinstance(model, ExportDir):
             if precision not in ("auto", "fp32"):
-                mend = "export the run again with --quantization"
-                raise NmtError("an export computes in the precision it was made with", path=model.path, mend=mend)
+                hint = "export the run again with --quantization"
+                raise NmtError("an export computes in the precision it was made with", path=model.path, hint=hint)
             return cls._load_export(model, device, options, token_scores)
         from nmt.engines.torch_engine import TorchEngine
 
@@ -252,6 +252,6 @@ def _shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
             raise NmtError(
                 f"this run and {runs[0].path} have different tokenizers, so they cannot translate together",
                 path=run.path,
-                mend="train the runs of an ensemble with one tokenizer: tokenizer.path names it",
+                hint="train the runs of an ensemble with one tokenizer: tokenizer.path names it",
             )
     return first

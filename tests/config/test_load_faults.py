@@ -76,8 +76,8 @@ def test_aliases_that_grow_without_end(complaint):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "my.yaml")
-    mend = "`nmt config new --src a.de --tgt a.en > my.yaml` writes a first one"
-    assert str(caught.value) == f"{tmp_path}/my.yaml: no such file\n  {mend}"
+    hint = "`nmt config new --src a.de --tgt a.en > my.yaml` writes a first one"
+    assert str(caught.value) == f"{tmp_path}/my.yaml: no such file\n  {hint}"
 
 
 def test_a_folder_with_and_without_a_configuration_in_it(tmp_path):
@@ -302,4 +302,4 @@ def test_the_error_knows_its_place(tmp_path):
     path.write_text(DATA + "model:\n  norm: lyer\n")
     with pytest.raises(ConfigError) as caught:
         load_config(path)
-    assert (caught.value.path, caught.value.line, caught.value.mend) == (str(path), 6, "did you mean 'layer'?")
+    assert (caught.value.path, caught.value.line, caught.value.hint) == (str(path), 6, "did you mean 'layer'?")

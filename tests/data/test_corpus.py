@@ -79,7 +79,7 @@ def test_an_empty_file_is_refused(write, content):
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
     fault = fault_of(tmp_path / "none.txt")
     assert "no such file" in str(fault)
-    assert str(Path.cwd()) in fault.mend
+    assert str(Path.cwd()) in fault.hint
     assert "this is a folder" in str(fault_of(tmp_path))
     assert "no such file" in str(fault_of(tmp_path / "none.gz"))
 
@@ -104,7 +104,7 @@ def test_bytes_that_are_not_utf8_are_named_with_their_place(write):
     fault = fault_of(write("a", "eins\nschön\n".encode("latin-1")))
     assert fault.line == 2
     assert "not UTF-8: byte 0xF6 at byte 4 of the line" in str(fault)
-    assert "iconv" in fault.mend
+    assert "iconv" in fault.hint
 
 
 @pytest.mark.parametrize("cut", [b"\xe5\x97", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80"])
@@ -116,7 +116,7 @@ def test_cut_surrogate_and_overlong_sequences_are_refused(write, cut):
 def test_utf16_is_recognised(write, encoding):
     fault = fault_of(write("a", "\ufeffone\ntwo\n".encode(encoding)))
     assert "this is UTF-16" in str(fault)
-    assert "iconv -f UTF-16" in fault.mend
+    assert "iconv -f UTF-16" in fault.hint
     assert "NUL character" in str(fault_of(write("a", "one\ntwo\n".encode(encoding))))
 
 
@@ -159,7 +159,7 @@ def test_files_of_unequal_length_are_counted_to_the_end(write, num_src, num_tgt)
     with pytest.raises(DataError, match=f"{num_src} source lines .* but {num_tgt} target lines") as caught:
         list(read_parallel(ParallelFiles(src=str(src), tgt=str(tgt))))
     assert (caught.value.path, caught.value.line) == (tgt, min(num_src, num_tgt) + 1)
-    assert "look from this line on" in caught.value.mend
+    assert "look from this line on" in caught.value.hint
 
 
 def test_a_tsv_is_read_by_its_columns(write):

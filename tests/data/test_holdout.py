@@ -52,7 +52,7 @@ def test_each_set_is_capped_to_a_tenth_of_the_distinct_sentences(num_distinct, h
 def test_too_few_sentences_are_refused(sources):
     with pytest.raises(DataError, match="distinct source sentences are too few to hold out valid and test") as caught:
         choose_holdout(sources, {"valid": 1, "test": 1}, 1)
-    assert "data.valid and data.test" in caught.value.mend
+    assert "data.valid and data.test" in caught.value.hint
 
 
 def test_nothing_is_held_out_where_nothing_is_asked_for():

@@ -45,9 +45,9 @@ def test_a_vocabulary_larger_than_the_text_supports_is_clamped_with_one_warning_
 def test_a_vocabulary_too_small_is_refused_and_the_smallest_that_works_is_named(kind):
     with pytest.raises(DataError, match="a vocabulary of 8 is too small") as caught:
         trained(type=kind, vocab_size=8, user_symbols=("<2de>", "<2zh>", "<2en>", "<2fr>"))
-    smallest = int(caught.value.mend.split()[3])
-    assert caught.value.mend.startswith(f"set tokenizer.vocab_size to {smallest} or more")
-    assert ("character_coverage" in caught.value.mend) == (kind in ("unigram", "bpe"))
+    smallest = int(caught.value.hint.split()[3])
+    assert caught.value.hint.startswith(f"set tokenizer.vocab_size to {smallest} or more")
+    assert ("character_coverage" in caught.value.hint) == (kind in ("unigram", "bpe"))
     symbols = ("<2de>", "<2zh>", "<2en>", "<2fr>")
     assert trained(type=kind, vocab_size=smallest, user_symbols=symbols).src.vocab_size == smallest
     with pytest.raises(DataError, match=f"a vocabulary of {smallest - 1} is too small"):

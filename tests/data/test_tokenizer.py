@@ -193,7 +193,7 @@ def test_a_damaged_model_is_refused_with_its_path(tmp_path, tokenizer, damage):
     with pytest.raises(DataError, match="not a SentencePiece model, or it is damaged") as caught:
         Tokenizer.load(path)
     assert caught.value.path == path
-    assert "nmt vocab" in caught.value.mend
+    assert "nmt vocab" in caught.value.hint
 
 
 def test_a_missing_model_and_a_folder_are_refused(tmp_path):
