@@ -81,7 +81,7 @@ def check_shapes(model: Transformer, shapes: Shapes, path: Path) -> None:
     for name in _VOCABULARIES:
         if name in own and name in shapes and own[name][:1] != shapes[name][:1] and own[name][1:] == shapes[name][1:]:
             raise RunError(
-                f"the tokenizer has {own[name][0]:,} pieces, and these weights were trained with {shapes[name][0]:,}",
+                f"the tokenizer has {own[name][0]:,} tokens, and these weights were trained with {shapes[name][0]:,}",
                 path=path,
                 hint="tokenizer and weights of a run belong together; copy the whole run again",
             )

@@ -55,8 +55,8 @@ class ExportInfo(Section):
     src_lang: str
     tgt_lang: str
     user_symbols: tuple[str, ...] = ()  # never to be split: placeholders and the like
-    max_src_len: int = Field(ge=2, description="longest source in pieces, eos included")
-    max_tgt_len: int = Field(ge=2, description="longest target in pieces, eos included")
+    max_src_len: int = Field(ge=2, description="longest source in tokens, eos included")
+    max_tgt_len: int = Field(ge=2, description="longest target in tokens, eos included")
     decoding: DecodingConfig
     origin: dict[str, Any] = Field(description="the run, its checkpoint, and the versions it was exported with")
     agreement: dict[str, Any] = Field(description="how the export and the run agreed when it was made")
@@ -121,7 +121,7 @@ class ExportDir:
         return ["model.bin", "config.json", *vocabularies, *sides]
 
     def vocabulary(self, side: Literal["source", "target"]) -> list[str]:
-        """The pieces by id, as CTranslate2 reads them; RunError if damaged."""
+        """The tokens by id, as CTranslate2 reads them; RunError if damaged."""
         shared = self.path / "shared_vocabulary.json"
         path = shared if shared.exists() else self.path / f"{side}_vocabulary.json"
         try:

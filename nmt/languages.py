@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-# Written without spaces between words, so "pieces per word" means nothing there.
+# Written without spaces between words, so "tokens per word" means nothing there.
 _WITHOUT_SPACES = {
     "zh",
     "cmn",

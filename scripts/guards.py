@@ -3,7 +3,7 @@
     python scripts/guards.py            # prints the table of docs/reliability.md
     python scripts/guards.py --write    # and writes it there
 
-Each guard is a piece of the source and what stands there without it. Exit code 1 if a test fails with all guards in
+Each guard is a token of the source and what stands there without it. Exit code 1 if a test fails with all guards in
 place, or passes without its own.
 """
 
@@ -120,7 +120,7 @@ GUARDS = [
         "tests/translate/test_translator.py::test_the_order_of_the_input_is_kept",
     ),
     Guard(
-        "no piece that holds a line end is generated",
+        "no token that holds a line end is generated",
         "nmt/data/tokenizer.py",
         "            if i != EOS_ID and (no_text or forbidden):\n",
         "            if i != EOS_ID and no_text:\n",

@@ -109,7 +109,7 @@ def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_p
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     (record,) = [each for each in read_metrics(RunDir(tmp_path / "run").metrics) if each["kind"] == "train"]
-    assert record["batch_pieces"] > 1
+    assert record["num_micro_batches"] > 1
 
 
 def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_padded_ones():

@@ -124,8 +124,8 @@ def _header(config: Config, num_pairs: int, num_blank: int) -> str:
 def _sizes(config: Config) -> str:
     model, tokenizer = config.model, config.tokenizer
     layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
-    pieces = f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} pieces"
-    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads, {pieces}"
+    tokens = f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
+    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads, {tokens}"
 
 
 def _summary(config: Config) -> str:

@@ -79,7 +79,7 @@ def _translate(
     translations = DocumentTranslator.of(translator, run).translate_fully(sources)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
-            say(f"warning: source {number} is longer than {translator.max_src_len} pieces; its end is not translated")
+            say(f"warning: source {number} is longer than {translator.max_src_len} tokens; its end is not translated")
     return [translation.text for translation in translations], translator.engine.precision
 
 

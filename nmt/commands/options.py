@@ -36,22 +36,22 @@ Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device
 Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1: greedy. Default: the run's.")]
 NBest = Annotated[int | None, typer.Option("--n-best", min=1, help="Outputs a text, best first; one a line.")]
 LengthPenalty = Annotated[
-    float | None, typer.Option("--length-penalty", min=0.0, help="Rank by log-probability / pieces^PENALTY.")
+    float | None, typer.Option("--length-penalty", min=0.0, help="Rank by log-probability / tokens^PENALTY.")
 ]
 NoRepeatNgram = Annotated[
-    int | None, typer.Option("--no-repeat-ngram", min=0, help="No n-gram of so many pieces comes twice.")
+    int | None, typer.Option("--no-repeat-ngram", min=0, help="No n-gram of so many tokens comes twice.")
 ]
-MinLength = Annotated[int | None, typer.Option("--min-length", min=0, help="Fewest pieces of an output.")]
+MinLength = Annotated[int | None, typer.Option("--min-length", min=0, help="Fewest tokens of an output.")]
 MaxLength = Annotated[
-    int | None, typer.Option("--max-length", min=1, help="Most pieces of an output, the end counted.")
+    int | None, typer.Option("--max-length", min=1, help="Most tokens of an output, the end counted.")
 ]
 Exact = Annotated[bool | None, typer.Option("--exact/--no-exact", help="Run the beam until no better output can come.")]
 Prefix = Annotated[str | None, typer.Option("--prefix", help="What every translation begins with.")]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw at random; --n-best of them.")]
 Temperature = Annotated[float | None, typer.Option("--temperature", help="Of --sample: less than 1 is bolder.")]
-TopK = Annotated[int | None, typer.Option("--top-k", min=0, help="Of --sample: among the k most probable pieces.")]
+TopK = Annotated[int | None, typer.Option("--top-k", min=0, help="Of --sample: among the k most probable tokens.")]
 TopP = Annotated[
-    float | None, typer.Option("--top-p", help="Of --sample: among the fewest pieces with this probability.")
+    float | None, typer.Option("--top-p", help="Of --sample: among the fewest tokens with this probability.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of --sample.")]
 

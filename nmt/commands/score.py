@@ -24,7 +24,7 @@ def score(
     src: Annotated[Path | None, typer.Option(help="Source sentences.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
     tsv: Annotated[Path | None, typer.Option(help="Both in one file: source, tab, translation.")] = None,
-    per_token: Annotated[bool, typer.Option("--per-token", help="A JSON object a line, with every piece.")] = False,
+    per_token: Annotated[bool, typer.Option("--per-token", help="A JSON object a line, with every token.")] = False,
     device: Device = "auto",
 ) -> None:
     """Score given translations: the log-probability (natural logarithm) of each, a line each."""
@@ -47,11 +47,11 @@ def score(
 def _render(scored: ForcedScore, translator: Translator, per_token: bool) -> str:
     if not per_token:
         return f"{scored.score:.6f}"
-    pieces = [*translator.tokenizers.tgt.pieces(scored.tgt_ids), "</s>"][: len(scored.token_scores)]
+    tokens = [*translator.tokenizers.tgt.tokens(scored.tgt_ids), "</s>"][: len(scored.token_scores)]
     return json.dumps(
         {
             "score": round(scored.score, 6),
-            "pieces": pieces,
+            "tokens": tokens,
             "token_scores": [round(value, 6) for value in scored.token_scores],
             "truncated": scored.truncated,
         },

@@ -54,7 +54,7 @@ def translate(
         Path | None, typer.Option("--output", "-o", help="Where to write; default: standard output.")
     ] = None,
     format: Annotated[
-        Literal["text", "jsonl"], typer.Option(help="jsonl: text, scores, pieces and flags of each line.")
+        Literal["text", "jsonl"], typer.Option(help="jsonl: text, scores, tokens and flags of each line.")
     ] = "text",
     beam: Beam = None,
     n_best: NBest = None,
@@ -77,7 +77,7 @@ def translate(
     ] = True,
     attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
     alignments: Annotated[
-        Path | None, typer.Option(help="Write which source piece each target piece attends to: i-j pairs, a line each.")
+        Path | None, typer.Option(help="Write which source token each target token attends to: i-j pairs, a line each.")
     ] = None,
     attention_layer: Annotated[int, typer.Option(help="Decoder layer of --attention, --alignments; -1: last.")] = -1,
     attention_head: Annotated[int | None, typer.Option(help="Its head; default: the mean over heads.")] = None,
@@ -144,7 +144,7 @@ def _translate(
 
 def _warn(translation: TranslatedText, number: int, limit: int) -> None:
     if translation.truncated:
-        say(f"warning: line {number} is longer than {limit} pieces; its end is not translated")
+        say(f"warning: line {number} is longer than {limit} tokens; its end is not translated")
     if translation.protected_lost:
         say(f"warning: line {number}: not kept exactly: {' '.join(translation.protected_lost)}")
     if translation.looping:
@@ -209,7 +209,7 @@ def _render(translations: list[TranslatedText], translator: Translator, format: 
     best = translations[0]
     fields = {
         **_fields(best, translator),
-        "src_pieces": translator.tokenizers.src.pieces(best.src_ids),
+        "src_tokens": translator.tokenizers.src.tokens(best.src_ids),
         "truncated": best.truncated,
         "cut": best.cut,
         "looped": best.looped,
@@ -231,7 +231,7 @@ def _fields(translation: TranslatedText, translator: Translator) -> dict[str, ob
     return {
         "text": translation.text,
         "score": round(translation.score, 6),
-        "pieces": translator.tokenizers.tgt.pieces(translation.tgt_ids),
+        "tokens": translator.tokenizers.tgt.tokens(translation.tgt_ids),
         "token_scores": [round(score, 6) for score in translation.token_scores],
         "finished": translation.finished,
     }
@@ -277,9 +277,9 @@ class _Attention:
         return self.translator.engine.cross_attention(translation.src_ids, target, self.layer, self.head)
 
     def alignment(self, translation: TranslatedText) -> str:
-        """`i-j` for each pair of a source and a target piece that go together; empty for a blank text.
+        """`i-j` for each pair of a source and a target token that go together; empty for a blank text.
 
-        Pieces count on from part to part of a text that was split.
+        Tokens count on from part to part of a text that was split.
         """
         from nmt.translate.alignment import alignment
 
@@ -297,13 +297,13 @@ class _Attention:
         from nmt.plots import draw_attention
 
         if not translation.parts:
-            raise NmtError("there is nothing to draw: no piece was translated")
+            raise NmtError("there is nothing to draw: no token was translated")
         if len(translation.parts) > 1:
             say(f"warning: the text was translated in {len(translation.parts)} parts; the first is drawn")
         part = translation.parts[0]
         weights, tokenizers = self._weights(part), self.translator.tokenizers
-        src_pieces = [*tokenizers.src.pieces(part.src_ids), "</s>"]
-        tgt_pieces = [*tokenizers.tgt.pieces(part.tgt_ids), "</s>"][: len(weights)]
-        for warning in draw_attention(weights, src_pieces, tgt_pieces, path):
+        src_tokens = [*tokenizers.src.tokens(part.src_ids), "</s>"]
+        tgt_tokens = [*tokenizers.tgt.tokens(part.tgt_ids), "</s>"][: len(weights)]
+        for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
             say(f"warning: {warning}")
         say(f"attention: {path}")

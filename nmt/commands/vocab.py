@@ -33,6 +33,6 @@ def vocab(
     tokenizers.save(folder)
     sizes = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     for side, tokenizer in sizes.items():
-        say(f"{side}: {tokenizer.vocab_size} pieces, {tokenizer.type}")
+        say(f"{side}: {tokenizer.vocab_size} tokens, {tokenizer.type}")
     joint = "" if tokenizers.joint else ", joint: false"
     say(f"done: {folder}; use it with  tokenizer: {{path: {folder}{joint}}}")

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from nmt.config.sections import Config, DataConfig, ModelConfig, TokenizerConfig, TrainingConfig
 from nmt.languages import has_many_characters
 
-PIECES_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log.md)
+TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log.md)
 LEAST_UPDATES = 1000
 LEAST_VALIDATE_EVERY, MOST_VALIDATE_EVERY = 100, 5000  # updates
-LEAST_WITH_MANY_CHARACTERS = 6000  # pieces: the vocabulary must first hold the characters
+LEAST_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
 SMALL_DATA = 300_000  # pairs
 
 
@@ -95,7 +95,7 @@ def _tokenizer(preset: Preset, data: DataConfig) -> TokenizerConfig:
 
 def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
     tokens_an_update = max(preset.batch_tokens, preset.effective_tokens)
-    updates_an_epoch = num_pairs * PIECES_PER_PAIR / tokens_an_update
+    updates_an_epoch = num_pairs * TOKENS_PER_PAIR / tokens_an_update
     max_updates = preset.updates or max(LEAST_UPDATES, _hundreds(preset.epochs * updates_an_epoch))
     every = min(max(LEAST_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MOST_VALIDATE_EVERY)
     return TrainingConfig(

@@ -64,16 +64,16 @@ class DataConfig(Section):
 
 
 class TokenizerConfig(Section):
-    """How text becomes pieces."""
+    """How text becomes tokens."""
 
     type: Literal["unigram", "bpe", "char", "word"] = Field("unigram", description="`word` has no byte fallback")
-    vocab_size: int = Field(8000, ge=8, description="pieces asked for (each side, if not joint); clamped to the data")
+    vocab_size: int = Field(8000, ge=8, description="tokens asked for (each side, if not joint); clamped to the data")
     joint: bool = Field(True, description="one vocabulary for both languages")
     normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
     character_coverage: float = Field(
-        1.0, ge=SMALLEST_COVERAGE, le=1.0, description="share of characters with a piece; the rest are spelt in bytes"
+        1.0, ge=SMALLEST_COVERAGE, le=1.0, description="share of characters with a token; the rest are spelt in bytes"
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")
@@ -89,8 +89,8 @@ class TokenizerConfig(Section):
     @classmethod
     def _not_reserved(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for symbol in value:
-            byte_piece = len(symbol) == 6 and symbol.startswith("<0x") and symbol.endswith(">")
-            if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_piece:
+            byte_token = len(symbol) == 6 and symbol.startswith("<0x") and symbol.endswith(">")
+            if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_token:
                 raise ValueError(f"{symbol} is reserved; choose another name")
             if not symbol or any(c.isspace() or c in "▁," for c in symbol):
                 raise ValueError(f"{symbol!r}: a symbol is not empty and holds no white space, comma or ▁")
@@ -124,8 +124,8 @@ class ModelConfig(Section):
     dropout: Rate = Field(0.1, description="on every residual branch and inside the feed-forward layers")
     attention_dropout: Rate = Field(0.0, description="on attention weights")
     embedding_dropout: Rate = Field(0.1, description="on the sum of embedding and position")
-    max_src_len: int = Field(128, ge=2, le=32_768, description="longest source in pieces, eos included")
-    max_tgt_len: int = Field(128, ge=2, le=32_768, description="longest target in pieces, eos included")
+    max_src_len: int = Field(128, ge=2, le=32_768, description="longest source in tokens, eos included")
+    max_tgt_len: int = Field(128, ge=2, le=32_768, description="longest target in tokens, eos included")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -161,7 +161,7 @@ class TrainingConfig(Section):
     batch_tokens: BatchTokens | Literal["auto"] = Field(
         4096,
         description="sentences x longest side, padding included, in one batch; "
-        "auto: an update, in pieces that fit the memory",
+        "auto: an update, split into micro-batches that fit in memory",
     )
     effective_tokens: int = Field(0, ge=0, description="real target tokens an update; batches are added up to reach it")
     max_updates: Count = 10_000
@@ -172,7 +172,7 @@ class TrainingConfig(Section):
     eps: float = Field(1e-9, gt=0.0, description="of AdamW")
     weight_decay: float = Field(0.0, ge=0.0, description="AdamW; on matrices, not on biases, norms and embeddings")
     clip_norm: float = Field(1.0, ge=0.0, description="largest norm of the gradient; 0: no clipping")
-    label_smoothing: Rate = Field(0.1, description="share of the target spread over all pieces")
+    label_smoothing: Rate = Field(0.1, description="share of the target spread over all tokens")
     log_every: Count = Field(50, description="updates between two lines of the log")
     validate_every: Count = Field(500, description="updates between two validations, each with a checkpoint")
     patience: int = Field(
@@ -200,14 +200,14 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     """How translations are searched for."""
 
-    batch_tokens: int = Field(4096, ge=16, description="source pieces, padding included, decoded together")
-    max_len_factor: float = Field(2.0, gt=0.0, description="longest output = factor x source pieces + offset")
+    batch_tokens: int = Field(4096, ge=16, description="source tokens, padding included, decoded together")
+    max_len_factor: float = Field(2.0, gt=0.0, description="longest output = factor x source tokens + offset")
     max_len_offset: int = Field(10, ge=1, description="see max_len_factor")
     beam_size: Count = Field(1, description="hypotheses kept at every step; 1: greedy")
-    length_penalty: float = Field(1.0, ge=0.0, description="hypotheses are ranked by log-probability / pieces^penalty")
+    length_penalty: float = Field(1.0, ge=0.0, description="hypotheses are ranked by log-probability / tokens^penalty")
     exact: bool = Field(False, description="run the beam until no better hypothesis can come")
-    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of so many pieces comes twice; 0: any may")
-    min_len: int = Field(0, ge=0, description="fewest pieces of an output")
+    no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of so many tokens comes twice; 0: any may")
+    min_len: int = Field(0, ge=0, description="fewest tokens of an output")
 
 
 class Config(Section):

@@ -83,14 +83,14 @@ def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
 
 
 def collate_sources(sources: Sequence[Sequence[int]], max_src_len: int) -> Tensor:
-    """Pieces of source sentences -> src [B, S]: truncated to `max_src_len` with eos kept, padded."""
+    """Tokens of source sentences -> src [B, S]: truncated to `max_src_len` with eos kept, padded."""
     return pad_rows([[*ids[: max_src_len - 1], EOS_ID] for ids in sources])
 
 
 def collate(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], max_src_len: int, max_tgt_len: int
 ) -> Batch:
-    """Pieces of sentence pairs, without specials -> Batch. The limits count eos, which truncation keeps."""
+    """Tokens of sentence pairs, without specials -> Batch. The limits count eos, which truncation keeps."""
     kept = [list(ids[: max_tgt_len - 1]) for ids in targets]
     tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
     tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
@@ -98,30 +98,30 @@ def collate(
 
 
 def read_batch(store: TokenStore, rows: Rows) -> Batch:
-    """The pieces of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
+    """The tokens of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
         return Batch.of(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
     src, _ = _gather(store.src, rows.indices, rows.src_len)
-    tgt_out, is_piece = _gather(store.tgt, rows.indices, rows.tgt_len)
+    tgt_out, is_token = _gather(store.tgt, rows.indices, rows.tgt_len)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
-    tgt_in[:, 1:] = np.where(is_piece, tgt_out, PAD_ID)[:, :-1]
+    tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
     return Batch.of(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
 
 
 def _gather(
     side: Side, indices: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Ids [B, longest] of the sentences at `indices`: pieces, eos, padding; and which of them are pieces."""
+    """Ids [B, longest] of the sentences at `indices`: tokens, eos, padding; and which of them are tokens."""
     columns = np.arange(lengths.max())
-    is_piece = columns < lengths[:, None] - 1
-    ids = np.full(is_piece.shape, PAD_ID, dtype=np.int64)
-    pieces = side.tokens[(side.offsets[indices][:, None] + columns)[is_piece]]
-    side.check(pieces)
-    ids[is_piece] = pieces
+    is_token = columns < lengths[:, None] - 1
+    ids = np.full(is_token.shape, PAD_ID, dtype=np.int64)
+    tokens = side.tokens[(side.offsets[indices][:, None] + columns)[is_token]]
+    side.check(tokens)
+    ids[is_token] = tokens
     ids[np.arange(len(ids)), lengths - 1] = EOS_ID
-    return ids, is_piece
+    return ids, is_token
 
 
 def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
@@ -184,7 +184,7 @@ class TokenBudgetSampler:
         self._num_pools = -(-len(store) // _POOL_PAIRS)
 
     def next_rows(self) -> Rows:
-        """The next batch, before its pieces are read."""
+        """The next batch, before its tokens are read."""
         while True:
             if self._batches is None:
                 self._batches = self._make_pool()

@@ -178,8 +178,8 @@ def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, 
     )
     sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
     sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
-    num_pieces = sum(len(ids) for side in sides for ids in side)
-    need = int(num_bytes / max(1, sample_bytes) * (2 * num_pieces + 16 * len(first))) * corpus.config.tokenizer.samples
+    num_tokens = sum(len(ids) for side in sides for ids in side)
+    need = int(num_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first))) * corpus.config.tokenizer.samples
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
     if need > free:
@@ -286,16 +286,16 @@ def _split_report(config: Config, corpus: Corpus, run: RunDir, tokenizers: Token
 def _side_report(side: Side, limit: int, num_words: int, language: str) -> dict[str, Any]:
     counts = side.length_counts()  # how many sentences have each length
     up_to = counts.cumsum() / counts.sum()
-    num_pieces = int((counts * np.arange(len(counts))).sum())
+    num_tokens = int((counts * np.arange(len(counts))).sum())
     return {
         "language": language,
-        "pieces": num_pieces,
+        "tokens": num_tokens,
         "length_median": int(np.searchsorted(up_to, 0.5)),
         "length_99_percent": int(np.searchsorted(up_to, 0.99)),
         "length_longest": len(counts) - 1,
         "limit": limit,
-        "pieces_per": "character" if written_without_spaces(language) else "word",
-        "pieces_per_word": round(num_pieces / max(1, num_words), 2),
+        "tokens_per": "character" if written_without_spaces(language) else "word",
+        "tokens_per_word": round(num_tokens / max(1, num_words), 2),
     }
 
 
@@ -306,12 +306,12 @@ def describe(report: dict[str, Any]) -> list[str]:
     for name in ("src", "tgt"):
         side = report[name]
         lines.append(
-            f"  {side['language']}: {side['pieces']:,} pieces; {side['pieces_per_word']} a {side['pieces_per']}; "
+            f"  {side['language']}: {side['tokens']:,} tokens; {side['tokens_per_word']} a {side['tokens_per']}; "
             f"sentence length median {side['length_median']}, 99% up to {side['length_99_percent']}, "
             f"longest {side['length_longest']}"
         )
     if report["too_long"]:
-        limits = f"{report['src']['limit']} source or {report['tgt']['limit']} target pieces"
+        limits = f"{report['src']['limit']} source or {report['tgt']['limit']} target tokens"
         counted = "pairs, counted in every segmentation," if drawn else "pairs"
         lines.append(f"  {report['too_long']:,} {counted} longer than {limits} are {report['too_long_are']}")
     if report["empty_dropped"]:

@@ -19,7 +19,7 @@ UNK_ID, PAD_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
 MAX_SENTENCE_BYTES = 16_384
 """Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""
 
-_NUM_BYTE_PIECES = 256
+_NUM_BYTE_TOKENS = 256
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 Sentences = Callable[[], Iterable[str]]
@@ -69,7 +69,7 @@ def _options(config: TokenizerConfig) -> dict[str, Any]:
         "character_coverage": config.character_coverage,
         "normalization_rule_name": config.normalization,
         "remove_extra_whitespaces": False,
-        # A word piece begins with the space before it, so a symbol that is to match a word does too.
+        # A word token begins with the space before it, so a symbol that is to match a word does too.
         "user_defined_symbols": [f"▁{symbol}" if is_word else symbol for symbol in config.user_symbols],
         "max_sentence_length": MAX_SENTENCE_BYTES,
         "unk_id": UNK_ID,
@@ -130,8 +130,8 @@ def _translated(error: Exception, config: TokenizerConfig, name: str) -> DataErr
 
 
 def _num_reserved(config: TokenizerConfig) -> int:
-    """Pieces that are there whatever the text: special, user-defined and byte pieces."""
-    return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_PIECES)
+    """Tokens that are there whatever the text: special, user-defined and byte tokens."""
+    return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_TOKENS)
 
 
 def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
@@ -145,7 +145,7 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
         )
     return DataError(
         f"a vocabulary of {config.vocab_size} is too small for the {name} text: it takes at least {smallest}, "
-        f"{reserved} for reserved pieces and {smallest - reserved} for {learnt}",
+        f"{reserved} for reserved tokens and {smallest - reserved} for {learnt}",
         hint=hint,
     )
 
@@ -155,5 +155,5 @@ def _warn_if_clamped(model: bytes, config: TokenizerConfig, name: str, warn: Cal
     if size < config.vocab_size:
         warn(
             f"tokenizer.vocab_size {config.vocab_size} is more than the {name} text supports "
-            f"(type {config.type}); the vocabulary has {size} pieces"
+            f"(type {config.type}); the vocabulary has {size} tokens"
         )

@@ -1,6 +1,6 @@
 """Spans of text that a translation must keep letter by letter, and the placeholders that stand for them.
 
-A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one piece, never split, whatever the type of
+A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one token, never split, whatever the type of
 the tokenizer. Placeholders are numbered from 1 in the order of the source text.
 """
 

@@ -32,32 +32,32 @@ _BLOCK_LENGTHS = 1 << 20
 
 @dataclass
 class Side:
-    """One language of a store: all sentences' pieces one after another, without specials."""
+    """One language of a store: all sentences' tokens one after another, without specials."""
 
-    tokens: NDArray[Any]  # [number of pieces], uint16 or uint32
+    tokens: NDArray[Any]  # [number of tokens], uint16 or uint32
     offsets: NDArray[np.int64]  # [number of sentences + 1]
     vocab_size: int | None = None  # None in stores of old, which do not tell
     folder: Path | None = None
 
     def check(self, ids: NDArray[Any]) -> None:
-        """RunError if `ids`, read from `tokens`, hold what is no piece: a disk may give back other bytes."""
+        """RunError if `ids`, read from `tokens`, hold what is no token: a disk may give back other bytes."""
         if self.vocab_size is not None and len(ids) and (largest := int(ids.max())) >= self.vocab_size:
-            raise damaged(f"piece {largest}, of a vocabulary of {self.vocab_size}", self.folder)
+            raise damaged(f"token {largest}, of a vocabulary of {self.vocab_size}", self.folder)
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Pieces of the sentences at `indices`."""
+        """Tokens of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
     def length_blocks(self) -> Iterator[NDArray[np.int64]]:
-        """Pieces of every sentence, in blocks: the corpus may be larger than memory."""
+        """Tokens of every sentence, in blocks: the corpus may be larger than memory."""
         for start in range(0, len(self.offsets) - 1, _BLOCK_LENGTHS):
             yield np.diff(self.offsets[start : start + _BLOCK_LENGTHS + 1])
 
     def length_counts(self) -> NDArray[np.int64]:
-        """How many sentences have 0, 1, 2, … pieces, up to the longest."""
+        """How many sentences have 0, 1, 2, … tokens, up to the longest."""
         counts = np.zeros(1, dtype=np.int64)
         for lengths in self.length_blocks():
             block = np.bincount(lengths, minlength=len(counts))
@@ -136,9 +136,9 @@ class _SideWriter:
             seed = int(self.seeds.integers(1 << 32))
             self._append(self.tokenizer.sample_batch(texts, self.sampling.alpha, seed))
 
-    def _append(self, pieces: list[list[int]]) -> None:
-        ends = self.end + np.cumsum([len(ids) for ids in pieces], dtype=np.int64)
-        self.tokens.write(np.fromiter(chain.from_iterable(pieces), dtype=self.dtype).tobytes())
+    def _append(self, tokens: list[list[int]]) -> None:
+        ends = self.end + np.cumsum([len(ids) for ids in tokens], dtype=np.int64)
+        self.tokens.write(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype).tobytes())
         self.offsets.write(ends.tobytes())
         self.end = int(ends[-1])
 

@@ -1,4 +1,4 @@
-"""Text to piece ids and back with SentencePiece.
+"""Text to token ids and back with SentencePiece.
 
 `decode(encode(x)) == x` for every text, spaces and line ends included, but for:
 
@@ -7,7 +7,7 @@
 - a `normalization` other than identity: the normalised text is given back;
 - type `word`: it has no byte fallback, so whatever is not a known word is lost.
 
-Text that looks like a special piece, such as "</s>" or "<0x41>", is text: it is spelt in ordinary pieces.
+Text that looks like a special token, such as "</s>" or "<0x41>", is text: it is spelt in ordinary tokens.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from nmt.files import read_at_most, write_atomically
 __all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer", "TokenizerPair", "train_tokenizers"]
 
 DEFAULT_THREADS = 4
-"""Fixed, not the number of cores: scores of unigram pieces depend on it in the last digits, and so does their order."""
+"""Fixed, not the number of cores: scores of unigram tokens depend on it in the last digits, and so does their order."""
 
 MAX_MODEL_BYTES = 100_000_000
-"""A vocabulary of 256,000 pieces takes 5 million; a larger file is another thing, and is not read."""
+"""A vocabulary of 256,000 tokens takes 5 million; a larger file is another thing, and is not read."""
 
 _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
@@ -44,19 +44,19 @@ log = logging.getLogger(__name__)
 
 
 class Tokenizer:
-    """A SentencePiece model whose special pieces have the ids 0 to 3: unk, pad, bos, eos."""
+    """A SentencePiece model whose special tokens have the ids 0 to 3: unk, pad, bos, eos."""
 
     def __init__(self, model_bytes: bytes):
         """`model_bytes` is a serialised SentencePiece model. Raises DataError if damaged or with other special ids."""
         self.model_bytes = model_bytes
-        self._processor, self._pieces = _read_model(model_bytes)
+        self._processor, self._tokens = _read_model(model_bytes)
         try:
             self.type = _model_type(model_bytes)
         except IndexError:
             raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
-        self.vocab_size = len(self._pieces)
+        self.vocab_size = len(self._tokens)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
-        self._byte_values = self._find_byte_pieces()
+        self._byte_values = self._find_byte_tokens()
         self.never_generated = self._find_never_generated()
 
     @classmethod
@@ -74,11 +74,11 @@ class Tokenizer:
             raise DataError(error.message, path=path, hint=error.hint) from None
 
     def encode(self, text: str) -> list[int]:
-        """The piece ids of `text`, without bos and eos; empty for empty text."""
+        """The token ids of `text`, without bos and eos; empty for empty text."""
         return self._processor.encode(without_surrogates(text), out_type=int)
 
     def encode_batch(self, texts: Iterable[str], threads: int = 1) -> list[list[int]]:
-        """The piece ids of each text, in order."""
+        """The token ids of each text, in order."""
         return self._processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=threads)
 
     def sample_batch(self, texts: Iterable[str], alpha: float, seed: int) -> list[list[int]]:
@@ -96,37 +96,37 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of any ids in the vocabulary.
 
-        The special ids 0 to 3 are skipped, and so are byte pieces that together make no valid UTF-8.
+        The special ids 0 to 3 are skipped, and so are byte tokens that together make no valid UTF-8.
         """
         kept = self._without_broken_bytes([int(i) for i in ids if i >= _NUM_SPECIALS])
         return self._processor.decode(kept) if kept else ""
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The written form of each piece, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
-        return [self._pieces[i] for i in ids]
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The written form of each token, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
+        return [self._tokens[i] for i in ids]
 
     def id_of(self, symbol: str) -> int | None:
-        """The id of the piece that `symbol` alone is spelt with; None where it takes several or is not known."""
-        ids = [i for i in self.encode(symbol) if self._pieces[i] != "▁"]
-        return ids[0] if len(ids) == 1 and self._pieces[ids[0]].removeprefix("▁") == symbol else None
+        """The id of the token that `symbol` alone is spelt with; None where it takes several or is not known."""
+        ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]
+        return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
 
-    def _find_byte_pieces(self) -> dict[int, int]:
-        """Piece id to byte value, of the pieces that stand for one byte."""
-        return {i: int(piece[3:5], 16) for i, piece in enumerate(self._pieces) if self._processor.is_byte(i)}
+    def _find_byte_tokens(self) -> dict[int, int]:
+        """Token id to byte value, of the tokens that stand for one byte."""
+        return {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if self._processor.is_byte(i)}
 
     def _find_never_generated(self) -> tuple[int, ...]:
-        """Ids a search must not choose: what is no text (but eos); line ends and NUL, as bytes or inside a piece."""
+        """Ids a search must not choose: what is no text (but eos); line ends and NUL, as bytes or inside a token."""
         spm = self._processor
         found = []
-        for i, piece in enumerate(self._pieces):
+        for i, token in enumerate(self._tokens):
             no_text = spm.is_unknown(i) or spm.is_control(i) or spm.is_unused(i)
-            forbidden = piece in _FORBIDDEN_BYTES if i in self._byte_values else set(piece) & set(_FORBIDDEN_CHARACTERS)
+            forbidden = token in _FORBIDDEN_BYTES if i in self._byte_values else set(token) & set(_FORBIDDEN_CHARACTERS)
             if i != EOS_ID and (no_text or forbidden):
                 found.append(i)
         return tuple(found)
 
     def _without_broken_bytes(self, ids: list[int]) -> list[int]:
-        """`ids` less the byte pieces that belong to no whole UTF-8 character."""
+        """`ids` less the byte tokens that belong to no whole UTF-8 character."""
         kept: list[int] = []
         start = 0
         while start < len(ids):
@@ -150,7 +150,7 @@ class TokenizerPair:
     joint: bool
 
     def know(self, symbols: Iterable[str]) -> bool:
-        """Whether each of `symbols` is one piece, on both sides."""
+        """Whether each of `symbols` is one token, on both sides."""
         return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
 
     def save(self, folder: Path) -> None:
@@ -204,18 +204,18 @@ def train_tokenizers(
 
 
 def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
-    """The processor and the written form of its pieces."""
+    """The processor and the written form of its tokens."""
     try:
         if not model_bytes:  # would give a processor without a model, and no error before its first use
             raise RuntimeError
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        pieces = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+        tokens = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
     except (RuntimeError, UnicodeDecodeError):
         raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
     ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
     if ids != (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
         raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be (0, 1, 2, 3)", hint=_RETRAIN)
-    return processor, pieces
+    return processor, tokens
 
 
 def _utf8_length(lead: int) -> int:

@@ -14,7 +14,7 @@ from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 
-_BLOCK_PIECES = 16
+_BLOCK_TOKENS = 16
 _NONE = float("-inf")  # score of a hypothesis that is none
 
 
@@ -26,7 +26,7 @@ def beam_search(
 
     Of all continuations of a sentence's W hypotheses, the W best that do not end go on; those that end, and are among
     the W best of all, are kept (Sutskever et al. 2014, section 3.2). `limits`, one for each of
-    the first sentences of `decoder`: pieces, eos counted; what has not ended there is cut, and ranked with the rest.
+    the first sentences of `decoder`: tokens, eos counted; what has not ended there is cut, and ranked with the rest.
     A sentence is done when W of its hypotheses have ended; with `options.exact`, when no later one can be among the
     `num_hypotheses` best: since scores only fall, none can be better than a running score at the longest length.
     """
@@ -53,8 +53,8 @@ class _Candidates(NamedTuple):
 
     scores: Tensor  # of the whole hypothesis
     parents: Tensor  # which of the W hypotheses it continues
-    pieces: Tensor
-    piece_scores: Tensor
+    tokens: Tensor
+    token_scores: Tensor
 
 
 def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
@@ -64,35 +64,35 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
     """
     width = live.size(1)
     few = min(2 * width, log_probs.size(1))
-    piece_scores, pieces = _top(log_probs, few)  # [B x W, few]
-    totals = (piece_scores + live.view(-1, 1)).view(len(live), -1)  # [B, W x few]
+    token_scores, tokens = _top(log_probs, few)  # [B x W, few]
+    totals = (token_scores + live.view(-1, 1)).view(len(live), -1)  # [B, W x few]
     scores, places = totals.topk(min(2 * width, totals.size(1)))
     return _Candidates(
         scores,
         places.div(few, rounding_mode="floor"),
-        pieces.view(len(live), -1).gather(1, places),
-        piece_scores.view(len(live), -1).gather(1, places),
+        tokens.view(len(live), -1).gather(1, places),
+        token_scores.view(len(live), -1).gather(1, places),
     )
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `log_probs.topk(count)` for [R, V], which walks a row piece by piece on a CPU.
+    """As `log_probs.topk(count)` for [R, V], which walks a row token by token on a CPU.
 
     The `count` best lie in the `count` blocks with the best maximum; maxima of blocks are quick to find. A block is
-    every `num_blocks`-th piece, so that they are compared side by side.
+    every `num_blocks`-th token, so that they are compared side by side.
     """
-    num_pieces = log_probs.size(1)
-    num_blocks = num_pieces // _BLOCK_PIECES
+    num_tokens = log_probs.size(1)
+    num_blocks = num_tokens // _BLOCK_TOKENS
     if num_blocks < 4 * count:
         return log_probs.topk(count)
-    device, whole = log_probs.device, num_blocks * _BLOCK_PIECES
-    maxima = log_probs[:, :whole].unflatten(1, (_BLOCK_PIECES, num_blocks)).amax(1)
+    device, whole = log_probs.device, num_blocks * _BLOCK_TOKENS
+    maxima = log_probs[:, :whole].unflatten(1, (_BLOCK_TOKENS, num_blocks)).amax(1)
     blocks = maxima.topk(count).indices[:, None]  # [R, 1, count]
-    pieces = (blocks + torch.arange(0, whole, num_blocks, device=device)[:, None]).flatten(1)
-    rest = torch.arange(whole, num_pieces, device=device).expand(len(pieces), -1)
-    pieces = torch.cat([pieces, rest], 1)
-    scores, places = log_probs.gather(1, pieces).topk(count)
-    return scores, pieces.gather(1, places)
+    tokens = (blocks + torch.arange(0, whole, num_blocks, device=device)[:, None]).flatten(1)
+    rest = torch.arange(whole, num_tokens, device=device).expand(len(tokens), -1)
+    tokens = torch.cat([tokens, rest], 1)
+    scores, places = log_probs.gather(1, tokens).topk(count)
+    return scores, tokens.gather(1, places)
 
 
 class _Beam:
@@ -114,7 +114,7 @@ class _Beam:
     def collect(self, candidates: _Candidates, step: int) -> None:
         """Keep the candidates that end at `step`, and see which sentences are done."""
         width = self.live.size(1)
-        ends = (candidates.pieces[:, :width] == EOS_ID) & (candidates.scores[:, :width] > _NONE)
+        ends = (candidates.tokens[:, :width] == EOS_ID) & (candidates.scores[:, :width] > _NONE)
         at_limit = [self.limits[number] == step + 1 for number in self.numbers]
         if any(at_limit):
             last_step = torch.tensor(at_limit, device=ends.device)[:, None]
@@ -122,17 +122,17 @@ class _Beam:
         for sentence, rank in ends.nonzero().tolist():
             if self.running[sentence]:
                 self.found[self.numbers[sentence]].append(self._hypothesis(candidates, sentence, rank, step))
-        best_live = candidates.scores.masked_fill(candidates.pieces == EOS_ID, _NONE).amax(1).tolist()
+        best_live = candidates.scores.masked_fill(candidates.tokens == EOS_ID, _NONE).amax(1).tolist()
         for sentence, running in enumerate(self.running):
             if running:
                 self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live[sentence])
 
     def _hypothesis(self, candidates: _Candidates, sentence: int, rank: int, step: int) -> Hypothesis:
-        parent, piece = int(candidates.parents[sentence, rank]), int(candidates.pieces[sentence, rank])
+        parent, token = int(candidates.parents[sentence, rank]), int(candidates.tokens[sentence, rank])
         row = sentence * self.live.size(1) + parent
-        finished = piece == EOS_ID
-        ids = self.ids[row, :step].tolist() + ([] if finished else [piece])
-        token_scores = [*self.token_scores[row, :step].tolist(), float(candidates.piece_scores[sentence, rank])]
+        finished = token == EOS_ID
+        ids = self.ids[row, :step].tolist() + ([] if finished else [token])
+        token_scores = [*self.token_scores[row, :step].tolist(), float(candidates.token_scores[sentence, rank])]
         return Hypothesis(ids, float(candidates.scores[sentence, rank]), finished, token_scores)
 
     def _rank(self, hypothesis: Hypothesis) -> float:
@@ -153,13 +153,13 @@ class _Beam:
         return self.options.normalised(best_live, self.limits[self.numbers[sentence]]) > self._rank(found[-1])
 
     def advance(self, candidates: _Candidates, step: int) -> Tensor:
-        """Go on with the W best candidates that do not end; returns their last pieces [R]."""
+        """Go on with the W best candidates that do not end; returns their last tokens [R]."""
         width = self.live.size(1)
-        going_on = (candidates.pieces == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        scores, parents, pieces, piece_scores = (part.gather(1, going_on) for part in candidates)
+        going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+        scores, parents, tokens, token_scores = (part.gather(1, going_on) for part in candidates)
         places = _places(parents)
-        self.live, parents, pieces, piece_scores = (
-            part.gather(1, places) for part in (scores, parents, pieces, piece_scores)
+        self.live, parents, tokens, token_scores = (
+            part.gather(1, places) for part in (scores, parents, tokens, token_scores)
         )
         first_rows = torch.arange(0, len(self.ids), width, device=parents.device)[:, None]
         rows = (first_rows + parents).flatten()
@@ -169,8 +169,8 @@ class _Beam:
             self.decoder.copy_rows(source, target)
             for past in (self.ids[:, :step], self.token_scores[:, :step]):
                 past.index_copy_(0, target, past.index_select(0, source))
-        self.ids[:, step] = last = pieces.flatten()
-        self.token_scores[:, step] = piece_scores.flatten()
+        self.ids[:, step] = last = tokens.flatten()
+        self.token_scores[:, step] = token_scores.flatten()
         return last
 
     def keep(self, kept: Tensor) -> None:

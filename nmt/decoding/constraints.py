@@ -38,7 +38,7 @@ class Constraints:
             self.prefixes[: len(rows)] = torch.tensor(rows, device=device)
 
     def apply(self, log_probs: Tensor, step: int, ids: Tensor) -> None:
-        """Write into log_probs [R, V], those of the piece after the first `step` of ids [R, at least `step`]."""
+        """Write into log_probs [R, V], those of the token after the first `step` of ids [R, at least `step`]."""
         forced = log_probs.gather(1, self.prefixes[:, step, None]) if step < self.prefixes.size(1) else None
         eos = log_probs[:, EOS_ID].clone() if step < self.min_len else None
         log_probs.index_fill_(1, self.banned, _NEVER)
@@ -50,10 +50,10 @@ class Constraints:
                 stuck = log_probs.amax(1) == _NEVER
                 log_probs[:, EOS_ID] = torch.where(stuck, eos, _NEVER)
         if forced is not None:
-            pieces = self.prefixes[:, step, None]
-            inside = pieces != PAD_ID
+            tokens = self.prefixes[:, step, None]
+            inside = tokens != PAD_ID
             log_probs.masked_fill_(inside, _NEVER)
-            log_probs.scatter_(1, pieces, torch.where(inside, forced, _NEVER))
+            log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 
     def keep_rows(self, rows: Tensor) -> None:
         """Go on with `rows` only."""
@@ -62,7 +62,7 @@ class Constraints:
 
 
 def _ban_repeats(log_probs: Tensor, ids: Tensor, size: int) -> None:
-    """Ban every piece that would end an n-gram of `size` which ids [R, T] hold already (Paulus et al. 2018, 2.5)."""
+    """Ban every token that would end an n-gram of `size` which ids [R, T] hold already (Paulus et al. 2018, 2.5)."""
     num_ids = ids.size(1)
     if num_ids < size:
         return

@@ -29,7 +29,7 @@ def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
 
 
 class Decoder:
-    """Encodes sources once and gives the probabilities of the next piece, step by step.
+    """Encodes sources once and gives the probabilities of the next token, step by step.
 
     The batch has B sentences with W `hypotheses` each, R = B x W rows that follow each other. B may be more than was
     given: rows are added until there are the models' `least_rows`.
@@ -43,7 +43,7 @@ class Decoder:
         hypotheses: int = 1,
         record: Recorder | None = None,
     ):
-        """src [B, S], right-padded, ending in eos; up to `max_len` pieces can be decoded.
+        """src [B, S], right-padded, ending in eos; up to `max_len` tokens can be decoded.
 
         `record` makes recordings of steps; on a CUDA device that is `record_graph`.
         """
@@ -66,7 +66,7 @@ class Decoder:
         self.recorded_steps = RecordedSteps(fixed, record) if record else None
 
     def step(self, last: Tensor) -> Tensor:
-        """last [R]: the piece that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
+        """last [R]: the token that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
         return self.recorded_steps(self._step, last) if self.recorded_steps else self._step(last)
 
     def _step(self, last: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""One output a row: greedy search, and sampling, which differ in how a piece is chosen."""
+"""One output a row: greedy search, and sampling, which differ in how a token is chosen."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CHECK_EVERY = 8  # steps, where asking a device whether all have ended makes it
 def greedy_search(
     decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None = None
 ) -> list[Hypothesis]:
-    """The most probable next piece, or one that `sampler` draws, again and again until eos or the row's limit.
+    """The most probable next token, or one that `sampler` draws, again and again until eos or the row's limit.
 
-    `limits`, one for each of the first rows of `decoder`: pieces, eos counted. Sentences that have ended leave the
+    `limits`, one for each of the first rows of `decoder`: tokens, eos counted. Sentences that have ended leave the
     batch as `Decoder.let_leave` says.
     """
     rows = _Rows(decoder, limits)
@@ -73,7 +73,7 @@ class _Rows:
         self._found: list[Hypothesis | None] = [None] * len(limits)
 
     def add(self, ids: Tensor, scores: Tensor, step: int) -> None:
-        """Note the pieces chosen at `step`. What a row chooses after its end is cut off later."""
+        """Note the tokens chosen at `step`. What a row chooses after its end is cut off later."""
         self.ids[:, step] = ids
         self.scores[:, step] = scores
         self.running.logical_and_(ids != EOS_ID)

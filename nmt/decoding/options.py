@@ -12,24 +12,24 @@ from nmt.config.sections import DecodingConfig
 class SearchOptions:
     """What a search is asked for; ValueError, in plain words, where that makes no sense.
 
-    Lengths are in target pieces. The longest output of a source of S pieces (eos counted) is
+    Lengths are in target tokens. The longest output of a source of S tokens (eos counted) is
     `max_len_factor` x S + `max_len_offset`, eos counted, and never more than the model's limit. `min_len` does not
     count eos. Hypotheses are ranked by log P(Y) / |Y|^`length_penalty`, |Y| with eos (Wu et al. 2016, section 7): 0
-    ranks by probability, 1 by the mean log-probability of a piece.
+    ranks by probability, 1 by the mean log-probability of a token.
     """
 
     beam_size: int = 1  # 1: greedy
     num_hypotheses: int = 1  # outputs a sentence, best first
     length_penalty: float = 1.0
     exact: bool = False  # the n-best of the beam run to the longest length; else a sentence ends with its beam
-    no_repeat_ngram: int = 0  # no n-gram of this many pieces comes twice in an output; 0: any may
+    no_repeat_ngram: int = 0  # no n-gram of this many tokens comes twice in an output; 0: any may
     min_len: int = 0
     max_len_factor: float = 2.0
     max_len_offset: int = 10
-    sample: bool = False  # draw pieces at random instead of choosing the best
+    sample: bool = False  # draw tokens at random instead of choosing the best
     temperature: float = 1.0  # of sampling: logits are divided by it
-    top_k: int = 0  # sample among the k most probable pieces (Fan et al. 2018); 0: among all
-    top_p: float = 1.0  # sample among the fewest pieces with this probability together (Holtzman et al. 2020)
+    top_k: int = 0  # sample among the k most probable tokens (Fan et al. 2018); 0: among all
+    top_p: float = 1.0  # sample among the fewest tokens with this probability together (Holtzman et al. 2020)
     seed: int = 1  # of sampling
 
     def __post_init__(self) -> None:
@@ -64,9 +64,9 @@ class SearchOptions:
         )
 
     def max_len(self, src_len: int) -> int:
-        """The longest output, eos counted, of a source of `src_len` pieces, eos counted."""
+        """The longest output, eos counted, of a source of `src_len` tokens, eos counted."""
         return max(1, int(self.max_len_factor * src_len) + self.max_len_offset)
 
     def normalised(self, score: float, length: int) -> float:
-        """What hypotheses are ranked by: `score` (log-probability) of `length` pieces, eos counted."""
+        """What hypotheses are ranked by: `score` (log-probability) of `length` tokens, eos counted."""
         return score / length**self.length_penalty

@@ -62,7 +62,7 @@ class RecordedSteps:
         self._num_steps = 0  # in this shape
 
     def __call__(self, step: Step, last: Tensor) -> Tensor:
-        """`step(last)`, last [R]: the piece of each row -> log-probabilities of the next [R, V].
+        """`step(last)`, last [R]: the token of each row -> log-probabilities of the next [R, V].
 
         `step` must be the same in each call. What is returned is written over by the next call.
         """

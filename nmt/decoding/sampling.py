@@ -1,4 +1,4 @@
-"""Drawing pieces at random, each row with numbers of its own."""
+"""Drawing tokens at random, each row with numbers of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.decoding.options import SearchOptions
 
 
 class Sampler:
-    """Draws the next piece of each row by its probability, from all pieces or the most probable ones.
+    """Draws the next token of each row by its probability, from all tokens or the most probable ones.
 
     The random numbers of a row follow from the seed, its source and its place among the samples of that source, so
     that what else is translated, and where it stands, changes nothing; the same source gives the same samples.
@@ -31,9 +31,9 @@ class Sampler:
         self.numbers = torch.from_numpy(numbers).to(device)  # [R, longest], uniform in [0, 1)
 
     def draw(self, log_probs: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """log_probs [R, V] -> the log-probabilities [R] and the ids [R] of the pieces drawn.
+        """log_probs [R, V] -> the log-probabilities [R] and the ids [R] of the tokens drawn.
 
-        The log-probabilities are those given: temperature, top_k and top_p change which pieces come, not their scores.
+        The log-probabilities are those given: temperature, top_k and top_p change which tokens come, not their scores.
         """
         options = self.options
         scaled, order = log_probs / options.temperature, None

@@ -1,4 +1,4 @@
-"""Piece ids to hypotheses with CTranslate2, from a folder that `nmt export ctranslate2` made. Imports no torch.
+"""Token ids to hypotheses with CTranslate2, from a folder that `nmt export ctranslate2` made. Imports no torch.
 
 On a CPU, one worker of one thread for each core: docs/export.md says why. A batch is cut into chunks of like lengths,
 which the workers take one after the other.
@@ -33,11 +33,11 @@ class _Chunk(NamedTuple):
     """Sentences that one worker translates together."""
 
     rows: list[int]  # which sentences of the call
-    max_len: int  # longest output in pieces, eos counted
+    max_len: int  # longest output in tokens, eos counted
 
 
 class CTranslate2Engine:
-    """Translates batches of piece ids with the model of one export."""
+    """Translates batches of token ids with the model of one export."""
 
     workers = 1  # of one search at a time, which CTranslate2 itself shares out among the cores
 
@@ -59,14 +59,14 @@ class CTranslate2Engine:
         self._device = _choose_device(device)
         self._num_workers = 1 if self._device == "cuda" else _num_cores()
         self._path = export.path
-        self._src_pieces = tokenizers.src.pieces(range(tokenizers.src.vocab_size))
-        self._tgt_pieces = tokenizers.tgt.pieces(range(tokenizers.tgt.vocab_size))
+        self._src_tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
+        self._tgt_tokens = tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size))
         # An id beyond the model's own vocabulary would be read from outside its tables.
-        if (export.vocabulary("source"), export.vocabulary("target")) != (self._src_pieces, self._tgt_pieces):
+        if (export.vocabulary("source"), export.vocabulary("target")) != (self._src_tokens, self._tgt_tokens):
             raise RunError("the vocabularies are not those of the tokenizer", path=export.path)
-        self._tgt_ids = {piece: i for i, piece in enumerate(self._tgt_pieces)}
-        self._eos = self._tgt_pieces[EOS_ID]
-        self._never_generated = [[self._tgt_pieces[i]] for i in tokenizers.tgt.never_generated]
+        self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
+        self._eos = self._tgt_tokens[EOS_ID]
+        self._never_generated = [[self._tgt_tokens[i]] for i in tokenizers.tgt.never_generated]
         self._translator = self._start(self._num_workers)
 
     @property
@@ -82,7 +82,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`, but for `exact`, which is an NmtError.
 
-        CTranslate2's own scores are of probabilities scaled up to one over the pieces that may come next, and it gives
+        CTranslate2's own scores are of probabilities scaled up to one over the tokens that may come next, and it gives
         none per token. With `token_scores` they are ours, at the cost of reading the outputs once more.
         """
         if options.exact:
@@ -196,8 +196,8 @@ class CTranslate2Engine:
         """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
         most = self.info.max_tgt_len
         if (longest := max(map(len, prefixes), default=0)) >= most:
-            hint = f"the model's longest output has {most} pieces, the end counted"
-            raise NmtError(f"a prefix of {longest} pieces is too long", hint=hint)
+            hint = f"the model's longest output has {most} tokens, the end counted"
+            raise NmtError(f"a prefix of {longest} tokens is too long", hint=hint)
         wanted = [options.max_len(len(ids) + 1) for ids in sources]
         return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
 
@@ -215,18 +215,18 @@ class CTranslate2Engine:
         return max(1, min(CHUNK_SENTENCES, -(-num_sentences // self._num_workers)))
 
     def _source(self, ids: Sequence[int]) -> list[str]:
-        return [*(self._src_pieces[i] for i in ids), self._src_pieces[EOS_ID]]
+        return [*(self._src_tokens[i] for i in ids), self._src_tokens[EOS_ID]]
 
     def _target(self, ids: Sequence[int]) -> list[str]:
-        return [self._tgt_pieces[i] for i in ids]
+        return [self._tgt_tokens[i] for i in ids]
 
     def _hypotheses(self, result: ctranslate2.TranslationResult, options: SearchOptions) -> list[Hypothesis]:
         """Best first. CTranslate2's score is divided by length^penalty, eos counted, in a beam search."""
         hypotheses: list[Hypothesis] = []
-        for pieces, ranked_by in zip(result.hypotheses, result.scores, strict=True):
-            finished = bool(pieces) and pieces[-1] == self._eos
-            ids = [self._tgt_ids[piece] for piece in (pieces[:-1] if finished else pieces)]
-            score = ranked_by * len(pieces) ** options.length_penalty if options.beam_size > 1 else ranked_by
+        for tokens, ranked_by in zip(result.hypotheses, result.scores, strict=True):
+            finished = bool(tokens) and tokens[-1] == self._eos
+            ids = [self._tgt_ids[token] for token in (tokens[:-1] if finished else tokens)]
+            score = ranked_by * len(tokens) ** options.length_penalty if options.beam_size > 1 else ranked_by
             if score > _IMPOSSIBLE or not hypotheses:
                 hypotheses.append(Hypothesis(ids, score, finished))
         return self._ranked(hypotheses, options) if options.sample else hypotheses
@@ -305,7 +305,7 @@ def _search_arguments(options: SearchOptions) -> dict[str, Any]:
 
 
 def _length(hypothesis: Hypothesis) -> int:
-    """Pieces, eos counted."""
+    """Tokens, eos counted."""
     return len(hypothesis.ids) + hypothesis.finished
 
 

@@ -1,4 +1,4 @@
-"""Piece ids to hypotheses with torch."""
+"""Token ids to hypotheses with torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from nmt.rundir import RunDir
 
 
 class TorchEngine:
-    """Translates one batch of piece ids at a time, with one model or an ensemble."""
+    """Translates one batch of token ids at a time, with one model or an ensemble."""
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair):
         self.models = list(models)
@@ -103,8 +103,8 @@ class TorchEngine:
         limits = []
         for source, prefix in zip(sources, prefixes, strict=True):
             if len(prefix) >= self.max_tgt_len:
-                hint = f"the model's longest output has {self.max_tgt_len} pieces, the end counted"
-                raise NmtError(f"a prefix of {len(prefix)} pieces is too long", hint=hint)
+                hint = f"the model's longest output has {self.max_tgt_len} tokens, the end counted"
+                raise NmtError(f"a prefix of {len(prefix)} tokens is too long", hint=hint)
             wanted = options.max_len(min(len(source) + 1, self.max_src_len))
             limits.append(min(max(wanted, len(prefix) + 1), self.max_tgt_len))
         return limits

@@ -16,7 +16,7 @@ from nmt.translate.translator import Engine, Translator
 
 NUM_SENTENCES = 100
 TOLERANCE = 1e-3
-"""In nats: how far forced scores may lie apart, and two pieces in a near-tie. fp32 differs by about 1e-5."""
+"""In nats: how far forced scores may lie apart, and two tokens in a near-tie. fp32 differs by about 1e-5."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Agreement:
 
     sentences: int
     equal: int
-    near_ties: int  # differ at first in two pieces that the run finds equally probable, within `TOLERANCE`
+    near_ties: int  # differ at first in two tokens that the run finds equally probable, within `TOLERANCE`
     different: int  # the others
     largest_score_difference: float  # of log-probabilities of whole translations, in nats
 
@@ -55,7 +55,7 @@ class QualityLoss:
 
 
 def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Agreement:
-    """Translate source pieces (without specials) with both engines, greedily, and score the run's outputs with both."""
+    """Translate source tokens (without specials) with both engines, greedily, and score the run's outputs with both."""
     greedy = SearchOptions()
     ours = [found[0] for found in run.search(sources, greedy)]
     theirs = [found[0] for found in export.search(sources, greedy)]
@@ -69,7 +69,7 @@ def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Ag
 
 
 def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: Hypothesis) -> bool:
-    """Whether two outputs part at pieces that `engine` finds equally probable there, within `TOLERANCE`.
+    """Whether two outputs part at tokens that `engine` finds equally probable there, within `TOLERANCE`.
 
     From there on greedy search may go anywhere, so what follows says nothing.
     """

@@ -71,11 +71,11 @@ def write_ctranslate2(
 ) -> None:
     """Write model.bin, config.json and the vocabularies of `model` into `folder`, which exists.
 
-    The pieces of the vocabularies are those of `tokenizers`, by id.
+    The tokens of the vocabularies are those of `tokenizers`, by id.
     """
     spec = _make_spec(model)
-    spec.register_source_vocabulary(tokenizers.src.pieces(range(tokenizers.src.vocab_size)))
-    spec.register_target_vocabulary(tokenizers.tgt.pieces(range(tokenizers.tgt.vocab_size)))
+    spec.register_source_vocabulary(tokenizers.src.tokens(range(tokenizers.src.vocab_size)))
+    spec.register_target_vocabulary(tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size)))
     # The epsilon of our norms: those of torch's LayerNorm, and of `make_norm` for the RMS norm.
     spec.config.layer_norm_epsilon = 1e-5 if model.config.norm == "layer" else 1e-6
     spec.validate()

@@ -1,4 +1,4 @@
-"""Cross-attention as a heat map: which source pieces the decoder looked at when it wrote each target piece."""
+"""Cross-attention as a heat map: which source tokens the decoder looked at when it wrote each target token."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 # Lengths in inches, font sizes in points.
 _CELL = 0.34  # height of a row
-_WIDEST_CELL = 0.8  # up to which cells widen so that the source pieces can lie flat
+_WIDEST_CELL = 0.8  # up to which cells widen so that the source tokens can lie flat
 _LONGEST_SIDE = 40.0  # of the map; beyond it cells and labels shrink
 _FONT_SIZE = 10.0
 _READABLE = 5.0
 _NARROW, _WIDE = 0.08, 0.145  # a Latin letter and a Chinese character at _FONT_SIZE
-_ANGLE = 55  # degrees, of source pieces that cannot lie flat
+_ANGLE = 55  # degrees, of source tokens that cannot lie flat
 _MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH, _BAR_LABELS = 0.12, 0.09, 0.2, 0.14, 0.65
 _BAR_HEIGHT = 2.4  # at most
 _MOST_DRAWN = 16_384  # cells that an SVG holds one by one; beyond it the map is an image, else the file is tens of MB
@@ -40,22 +40,22 @@ class _Sizes(NamedTuple):
     map_width: float
     map_height: float
     font_size: float  # points
-    angle: int  # of the source pieces, degrees
+    angle: int  # of the source tokens, degrees
 
 
 def draw_attention(
-    weights: Any, src_pieces: list[str], tgt_pieces: list[str], path: Path, *, title: str = ""
+    weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path, *, title: str = ""
 ) -> list[str]:
-    """Write the heat map of `weights` [T, S] to `path`: source pieces along the top, target pieces down the side.
+    """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 
-    `weights` are shares of attention (numpy array or nested lists; rows are target pieces); the darkest colour is the
+    `weights` are shares of attention (numpy array or nested lists; rows are target tokens); the darkest colour is the
     largest weight of the picture. `.svg` keeps text as text, for the reader's fonts; `.png` needs installed fonts that
-    have every character, else NmtError names those they lack. Other suffixes, weights that do not fit the pieces, and
+    have every character, else NmtError names those they lack. Other suffixes, weights that do not fit the tokens, and
     weights that are no numbers are NmtErrors too. Returns warnings for the user, such as labels too small to read.
     """
     name = picture_format(path)
-    matrix = _checked(weights, len(tgt_pieces), len(src_pieces))
-    src, tgt = [_visible(piece) for piece in src_pieces], [_visible(piece) for piece in tgt_pieces]
+    matrix = _checked(weights, len(tgt_tokens), len(src_tokens))
+    src, tgt = [_visible(token) for token in src_tokens], [_visible(token) for token in tgt_tokens]
     title = _visible(title)
     with drawing():
         families = ["sans-serif"] if name == "svg" else families_covering([*src, *tgt, title])
@@ -65,7 +65,7 @@ def draw_attention(
         return []
     longest = max(len(src), len(tgt))
     return [
-        f"{longest} pieces on a side leave labels of {sizes.font_size:.1f} points; zoom in, or plot a shorter sentence"
+        f"{longest} tokens on a side leave labels of {sizes.font_size:.1f} points; zoom in, or plot a shorter sentence"
     ]
 
 
@@ -75,18 +75,18 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
     matrix = np.asarray(weights, dtype=float)
     if matrix.shape != (num_tgt, num_src):
         raise NmtError(
-            f"attention weights of shape {list(matrix.shape)} for {num_tgt} target and {num_src} source pieces"
+            f"attention weights of shape {list(matrix.shape)} for {num_tgt} target and {num_src} source tokens"
         )
     if matrix.size == 0:
-        raise NmtError("there is no attention to draw: a side has no pieces")
+        raise NmtError("there is no attention to draw: a side has no tokens")
     if not np.isfinite(matrix).all():
         raise NmtError("the attention weights hold values that are no numbers (nan, inf)")
     return matrix
 
 
-def _visible(piece: str) -> str:
-    """`piece` with what has no shape of its own (line ends, zero-width characters) spelt as an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in piece)
+def _visible(token: str) -> str:
+    """`token` with what has no shape of its own (line ends, zero-width characters) spelt as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in token)
 
 
 def _text_width(text: str) -> float:
@@ -153,14 +153,14 @@ def _figure(
 
 
 def _label(axes: Axes, src: list[str], tgt: list[str], sizes: _Sizes, families: list[str]) -> None:
-    """Put the pieces on both axes. `$` stays a dollar sign, and a slanted label starts at its column."""
+    """Put the tokens on both axes. `$` stays a dollar sign, and a slanted label starts at its column."""
     text: dict[str, Any] = {"fontsize": sizes.font_size, "fontfamily": families, "parse_math": False}
     axes.xaxis.tick_top()
     flat: dict[str, Any] = {"ha": "center", "va": "baseline"}
     slanted: dict[str, Any] = {"rotation": sizes.angle, "rotation_mode": "anchor", "ha": "left", "va": "center"}
     axes.set_xticks([i + 0.5 for i in range(len(src))], src, **text, **(slanted if sizes.angle else flat))
     axes.set_yticks([i + 0.5 for i in range(len(tgt))], tgt, **text)
-    axes.set_ylim(len(tgt), 0)  # first target piece on top
+    axes.set_ylim(len(tgt), 0)  # first target token on top
     axes.tick_params(length=0, pad=4)
     for spine in axes.spines.values():
         spine.set_visible(False)

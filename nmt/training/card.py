@@ -16,7 +16,7 @@ def write_card(
     data, model, training = config.data, config.model, config.training
     valid_size = len(run.read_pairs("valid")[0])
     sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
-    vocabulary = ", ".join(f"{side} {t.type} of {t.vocab_size} pieces" for side, t in sides.items())
+    vocabulary = ", ".join(f"{side} {t.type} of {t.vocab_size} tokens" for side, t in sides.items())
     base = f"; continued from {training.init_from}" if training.init_from else ""
     files = data.train.tsv or f"{data.train.src}, {data.train.tgt}"
     write_text(
@@ -45,7 +45,7 @@ the checkpoint, greedy:
 |---|---|---|
 | BLEU | {best["bleu"]:.2f} | `{index["signatures"]["bleu"]}` |
 | chrF | {best["chrf"]:.2f} | `{index["signatures"]["chrf"]}` |
-| perplexity | {best["perplexity"]:.2f} | a piece |
+| perplexity | {best["perplexity"]:.2f} | a token |
 
 `nmt eval --model {run.path}` scores the test set and keeps the result under `eval/`.
 
@@ -54,6 +54,6 @@ the checkpoint, greedy:
     nmt translate --model {run.path} "text"
 
 Licence of the model: that of the corpus it was trained on decides; fill it in before you share this folder.
-Sentences longer than {model.max_src_len} pieces are cut; text unlike the training corpus is translated badly.
+Sentences longer than {model.max_src_len} tokens are cut; text unlike the training corpus is translated badly.
 """,
     )

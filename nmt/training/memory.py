@@ -37,15 +37,17 @@ def needed_bytes(
     return _PROCESS + weights + kept + logits
 
 
-def pieces_for_cpu(tokens: int, longest: int, least: int, needed: Callable[[int], int], have: int | None) -> int:
-    """Into how many pieces a process cuts batches of `tokens`, sentences of up to `longest`: `least` at least.
+def num_micro_batches_on_cpu(
+    tokens: int, longest: int, least: int, needed: Callable[[int], int], have: int | None
+) -> int:
+    """Into how many micro-batches a process cuts batches of `tokens`, sentences of up to `longest`: `least` at least.
 
-    They are of the size that is fastest, smaller where `needed(pieces)` bytes are more than it may `have`.
+    They are of the size that is fastest, smaller where `needed(num_micro_batches)` bytes are more than it may `have`.
     """
-    pieces = max(least, -(-tokens // FASTEST_ON_CPU))
-    while have is not None and needed(pieces) > have and pieces < tokens // longest:
-        pieces *= 2
-    return pieces
+    num_micro_batches = max(least, -(-tokens // FASTEST_ON_CPU))
+    while have is not None and needed(num_micro_batches) > have and num_micro_batches < tokens // longest:
+        num_micro_batches *= 2
+    return num_micro_batches
 
 
 def available_bytes() -> int | None:

@@ -59,7 +59,7 @@ class Step:
     ):
         self.optimiser = optimiser
         self.workers = workers
-        self.pieces = 1  # that each batch is cut into, so that it fits the memory
+        self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
         loss = BatchLoss(model, label_smoothing, compiled, packed=packing_serves(model))
         self.loss: nn.Module = loss
@@ -82,13 +82,17 @@ class Step:
 
     def _within_memory(self, batches: Sequence[Batch], num_tokens: int, *, may_cut: bool) -> Tensor:
         while True:
-            parts = [part for batch in batches for part in batch.cut(self.pieces)] if self.pieces > 1 else batches
+            parts = (
+                [part for batch in batches for part in batch.cut(self.num_micro_batches)]
+                if self.num_micro_batches > 1
+                else batches
+            )
             try:
                 return self._gather_gradients(parts, num_tokens)
             except torch.OutOfMemoryError:
                 if not may_cut or all(len(part.src) == 1 for part in parts):
                     raise
-                self.pieces *= 2
+                self.num_micro_batches *= 2
                 self.optimiser.forget_gradients()
 
     def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
@@ -114,7 +118,7 @@ class Step:
         with no_exchange:
             self._within_memory([batch], max(1, batch.num_tgt_tokens), may_cut=True)
         self.optimiser.forget_gradients()
-        self.pieces = max(self.workers.gather(self.pieces))
+        self.num_micro_batches = max(self.workers.gather(self.num_micro_batches))
 
     def _alone(self) -> AbstractContextManager[None]:
         """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""

@@ -34,7 +34,7 @@ from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.training.history import History
 from nmt.training.interrupt import Interrupt
-from nmt.training.memory import available_bytes, needed_bytes, pieces_for_cpu, refuse_beyond_memory
+from nmt.training.memory import available_bytes, needed_bytes, num_micro_batches_on_cpu, refuse_beyond_memory
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimiser import Optimiser, learning_rate
 from nmt.training.step import Step
@@ -128,8 +128,10 @@ class Trainer:
         if self.device.type == "cpu":
             have, share = available_bytes(), self.batch_tokens // self.workers.count
             if self.settings.batch_tokens == "auto":
-                self.step.pieces = pieces_for_cpu(share, max(self.longest), self.step.pieces, self._needed_bytes, have)
-            refuse_beyond_memory(self._needed_bytes(self.step.pieces), have)
+                self.step.num_micro_batches = num_micro_batches_on_cpu(
+                    share, max(self.longest), self.step.num_micro_batches, self._needed_bytes, have
+                )
+            refuse_beyond_memory(self._needed_bytes(self.step.num_micro_batches), have)
             return
         random = self._random_state()
         src_len, tgt_len = self.longest
@@ -139,10 +141,10 @@ class Trainer:
         self.validate.try_out(self.model, src_len)
         self._set_random_state(random)
 
-    def _needed_bytes(self, pieces: int) -> int:
-        """With batches cut into as many pieces."""
+    def _needed_bytes(self, num_micro_batches: int) -> int:
+        """With batches cut into as many micro-batches."""
         vocab_size, num_bytes = self.model.output_proj.weight.size(0), self.precision.dtype.itemsize
-        tokens, size = self.batch_tokens // pieces, self.model.num_parameters()
+        tokens, size = self.batch_tokens // num_micro_batches, self.model.num_parameters()
         return needed_bytes(self.config.model, tokens, size, vocab_size, self.longest, num_bytes)
 
     def _out_of_patience(self) -> bool:
@@ -207,7 +209,7 @@ class Trainer:
             "skipped": window.num_skipped,
             "tokens_per_second": window.num_tokens / window.seconds,
             "flops_per_second": flops,
-            "batch_pieces": self.step.pieces,
+            "num_micro_batches": self.step.num_micro_batches,
             "reading_share": window.reading_seconds / window.seconds,
             "utilisation": flops / (self.precision.flops * self.workers.count),
             "train_seconds": self.train_seconds,
@@ -294,7 +296,7 @@ class Trainer:
             "history": self.history.state_dict(),
             "window": asdict(self.window),
             "skipped_in_a_row": self.skipped_in_a_row,
-            "pieces": self.step.pieces,
+            "num_micro_batches": self.step.num_micro_batches,
             "random": random,
             **self.optimiser.state_dict(),
         }
@@ -334,7 +336,7 @@ class Trainer:
         self.sampler.seek(Place(**state["place"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
         self.skipped_in_a_row = state["skipped_in_a_row"]
-        self.step.pieces = state.get("pieces", 1)  # older states have none
+        self.step.num_micro_batches = state.get("num_micro_batches", 1)  # older states have none
         if len(state["random"]) == self.workers.count:
             self._set_random_state(state["random"][self.workers.rank])
 

@@ -31,8 +31,8 @@ class TranslatedText(NamedTuple):
     """One text, translated, with what there is to know about it."""
 
     text: str
-    score: float  # sum of natural-log probabilities of all pieces, eos of each part included
-    src_ids: list[int]  # source pieces as translated, placeholders in place of protected spans
+    score: float  # sum of natural-log probabilities of all tokens, eos of each part included
+    src_ids: list[int]  # source tokens as translated, placeholders in place of protected spans
     tgt_ids: list[int]
     truncated: bool  # a part was longer than the model's limit and lost its end
     finished: bool  # every part's output ended of itself
@@ -50,18 +50,18 @@ class TranslatedText(NamedTuple):
 
     @property
     def length_ratio(self) -> float:
-        """Target pieces a source piece; 0 for a blank text."""
+        """Target tokens per source token; 0 for a blank text."""
         return len(self.tgt_ids) / len(self.src_ids) if self.src_ids else 0.0
 
     @property
     def mean_log_prob(self) -> float:
-        """Natural-log probability a piece, the eos of each part counted; 0 for a blank text."""
+        """Natural-log probability per token, the eos of each part counted; 0 for a blank text."""
         count = len(self.token_scores) or len(self.tgt_ids) + len(self.parts) * self.finished
         return self.score / count if count else 0.0
 
 
 @dataclass
-class _Piece:
+class _Segment:
     """One part of a text on its way."""
 
     masked: Masked
@@ -124,7 +124,7 @@ class DocumentTranslator:
         return [done.text for done in self.translate_fully(texts)]
 
     def translate_fully(self, texts: Sequence[str], prefixes: Sequence[str] | None = None) -> list[TranslatedText]:
-        """As `translate`, with scores, pieces and flags."""
+        """As `translate`, with scores, tokens and flags."""
         return [ranked[0] for ranked in self.translate_nbest(texts, prefixes)]
 
     def translate_nbest(
@@ -140,11 +140,11 @@ class DocumentTranslator:
         for (_, own), prefix in zip(prepared, prefixes or [], strict=bool(prefixes)):
             if own:
                 own[0].prefix = prefix
-        pieces = [piece for _, own in prepared for piece in own]
-        self._translate(pieces)
+        segments = [segment for _, own in prepared for segment in own]
+        self._translate(segments)
         return [self._ranked(text, lead, own) for text, (lead, own) in zip(texts, prepared, strict=True)]
 
-    def _prepare(self, text: str) -> tuple[str, list[_Piece]]:
+    def _prepare(self, text: str) -> tuple[str, list[_Segment]]:
         """The white space before a text, and its parts."""
         spans = find_spans(text, self.user_symbols) if self.protect else []
         starts, ends = [span.start for span in spans], [span.end for span in spans]
@@ -162,24 +162,24 @@ class DocumentTranslator:
 
         limit = self.translator.max_src_len - 1  # eos
         made = split_text(text, spans, self.src_lang, limit, size) if self.split else whole(text)
-        return made.lead, [_Piece(mask(part.start, part.end), part) for part in made.parts]
+        return made.lead, [_Segment(mask(part.start, part.end), part) for part in made.parts]
 
-    def _translate(self, pieces: list[_Piece]) -> None:
-        """Translate `pieces`, and those again that loop or lose a span."""
-        asked = [piece for piece in pieces if not piece.masked.is_only_spans()]
-        for piece, found in zip(asked, self._search(asked, self.translator.options), strict=True):
-            piece.found = found
-        self._forbid_loops([piece for piece in asked if piece.loops(piece.found[0])])
-        self._bring_spans_back([piece for piece in asked if piece.lost(piece.found[0])])
-        for piece in pieces:
-            if not piece.found:
-                piece.found = [Translation(piece.masked.text, 0.0, [], [], False, True)]
+    def _translate(self, segments: list[_Segment]) -> None:
+        """Translate `segments`, and those again that loop or lose a span."""
+        asked = [segment for segment in segments if not segment.masked.is_only_spans()]
+        for segment, found in zip(asked, self._search(asked, self.translator.options), strict=True):
+            segment.found = found
+        self._forbid_loops([segment for segment in asked if segment.loops(segment.found[0])])
+        self._bring_spans_back([segment for segment in asked if segment.lost(segment.found[0])])
+        for segment in segments:
+            if not segment.found:
+                segment.found = [Translation(segment.masked.text, 0.0, [], [], False, True)]
 
-    def _search(self, pieces: list[_Piece], options: SearchOptions) -> list[list[Translation]]:
-        if not pieces:
+    def _search(self, segments: list[_Segment], options: SearchOptions) -> list[list[Translation]]:
+        if not segments:
             return []
-        prefixes = [piece.prefix for piece in pieces] if any(piece.prefix for piece in pieces) else None
-        return self._searcher(options).translate_nbest([piece.masked.text for piece in pieces], prefixes)
+        prefixes = [segment.prefix for segment in segments] if any(segment.prefix for segment in segments) else None
+        return self._searcher(options).translate_nbest([segment.masked.text for segment in segments], prefixes)
 
     def _searcher(self, options: SearchOptions) -> Translator:
         old = self.translator
@@ -187,75 +187,75 @@ class DocumentTranslator:
             old.tokenizers, old.engine, max_src_len=old.max_src_len, batch_tokens=old.batch_tokens, options=options
         )
 
-    def _forbid_loops(self, pieces: list[_Piece]) -> None:
-        """Decode looping pieces again: what the loop is made of is forbidden, then any bigram that comes twice."""
-        for piece in pieces:
-            piece.looped = True
-        sizes = [found.forbidden_ngram if (found := piece.loop()) else 2 for piece in pieces]
+    def _forbid_loops(self, segments: list[_Segment]) -> None:
+        """Decode looping segments again: what the loop is made of is forbidden, then any bigram that comes twice."""
+        for segment in segments:
+            segment.looped = True
+        sizes = [found.forbidden_ngram if (found := segment.loop()) else 2 for segment in segments]
         for size in sorted(set(sizes)):
-            self._forbid([piece for piece, own in zip(pieces, sizes, strict=True) if own == size], size)
-        self._forbid([piece for piece in pieces if piece.loops(piece.found[0])], 2)
+            self._forbid([segment for segment, own in zip(segments, sizes, strict=True) if own == size], size)
+        self._forbid([segment for segment in segments if segment.loops(segment.found[0])], 2)
 
-    def _forbid(self, pieces: list[_Piece], ngram: int) -> None:
-        for piece, found in zip(pieces, self._retry(pieces, no_repeat_ngram=ngram), strict=True):
-            sound = [one for one in found if not piece.loops(one)]
+    def _forbid(self, segments: list[_Segment], ngram: int) -> None:
+        for segment, found in zip(segments, self._retry(segments, no_repeat_ngram=ngram), strict=True):
+            sound = [one for one in found if not segment.loops(one)]
             if sound:
-                piece.found = sound
+                segment.found = sound
 
-    def _retry(self, pieces: list[_Piece], **changes: Any) -> list[list[Translation]]:
+    def _retry(self, segments: list[_Segment], **changes: Any) -> list[list[Translation]]:
         """Search with other options; nothing for an engine that cannot."""
         try:
-            return self._search(pieces, replace(self.translator.options, **changes))
+            return self._search(segments, replace(self.translator.options, **changes))
         except NmtError:
-            return [[] for _ in pieces]
+            return [[] for _ in segments]
 
-    def _bring_spans_back(self, pieces: list[_Piece]) -> None:
-        """For pieces that lost a span: another hypothesis that has all; else what is between the spans, on its own."""
-        for piece in pieces:
-            piece.retried = True
+    def _bring_spans_back(self, segments: list[_Segment]) -> None:
+        """For segments that lost a span: another hypothesis that has all; else the text between the spans, on its own."""
+        for segment in segments:
+            segment.retried = True
         beam = {"beam_size": RETRY_BEAM, "num_hypotheses": RETRY_BEAM}
         plain = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        for piece, found in zip(pieces, self._retry(pieces, **beam, **plain), strict=True):
-            whole_ones = [one for one in [*piece.found, *found] if not piece.lost(one) and not piece.loops(one)]
+        for segment, found in zip(segments, self._retry(segments, **beam, **plain), strict=True):
+            whole_ones = [one for one in [*segment.found, *found] if not segment.lost(one) and not segment.loops(one)]
             if whole_ones:
-                piece.found = whole_ones[: self.translator.options.num_hypotheses]
-        self._translate_apart([piece for piece in pieces if piece.lost(piece.found[0])])
+                segment.found = whole_ones[: self.translator.options.num_hypotheses]
+        self._translate_apart([segment for segment in segments if segment.lost(segment.found[0])])
 
-    def _translate_apart(self, pieces: list[_Piece]) -> None:
-        stretches = [stretch for piece in pieces for stretch in piece.masked.between()]
-        prefixes = [prefix for p in pieces for prefix in [p.prefix, *("" for _ in p.masked.spans)]]
+    def _translate_apart(self, segments: list[_Segment]) -> None:
+        stretches = [stretch for segment in segments for stretch in segment.masked.between()]
+        prefixes = [prefix for p in segments for prefix in [p.prefix, *("" for _ in p.masked.spans)]]
         options = replace(self.translator.options, num_hypotheses=1)
         forced = prefixes if any(prefixes) else None
         found = iter(self._searcher(options).translate_fully(stretches, forced) if stretches else [])
-        for piece in pieces:
-            piece.apart = [next(found) for _ in piece.masked.between()]
+        for segment in segments:
+            segment.apart = [next(found) for _ in segment.masked.between()]
 
-    def _ranked(self, text: str, lead: str, pieces: list[_Piece]) -> list[TranslatedText]:
-        if not pieces:
+    def _ranked(self, text: str, lead: str, segments: list[_Segment]) -> list[TranslatedText]:
+        if not segments:
             return [TranslatedText("", 0.0, [], [], False, True)]
-        ranks = max(len(piece.found) for piece in pieces)
-        return [self._assemble(text, lead, pieces, rank) for rank in range(ranks)]
+        ranks = max(len(segment.found) for segment in segments)
+        return [self._assemble(text, lead, segments, rank) for rank in range(ranks)]
 
-    def _assemble(self, text: str, lead: str, pieces: list[_Piece], rank: int) -> TranslatedText:
+    def _assemble(self, text: str, lead: str, segments: list[_Segment], rank: int) -> TranslatedText:
         """Put the parts of one text together."""
         written, used = [lead], []
         apart: list[str] = []
         lost: list[str] = []
-        for i, piece in enumerate(pieces):
-            if piece.apart:
-                written.append(_around(piece.masked, piece.apart))
-                used += [one for one in piece.apart if one.src_ids]
-                apart += piece.masked.spans
-                lost += missing(piece.masked.spans, written[-1])
+        for i, segment in enumerate(segments):
+            if segment.apart:
+                written.append(_around(segment.masked, segment.apart))
+                used += [one for one in segment.apart if one.src_ids]
+                apart += segment.masked.spans
+                lost += missing(segment.masked.spans, written[-1])
             else:
-                chosen = piece.found[min(rank, len(piece.found) - 1)]
-                restored = piece.masked.restore(chosen.text) if self.protect else None
+                chosen = segment.found[min(rank, len(segment.found) - 1)]
+                restored = segment.masked.restore(chosen.text) if self.protect else None
                 written.append(restored.text if restored else chosen.text)
                 lost += restored.lost if restored else []
                 used += [chosen] if chosen.src_ids else []
-            written.append(piece.part.space if i == len(pieces) - 1 else self._space(piece.part))
+            written.append(segment.part.space if i == len(segments) - 1 else self._space(segment.part))
         output = _clean("".join(written), text)
-        lost += self._unmasked_lost(text, pieces, output)
+        lost += self._unmasked_lost(text, segments, output)
         return TranslatedText(
             output,
             sum(one.score for one in used),
@@ -265,12 +265,12 @@ class DocumentTranslator:
             all(one.finished for one in used),
             [score for one in used for score in one.token_scores],
             parts=used,
-            cut=any(piece.part.cut for piece in pieces),
-            looped=any(piece.looped for piece in pieces),
+            cut=any(segment.part.cut for segment in segments),
+            looped=any(segment.looped for segment in segments),
             looping=any(find_loop(one.tgt_ids, one.src_ids) for one in used),
-            copied_source=self.src_lang != self.tgt_lang and is_copy(*_words_to_compare(text, output, pieces)),
-            num_protected=sum(len(piece.masked.spans) for piece in pieces),
-            protected_retried=any(piece.retried for piece in pieces),
+            copied_source=self.src_lang != self.tgt_lang and is_copy(*_words_to_compare(text, output, segments)),
+            num_protected=sum(len(segment.masked.spans) for segment in segments),
+            protected_retried=any(segment.retried for segment in segments),
             protected_apart=apart,
             protected_lost=lost,
         )
@@ -285,12 +285,12 @@ class DocumentTranslator:
             return ""
         return part.space
 
-    def _unmasked_lost(self, text: str, pieces: list[_Piece], output: str) -> list[str]:
+    def _unmasked_lost(self, text: str, segments: list[_Segment], output: str) -> list[str]:
         """Spans for which there was no placeholder (only without splitting) and that are not in the output."""
         if not self.protect:
             return []
         all_spans = [text[span.start : span.end] for span in find_spans(text, self.user_symbols)]
-        if len(all_spans) == sum(len(piece.masked.spans) for piece in pieces):
+        if len(all_spans) == sum(len(segment.masked.spans) for segment in segments):
             return []
         return [span for span in dict.fromkeys(all_spans) if output.count(span) != text.count(span)]
 
@@ -311,8 +311,8 @@ def _clean(output: str, source: str) -> str:
     return output if "\ufffd" in source else output.replace("\ufffd", "")
 
 
-def _words_to_compare(text: str, output: str, pieces: list[_Piece]) -> tuple[str, str]:
+def _words_to_compare(text: str, output: str, segments: list[_Segment]) -> tuple[str, str]:
     """Source and output without the protected spans, which are rightly the same."""
-    for span in {span for piece in pieces for span in piece.masked.spans}:
+    for span in {span for segment in segments for span in segment.masked.spans}:
         text, output = text.replace(span, " "), output.replace(span, " ")
     return text, output

@@ -29,7 +29,7 @@ def longest_run(ids: Sequence[int]) -> tuple[int, int]:
 
 
 class Loop(NamedTuple):
-    """An n-gram of `unit` pieces, `repeats` times in a row, where `allowed` times would have been right."""
+    """An n-gram of `unit` tokens, `repeats` times in a row, where `allowed` times would have been right."""
 
     unit: int
     repeats: int
@@ -44,7 +44,7 @@ class Loop(NamedTuple):
 def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
     """The loop that the output is caught in, if any.
 
-    A loop is an n-gram of up to 4 pieces, four or more times in a row. Where the source repeats something as often
+    A loop is an n-gram of up to 4 tokens, four or more times in a row. Where the source repeats something as often
     ("ha ha ha ha"), the output may do so twice as often.
     """
     unit, repeats = longest_run(output)

@@ -48,9 +48,9 @@ def whole(text: str) -> Split:
 
 
 def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size: Callable[[int, int], int]) -> Split:
-    """Split `text` into its lines, and lines of more than `limit` pieces into sentences and less.
+    """Split `text` into its lines, and lines of more than `limit` tokens into sentences and less.
 
-    `size(start, end)` is the number of pieces of that stretch; none of `spans` is cut. A part is over the limit only if
+    `size(start, end)` is the number of tokens of that stretch; none of `spans` is cut. A part is over the limit only if
     a single character or span is.
     """
     stretches = [

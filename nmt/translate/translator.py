@@ -36,14 +36,14 @@ class Engine(Protocol):
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Source pieces (without specials) in; up to `num_hypotheses` out for each, best first, in the same order.
+        """Source tokens (without specials) in; up to `num_hypotheses` out for each, best first, in the same order.
 
-        The outputs of source i begin with the pieces of `prefixes[i]`.
+        The outputs of source i begin with the tokens of `prefixes[i]`.
         """
         ...
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Natural-log probabilities of each piece of each target and of the eos after it.
+        """Natural-log probabilities of each token of each target and of the eos after it.
 
         A target longer than the model's limit is cut there: it gets as many numbers as the limit, none for eos.
         """
@@ -52,7 +52,7 @@ class Engine(Protocol):
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """Attention weights [T][S]: for each id of `target` as it was chosen, over the source pieces and eos.
+        """Attention weights [T][S]: for each id of `target` as it was chosen, over the source tokens and eos.
 
         Of decoder layer `layer` (negative: from the last) and one head, or the mean over heads.
         """
@@ -63,8 +63,8 @@ class Translation(NamedTuple):
     """One translated text."""
 
     text: str
-    score: float  # sum of natural-log probabilities of the pieces, eos included
-    src_ids: list[int]  # source pieces as translated, after truncation
+    score: float  # sum of natural-log probabilities of the tokens, eos included
+    src_ids: list[int]  # source tokens as translated, after truncation
     tgt_ids: list[int]
     truncated: bool  # the source was longer than the model's limit and lost its end
     finished: bool  # the output ended of itself
@@ -75,7 +75,7 @@ class Translation(NamedTuple):
 class ForcedScore(NamedTuple):
     """How probable the model finds a given translation."""
 
-    score: float  # sum of natural-log probabilities of the pieces, eos included
+    score: float  # sum of natural-log probabilities of the tokens, eos included
     tgt_ids: list[int]
     token_scores: list[float]  # the summands of `score`, that of eos last
     truncated: bool  # a side was longer than the model's limit; what was cut off is not in the score
@@ -98,7 +98,7 @@ class Translator:
         batch_tokens: int,
         options: SearchOptions | None = None,
     ):
-        """`max_src_len` in pieces, eos included; `batch_tokens` source pieces are searched together."""
+        """`max_src_len` in tokens, eos included; `batch_tokens` source tokens are searched together."""
         self.tokenizers = tokenizers
         self.engine = engine
         self.max_src_len = max_src_len
@@ -169,12 +169,12 @@ class Translator:
         translations = self.translate_fully(texts)
         for number, translation in enumerate(translations, 1):
             if translation.truncated:
-                limit = f"text {number} is longer than {self.max_src_len} pieces; its end is not translated"
+                limit = f"text {number} is longer than {self.max_src_len} tokens; its end is not translated"
                 warnings.warn(limit, stacklevel=2)
         return [translation.text for translation in translations]
 
     def translate_fully(self, texts: Sequence[str], prefixes: Sequence[str] | None = None) -> list[Translation]:
-        """As `translate`, with scores, pieces and flags; a text that was cut is flagged, not warned of."""
+        """As `translate`, with scores, tokens and flags; a text that was cut is flagged, not warned of."""
         return [found[0] for found in self.translate_nbest(texts, prefixes)]
 
     def translate_nbest(self, texts: Sequence[str], prefixes: Sequence[str] | None = None) -> list[list[Translation]]:
@@ -225,7 +225,7 @@ class Translator:
         return [done[i] for i in range(len(sources))]
 
     def _batches(self, lengths: list[int], skip: Container[int] = ()) -> Iterator[list[int]]:
-        """Indices of texts of `lengths` pieces (those in `skip` left out), like lengths together, longest first."""
+        """Indices of texts of `lengths` tokens (those in `skip` left out), like lengths together, longest first."""
         batch: list[int] = []
         indices = sorted((i for i in range(len(lengths)) if i not in skip), key=lambda i: -lengths[i])
         most = min(MAX_BATCH_SENTENCES, max(LEAST_SHARE, -(-len(indices) // self.engine.workers)))

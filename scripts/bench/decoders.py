@@ -25,7 +25,7 @@ _SPECIALS = ("<unk>", "<pad>", "<s>", "</s>")
 def decoders_of(
     model: Transformer, job: dict[str, Any], dtype: torch.dtype, device: torch.device, length: int
 ) -> dict[str, Decode]:
-    """Each system's name and its greedy decoding to `length` pieces.
+    """Each system's name and its greedy decoding to `length` tokens.
 
     `model`, in fp32 and on the host, is this project's; CTranslate2 gets its weights, in float16 on a GPU, and Marian,
     which is of the same sizes by `job`, has weights of its own.
@@ -62,12 +62,12 @@ def _marian(job: dict[str, Any], dtype: torch.dtype, device: torch.device, lengt
 
 
 class _Numbered(NamedTuple):
-    """Stands where a tokenizer does, with pieces that are numbers."""
+    """Stands where a tokenizer does, with tokens that are numbers."""
 
     vocab_size: int
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The piece of each id."""
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The token of each id."""
         return [_SPECIALS[i] if i < len(_SPECIALS) else str(i) for i in ids]
 
 
@@ -81,7 +81,7 @@ def _ctranslate2(model: Transformer, device: torch.device, length: int) -> Decod
         translator = ctranslate2.Translator(folder, device=device.type, compute_type=kind)
     limits = {"min_decoding_length": length, "max_decoding_length": length}
     return lambda src: translator.translate_batch(
-        [numbered.pieces(row) for row in src.tolist()], beam_size=1, max_batch_size=0, **limits
+        [numbered.tokens(row) for row in src.tolist()], beam_size=1, max_batch_size=0, **limits
     )
 
 

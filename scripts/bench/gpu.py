@@ -41,7 +41,7 @@ from nmt.training.workers import Workers
 
 sys.path.insert(0, str(HERE / "peers"))
 
-LENGTH = 32  # pieces a side in training
+LENGTH = 32  # tokens a side in training
 WANTED_BLEU = 40.0
 
 Row = dict[str, Any]

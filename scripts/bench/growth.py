@@ -40,7 +40,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained: both stacks have `layers`; sentences have `length` pieces a side, eos included."""
+    """What is trained: both stacks have `layers`; sentences have `length` tokens a side, eos included."""
 
     layers: int = 3
     d_model: int = 256
@@ -114,7 +114,7 @@ class Measured:
 
 
 def random_batch(rows: int, length: int, vocab_size: int) -> Batch:
-    """Sentences of random pieces, all of one length; on the host."""
+    """Sentences of random tokens, all of one length; on the host."""
     src, tgt = torch.randint(EOS_ID + 1, vocab_size, (2, rows, length))
     src[:, -1] = tgt[:, -1] = EOS_ID
     return Batch.of(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)

@@ -119,7 +119,7 @@ def settings(system: str, threads: int) -> list[Job]:
         return [{"workers": w, "threads": t, "batch": b} for w, t in shares for b in (32, 64, 128)]
     if system in ONE_LENGTH:
         return [{"threads": threads, "batch": FORCED_BATCH}]
-    sizes = (1024, 4096, 16384) if system == "nmt" else (32, 64, 128)  # source pieces; sentences
+    sizes = (1024, 4096, 16384) if system == "nmt" else (32, 64, 128)  # source tokens; sentences
     own = [{}] if system == "nmt" else []
     return own + [{"threads": t, "batch": b} for t in sorted({1, threads}) for b in sizes]
 

@@ -126,7 +126,7 @@ def make_bench(options: argparse.Namespace, threads: int) -> Bench:
         options, threads, run, folder, min(1000, len(sources)), {n: c for n, c in forced.items() if n <= longest}
     )
     if len(bench.forced) < len(forced):
-        bench.notes.append(f"outputs over {longest} pieces are not measured: the run's model.max_tgt_len")
+        bench.notes.append(f"outputs over {longest} tokens are not measured: the run's model.max_tgt_len")
     for system in dict.fromkeys(["nmt", *options.systems]):
         add_system(bench, system)
     bench.lengths = bench.contender("nmt", "auto", "bulk", {}).measure()["lengths"]

@@ -1,4 +1,4 @@
-"""The same work for every system: one corpus, one joint vocabulary, one model size, piece ids in files."""
+"""The same work for every system: one corpus, one joint vocabulary, one model size, token ids in files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Size:
     dropout: float = 0.1
     label_smoothing: float = 0.1
     batch_tokens: int = 4096
-    max_len: int = 1024  # pieces; the longest output that is forced. No sentence of the corpus comes near it
+    max_len: int = 1024  # tokens; the longest output that is forced. No sentence of the corpus comes near it
 
 
 FULL = Size()
@@ -54,7 +54,7 @@ class Workload:
         return self.folder / f"{split}.{side}"
 
     def ids(self, split: str, side: str) -> Path:
-        """The same as piece ids with spaces between, without bos and eos."""
+        """The same as token ids with spaces between, without bos and eos."""
         return self.folder / f"{split}.{side}.ids"
 
     @property

@@ -75,7 +75,7 @@ def test_standard_input_gives_as_many_lines_out_and_names_broken_ones(digits_run
     assert len(done.stdout.splitlines()) == 5
     assert done.stdout.splitlines()[:2] == ["21", ""]
     assert "warning: standard input:3: not valid UTF-8; the broken bytes are replaced" in done.stderr
-    assert "warning: line 4 is longer than 32 pieces; its end is not translated" in done.stderr
+    assert "warning: line 4 is longer than 32 tokens; its end is not translated" in done.stderr
 
 
 def test_the_model_is_named_by_the_environment_too(digits_run):
@@ -90,15 +90,15 @@ def test_a_file_is_translated_into_a_file(digits_run, tmp_path):
     assert (tmp_path / "out.txt").read_text() == "21\n\n43\n"
 
 
-def test_jsonl_gives_text_score_and_pieces(digits_run):
+def test_jsonl_gives_text_score_and_tokens(digits_run):
     row = json.loads(nmt("translate", "-m", digits_run, "--format", "jsonl", "123").stdout)
     assert row["text"] == "321"
     assert row["score"] < 0
-    assert [piece for piece in row["pieces"] if piece != "▁"] == ["3", "2", "1"]
+    assert [token for token in row["tokens"] if token != "▁"] == ["3", "2", "1"]
     assert not row["truncated"]
 
 
-def test_attention_is_drawn_with_the_pieces_on_its_axes(digits_run, tmp_path):
+def test_attention_is_drawn_with_the_tokens_on_its_axes(digits_run, tmp_path):
     done = nmt("translate", "-m", digits_run, "--attention", tmp_path / "a.svg", "123")
     assert done.stdout == "321\n"
     assert f"attention: {tmp_path / 'a.svg'}" in done.stderr

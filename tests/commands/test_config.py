@@ -59,7 +59,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert result.stdout.split("\n")[:5] == [
         "# Train with: nmt train --config THIS-FILE.yaml",
         "# Found 131 sentence pairs (rows with an empty side, not counted: 1) in a.de and a.en.",
-        "# Chosen for them: d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 pieces, dropout 0.3,",
+        "# Chosen for them: d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 tokens, dropout 0.3,",
         "# 1,000 updates, a validation every 100.",
         "# Why: little data wants a small model and much dropout (Sennrich & Zhang 2019; Araabi & Monz 2020).",
     ]
@@ -152,7 +152,7 @@ def test_check_says_ok_and_sums_up():
     new("--src", "a.de", "--tgt", "a.en")
     assert succeed("check", "-c", "my.yaml", "--set", "data.valid.tsv=few.tsv").stdout == (
         "my.yaml: ok\n"
-        "  de to en, d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 pieces, 1,000 updates; "
+        "  de to en, d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 tokens, 1,000 updates; "
         "test held out of train\n"
     )
 

@@ -29,21 +29,21 @@ def test_n_best_gives_so_many_lines_a_text_and_blank_ones_for_a_blank(nmt):
     assert (lines[0], lines[3:6], lines[6]) == ("321", ["", "", ""], "654")
 
 
-def test_jsonl_has_the_scores_of_every_piece_and_all_hypotheses(nmt):
+def test_jsonl_has_the_scores_of_every_token_and_all_hypotheses(nmt):
     row = json.loads(nmt("translate", "--format", "jsonl", "--beam", 3, "--n-best", 2, "123"))
     assert row["text"] == row["hypotheses"][0]["text"] == "321"
     assert row["score"] == pytest.approx(sum(row["token_scores"]), abs=1e-4)
-    assert len(row["token_scores"]) == len(row["pieces"]) + 1
+    assert len(row["token_scores"]) == len(row["tokens"]) + 1
     assert len(row["hypotheses"]) == 2
 
 
 def test_prefix_lengths_and_repeats_are_kept_to(nmt):
     assert nmt("translate", "--prefix", "77", "123").startswith("77")
     row = json.loads(nmt("translate", "--format", "jsonl", "--max-length", 2, "12345"))
-    assert (len(row["pieces"]), row["finished"]) == (2, False)
+    assert (len(row["tokens"]), row["finished"]) == (2, False)
     row = json.loads(nmt("translate", "--format", "jsonl", "--min-length", 9, "--no-repeat-ngram", 2, "123"))
-    assert len(row["pieces"]) >= 9
-    pairs = list(zip(row["pieces"], row["pieces"][1:], strict=False))
+    assert len(row["tokens"]) >= 9
+    pairs = list(zip(row["tokens"], row["tokens"][1:], strict=False))
     assert len(set(pairs)) == len(pairs)
 
 
@@ -67,7 +67,7 @@ def test_flags_that_do_not_go_together_are_a_usage_error(nmt, flags, message):
     assert message in " ".join(out.replace("│", " ").split())
 
 
-def test_alignments_are_pairs_of_pieces_a_line_each(nmt, tmp_path):
+def test_alignments_are_pairs_of_tokens_a_line_each(nmt, tmp_path):
     nmt("translate", "--alignments", tmp_path / "a", "--attention-layer", 0, "--attention-head", 1, "123", "", "45")
     rows = (tmp_path / "a").read_text().split("\n")
     assert len(rows) == 3 + 1
@@ -109,6 +109,6 @@ def test_given_translations_are_scored_a_line_each(nmt, tmp_path):
     assert 0 > good > bad
     rows = [json.loads(line) for line in nmt("score", "--tsv", tmp_path / "both.tsv", "--per-token").splitlines()]
     assert [row["score"] for row in rows] == [float(line) for line in out.splitlines()]
-    assert rows[0]["pieces"][-1] == "</s>"
-    assert len(rows[0]["pieces"]) == len(rows[0]["token_scores"])
+    assert rows[0]["tokens"][-1] == "</s>"
+    assert len(rows[0]["tokens"]) == len(rows[0]["token_scores"])
     nmt("score", "--src", tmp_path / "a", code=2)

@@ -26,7 +26,7 @@ def test_a_long_line_is_split_or_cut_as_asked(digits_run):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1] == "21"
     done = nmt("translate", "-m", digits_run, "--no-split", stdin=text)
-    assert done.stderr == "warning: line 1 is longer than 32 pieces; its end is not translated\n"
+    assert done.stderr == "warning: line 1 is longer than 32 tokens; its end is not translated\n"
     assert len(done.stdout.splitlines()) == 2
 
 

@@ -144,15 +144,15 @@ def test_a_share_without_rows_is_a_batch_that_counts_nothing(pairs):
     assert (batch.tgt_out == PAD_ID).all()
 
 
-def test_pieces_of_a_batch_are_the_batch_without_the_padding_they_need_not():
+def test_tokens_of_a_batch_are_the_batch_without_the_padding_they_need_not():
     whole = collate([[5] * n for n in (2, 3, 7, 9)], [[6] * n for n in (1, 4, 3, 8)], 32, 32)
     first, second = whole.cut(2)
-    assert [tuple(piece.src.shape) for piece in (first, second)] == [(2, 4), (2, 10)]
-    assert [tuple(piece.tgt_in.shape) for piece in (first, second)] == [(2, 5), (2, 9)]
+    assert [tuple(token.src.shape) for token in (first, second)] == [(2, 4), (2, 10)]
+    assert [tuple(token.tgt_in.shape) for token in (first, second)] == [(2, 5), (2, 9)]
     for side in ("src", "tgt_in", "tgt_out"):
-        for rows, piece in zip(getattr(whole, side).tensor_split(2), (first, second), strict=True):
-            width = getattr(piece, side).size(1)
-            assert torch.equal(rows[:, :width], getattr(piece, side))
+        for rows, token in zip(getattr(whole, side).tensor_split(2), (first, second), strict=True):
+            width = getattr(token, side).size(1)
+            assert torch.equal(rows[:, :width], getattr(token, side))
             assert rows[:, width:].eq(PAD_ID).all()
     assert first.num_tgt_tokens + second.num_tgt_tokens == whole.num_tgt_tokens
 

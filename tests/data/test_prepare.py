@@ -62,7 +62,7 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     assert (report["empty_dropped"], report["train_sources_in_test"]) == (1, 1)
     assert report["src"]["length_longest"] > 40
     lines = "\n".join(describe(report))
-    assert "1 pairs longer than 32 source or 32 target pieces are truncated" in lines
+    assert "1 pairs longer than 32 source or 32 target tokens are truncated" in lines
     assert "1 pairs with an empty side are dropped" in lines
     assert "1 training pairs have a source of the test set" in lines
 

@@ -35,7 +35,7 @@ def test_a_vocabulary_larger_than_the_text_supports_is_clamped_with_one_warning_
     sides = [("source and target", pair.src)] if joint else [("source", pair.src), ("target", pair.tgt)]
     assert told == [
         f"tokenizer.vocab_size 9000 is more than the {name} text supports (type {kind}); "
-        f"the vocabulary has {tokenizer.vocab_size} pieces"
+        f"the vocabulary has {tokenizer.vocab_size} tokens"
         for name, tokenizer in sides
     ]
     assert all(4 < tokenizer.vocab_size < 1000 for _, tokenizer in sides)
@@ -70,10 +70,10 @@ def test_a_side_without_text_is_refused(empty, joint):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("odd", ["a\tb", "a\0b", "▁▁", "▅ a", "a\ud800b", " ", "\u2028", *LOOKALIKES])
-def test_odd_training_text_neither_fails_nor_makes_special_pieces(kind, odd):
+def test_odd_training_text_neither_fails_nor_makes_special_tokens(kind, odd):
     tokenizer = trained(src=[*GERMAN, *[odd] * 5], type=kind).src
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    assert len(set(pieces)) == len(pieces)
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    assert len(set(tokens)) == len(tokens)
     if kind != "word" and not set(odd) & set("▁\ud800"):
         assert tokenizer.decode(tokenizer.encode(odd)) == odd
         assert min(tokenizer.encode(odd)) > EOS_ID
@@ -104,7 +104,7 @@ def test_no_more_than_max_sentences_are_used_and_the_seed_draws_them():
     characters = []
     for seed in (1, 1, 2):
         tokenizer = trained(many, many, type="char", vocab_size=4000, max_sentences=97, seed=seed, joint=False).src
-        characters.append({p for p in tokenizer.pieces(range(tokenizer.vocab_size)) if p in set(many)})
+        characters.append({p for p in tokenizer.tokens(range(tokenizer.vocab_size)) if p in set(many)})
     assert [len(drawn) for drawn in characters] == [97, 97, 97]
     assert characters[0] == characters[1] != characters[2]
     assert min(characters[0]) < chr(0x4E00 + 500)
@@ -115,7 +115,7 @@ def test_overlong_lines_are_left_out_with_a_warning():
     told: list[str] = []
     tokenizer = trained(src=[*GERMAN, "x y " * 5000, "狗" * 6000], vocab_size=318, warn=told.append).src
     assert told == ["2 source lines of over 16,384 bytes were left out of tokenizer training"]
-    assert "x" not in tokenizer.pieces(range(tokenizer.vocab_size))
+    assert "x" not in tokenizer.tokens(range(tokenizer.vocab_size))
 
 
 @pytest.mark.parametrize("fault", [DataError("not UTF-8", line=3), KeyboardInterrupt()])

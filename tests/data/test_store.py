@@ -22,7 +22,7 @@ def tokenizers():
     return train_tokenizers(config, lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS], warn=silent)
 
 
-def test_a_store_gives_back_the_pieces_of_every_pair(tmp_path, tokenizers):
+def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
     build_store(tmp_path / "store", iter(PAIRS), tokenizers, {})
     store = TokenStore(tmp_path / "store")
     assert len(store) == len(PAIRS)
@@ -80,12 +80,12 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
     assert first[len(pairs) : 2 * len(pairs)] != first[2 * len(pairs) :]
 
 
-def test_a_piece_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
+def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
     path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, {}).folder / "tgt.tokens"
     data = bytearray(path.read_bytes())
-    data[1] ^= 0x80  # the high byte of the first piece
+    data[1] ^= 0x80  # the high byte of the first token
     path.write_bytes(data)
     ones = np.array([9])
     rows = Rows(np.array([0]), ones, ones)
-    with pytest.raises(RunError, match=r"damaged \(piece \d+, of a vocabulary of \d+\)"):
+    with pytest.raises(RunError, match=r"damaged \(token \d+, of a vocabulary of \d+\)"):
         read_batch(TokenStore(tmp_path / "store"), rows)

@@ -52,7 +52,7 @@ def model_with(**options):
     return model.getvalue()
 
 
-def broken_piece(model):
+def broken_token(model):
     return model.replace("狗".encode(), b"\xe7\x8b\xff")
 
 
@@ -78,8 +78,8 @@ def test_encoded_text_decodes_to_itself(tokenizers, text):
 def test_any_ids_decode_to_whole_characters_and_no_special_name(tokenizers, numbers):
     for kind, tokenizer in tokenizers.items():
         ids = [number % tokenizer.vocab_size for number in numbers]
-        # A byte piece can spell these names by chance; only what the tokenizer adds by itself is looked for.
-        shown = tokenizer.decode([i for i in ids if not tokenizer.pieces([i])[0].startswith("<0x3")])
+        # A byte token can spell these names by chance; only what the tokenizer adds by itself is looked for.
+        shown = tokenizer.decode([i for i in ids if not tokenizer.tokens([i])[0].startswith("<0x3")])
         assert shown == shown.encode().decode(), kind
         assert not any(name in shown for name in SPECIAL_NAMES), kind
 
@@ -88,7 +88,7 @@ def test_any_ids_decode_to_whole_characters_and_no_special_name(tokenizers, numb
 @given(st.lists(st.binary(min_size=1, max_size=4) | st.sampled_from([s.encode() for s in ("é", "狗", "😀", "a")])))
 def test_broken_bytes_are_dropped_and_whole_characters_between_them_kept(tokenizers, chunks):
     spelt = b"".join(chunks)
-    byte_id = {piece: i for i, piece in enumerate(tokenizers["bpe"].pieces(range(300)))}
+    byte_id = {token: i for i, token in enumerate(tokenizers["bpe"].tokens(range(300)))}
     decoded = tokenizers["bpe"].decode([byte_id[f"<0x{byte:02X}>"] for byte in spelt])
     assert decoded == spelt.decode("utf-8", errors="ignore")
 
@@ -116,19 +116,19 @@ def test_special_ids_are_not_shown(tokenizer):
     assert tokenizer.decode([EOS_ID]) == tokenizer.decode([]) == ""
 
 
-def test_pieces_are_written_with_their_spaces_and_bytes(tokenizer):
+def test_tokens_are_written_with_their_spaces_and_bytes(tokenizer):
     ids = tokenizer.encode("Hund ä☃")
-    assert tokenizer.pieces(ids)[0].startswith("▁")
-    assert tokenizer.pieces(ids)[-3:] == ["<0xE2>", "<0x98>", "<0x83>"]
-    assert tokenizer.pieces([UNK_ID, PAD_ID, BOS_ID, EOS_ID]) == ["<unk>", "<pad>", "<s>", "</s>"]
+    assert tokenizer.tokens(ids)[0].startswith("▁")
+    assert tokenizer.tokens(ids)[-3:] == ["<0xE2>", "<0x98>", "<0x83>"]
+    assert tokenizer.tokens([UNK_ID, PAD_ID, BOS_ID, EOS_ID]) == ["<unk>", "<pad>", "<s>", "</s>"]
 
 
-def test_a_user_symbol_is_one_piece(tokenizer, tokenizers):
+def test_a_user_symbol_is_one_token(tokenizer, tokenizers):
     for text in ("<2de>", "<2de> Ein Hund", "ein<2de>Hund"):
         ids = tokenizer.encode(text)
-        assert tokenizer.pieces(ids).count("<2de>") == 1
+        assert tokenizer.tokens(ids).count("<2de>") == 1
         assert tokenizer.decode(ids) == text
-    assert tokenizers["word"].pieces(tokenizers["word"].encode("<2de> Ein")) == ["▁<2de>", "▁Ein"]
+    assert tokenizers["word"].tokens(tokenizers["word"].encode("<2de> Ein")) == ["▁<2de>", "▁Ein"]
 
 
 def test_the_type_is_read_from_the_model(tokenizers):
@@ -136,19 +136,19 @@ def test_the_type_is_read_from_the_model(tokenizers):
 
 
 def test_specials_line_ends_and_nul_are_never_generated(tokenizer):
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-    never = {pieces[i] for i in tokenizer.never_generated}
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    never = {tokens[i] for i in tokenizer.never_generated}
     assert never == {"<unk>", "<pad>", "<s>", "<0x00>", "<0x0A>", "<0x0D>"}
     assert EOS_ID not in tokenizer.never_generated
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "word"])
-def test_pieces_learnt_with_line_ends_in_them_are_never_generated(kind):
+def test_tokens_learnt_with_line_ends_in_them_are_never_generated(kind):
     lines = ["a\rb a\rb", "c\nd c\nd"] * 20
     tokenizer = trained(src=lines, tgt=lines, type=kind).src
     allowed = [i for i in range(tokenizer.vocab_size) if i not in tokenizer.never_generated]
     assert not any(set("\r\n\0") & set(tokenizer.decode([i, i])) for i in allowed)
-    assert {p for i in tokenizer.never_generated for p in tokenizer.pieces([i])} & {"\r", "▁a\rb"}
+    assert {p for i in tokenizer.never_generated for p in tokenizer.tokens([i])} & {"\r", "▁a\rb"}
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -185,7 +185,7 @@ def test_a_folder_without_a_whole_tokenizer_is_refused(tmp_path, tokenizers):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda m: b"", lambda m: b"no model", lambda m: m[: len(m) // 2], lambda m: m[20:], broken_piece]
+    "damage", [lambda m: b"", lambda m: b"no model", lambda m: m[: len(m) // 2], lambda m: m[20:], broken_token]
 )
 def test_a_damaged_model_is_refused_with_its_path(tmp_path, tokenizer, damage):
     path = tmp_path / "joint.model"

@@ -42,7 +42,7 @@ def random_sources(seed: int, count: int, usable: int = 6, longest: int = 30) ->
 
 
 def log_probs_after(models: Sequence[Transformer], src: Tensor, ids: list[int]) -> Tensor:
-    """[V], of the piece after `ids`."""
+    """[V], of the token after `ids`."""
     with torch.no_grad():
         each = [model(src, torch.tensor([[BOS_ID, *ids]]))[0, -1].float().softmax(-1) for model in models]
     return torch.stack(each).mean(0).log()
@@ -60,9 +60,9 @@ def allowed(models, src, ids: list[int], options: SearchOptions, prefix: Sequenc
     if len(ids) < options.min_len:
         kept[EOS_ID] = NEVER
     if options.no_repeat_ngram:
-        for piece in range(len(kept)):
-            if piece != EOS_ID and repeats([*ids, piece], options.no_repeat_ngram):
-                kept[piece] = NEVER
+        for token in range(len(kept)):
+            if token != EOS_ID and repeats([*ids, token], options.no_repeat_ngram):
+                kept[token] = NEVER
         if kept.max() == NEVER:
             kept[EOS_ID] = scores[EOS_ID]
     if len(ids) < len(prefix):
@@ -81,7 +81,7 @@ def naive_beam(
         candidates = []
         for ids, score in live:
             scores = allowed(models, src, ids, options, prefix)
-            candidates += [([*ids, piece], score + float(s)) for piece, s in enumerate(scores) if s > NEVER]
+            candidates += [([*ids, token], score + float(s)) for token, s in enumerate(scores) if s > NEVER]
         candidates.sort(key=lambda candidate: -candidate[1])
         for ids, score in candidates[:width]:
             if ids[-1] == EOS_ID or step + 1 == limit:
@@ -107,7 +107,7 @@ def all_outputs(models, source: list[int], limit: int, options: SearchOptions, u
     }
 
     def score(ids: tuple[int, ...]) -> float:
-        return sum(float(tables[ids[:i]][piece]) for i, piece in enumerate(ids))
+        return sum(float(tables[ids[:i]][token]) for i, token in enumerate(ids))
 
     found = [Hypothesis(list(ids), score((*ids, EOS_ID)), True) for ids in tables]
     cut = itertools.product(range(4, usable + 3), repeat=limit)

@@ -118,11 +118,11 @@ def test_a_parent_keeps_its_place_and_no_row_is_copied_from_one_that_changes(par
         assert set(row) <= {place for place in range(5) if source[place] == place}
 
 
-@pytest.mark.parametrize("num_pieces", [7, 640, 651])
-def test_the_best_pieces_are_found_by_blocks(num_pieces):
-    log_probs = torch.randn(5, num_pieces).log_softmax(-1)
+@pytest.mark.parametrize("num_tokens", [7, 640, 651])
+def test_the_best_tokens_are_found_by_blocks(num_tokens):
+    log_probs = torch.randn(5, num_tokens).log_softmax(-1)
     log_probs[0, 1:] = float("-inf")
-    scores, pieces = _top(log_probs, 6)
+    scores, tokens = _top(log_probs, 6)
     assert torch.equal(scores, log_probs.topk(6).values)
-    assert torch.equal(log_probs.gather(1, pieces), scores)
-    assert all(len(set(row)) == 6 for row in pieces.tolist())
+    assert torch.equal(log_probs.gather(1, tokens), scores)
+    assert all(len(set(row)) == 6 for row in tokens.tolist())

@@ -81,7 +81,7 @@ def test_outputs_stop_at_their_own_longest_length(model, sources):
         assert hypothesis.finished == (len(whole.ids) < limit)
 
 
-def test_banned_pieces_never_come_out(model, sources):
+def test_banned_tokens_never_come_out(model, sources):
     common = max(set(ids := [i for h in search(model, sources) for i in h.ids]), key=ids.count)
     found = search(model, sources, banned=(PAD_ID, BOS_ID, 0, common))
     assert all(common not in h.ids for h in found)

@@ -38,7 +38,7 @@ def test_the_seed_changes_the_samples_and_samples_of_a_line_differ():
     assert first[0::2] != first[1::2]
 
 
-def test_pieces_come_as_often_as_their_probability_says():
+def test_tokens_come_as_often_as_their_probability_says():
     model = random_model(5, 8)
     options = SearchOptions(sample=True, num_hypotheses=4000)
     log_probs = log_probs_after([model], collate_sources([[4, 5]], 80), [])
@@ -50,7 +50,7 @@ def test_pieces_come_as_often_as_their_probability_says():
     assert torch.allclose(frequencies, log_probs.softmax(-1), atol=0.03)
 
 
-def test_top_k_and_top_p_leave_the_most_probable_pieces():
+def test_top_k_and_top_p_leave_the_most_probable_tokens():
     log_probs = torch.tensor([[0.05, 0.4, 0.15, 0.3, 0.1]]).log().expand(500, -1)
 
     def drawn(**fields):

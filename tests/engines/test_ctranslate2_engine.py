@@ -71,7 +71,7 @@ def test_greedy_search_finds_what_the_run_finds(engine, scoring, ours, sources):
     for (first,), (second,) in zip(a, b, strict=True):
         assert (second.finished, second.token_scores) == (first.finished, [])
         assert second.score == pytest.approx(first.score, abs=0.3)
-        assert second.score >= first.score - 1e-4  # scaled up: the pieces that may not come have no share
+        assert second.score >= first.score - 1e-4  # scaled up: the tokens that may not come have no share
     agree(a, scoring.search(sources, SearchOptions()))
 
 
@@ -112,7 +112,7 @@ def test_the_n_best_come_in_the_order_of_our_length_penalty(engine, sources, len
         ranked = [options.normalised(x.score, len(x.ids) + x.finished) for x in best]
         assert ranked == sorted(ranked, reverse=True)
         for x, token_scores in zip(best, scores, strict=True):
-            # Nearly: the pieces that are never generated have a share in forced scores.
+            # Nearly: the tokens that are never generated have a share in forced scores.
             assert x.score == pytest.approx(sum(token_scores if x.finished else token_scores[:-1]), abs=0.3)
 
 
@@ -156,7 +156,7 @@ def test_a_prefix_may_go_beyond_the_longest_output_but_not_beyond_the_models(
     assert ids(a) == ids(b)
     assert [found.ids[: len(prefix)] == prefix for (found,) in b] == [True, False, False]
     agree(a, scoring.search(sources[:3], options, [prefix, [], prefix[:1]]))
-    with pytest.raises(NmtError, match="a prefix of 32 pieces is too long"):
+    with pytest.raises(NmtError, match="a prefix of 32 tokens is too long"):
         engine.search(sources[:1], options, [prefix[:1] * 32])
 
 

@@ -91,7 +91,7 @@ def test_prefixes_differ_by_sentence_and_may_be_longer_than_the_usual_limit(tran
     for greedy in (SearchOptions(max_len_factor=1.0, max_len_offset=3), options):
         found = engine.search(sources_of(translator), greedy, prefixes)
         assert [h.ids[: len(prefix)] for (h, *_), prefix in zip(found, prefixes, strict=True)] == prefixes
-    with pytest.raises(NmtError, match="a prefix of 32 pieces is too long"):
+    with pytest.raises(NmtError, match="a prefix of 32 tokens is too long"):
         engine.search([[4]], options, [[5] * 32])
 
 

@@ -45,7 +45,7 @@ def test_another_model_does_not_agree(engine, sources, digits_run):
         require_agreement(found, reduced=False)
 
 
-def test_outputs_that_part_at_equally_probable_pieces_are_a_near_tie(digits_run, sources):
+def test_outputs_that_part_at_equally_probable_tokens_are_a_near_tie(digits_run, sources):
     run = RunDir(digits_run)
     tokenizers = TokenizerPair.load(run.tokenizer)
     engine = TorchEngine.load([run], tokenizers, "cpu")

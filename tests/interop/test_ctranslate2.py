@@ -156,7 +156,7 @@ def test_every_precision_is_near_and_leaves_the_model_as_it_was(quantization, ap
     assert ours != made.score(sources, targets)
 
 
-def test_pieces_that_are_never_generated_are_not(tokenizers, tmp_path):
+def test_tokens_that_are_never_generated_are_not(tokenizers, tmp_path):
     model = random_model(tokenizers)
     with torch.no_grad():  # the forbidden ones are the likeliest: their rows point where the states do
         for i in tokenizers.tgt.never_generated:

@@ -62,7 +62,7 @@ def only(monkeypatch, *families):
     monkeypatch.setattr(fonts, "_find_new_fonts", lambda: None)
 
 
-def test_svg_keeps_every_piece_as_text_with_fonts_for_mandarin(tmp_path, caplog):
+def test_svg_keeps_every_token_as_text_with_fonts_for_mandarin(tmp_path, caplog):
     path = tmp_path / "attention.svg"
     with caplog.at_level(logging.DEBUG, logger="nmt"):
         assert draw_attention(WEIGHTS, SRC, TGT, path, title="我们去。") == []
@@ -74,7 +74,7 @@ def test_svg_keeps_every_piece_as_text_with_fonts_for_mandarin(tmp_path, caplog)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_source_pieces_run_along_the_top_and_target_pieces_down_the_side(tmp_path):
+def test_source_tokens_run_along_the_top_and_target_tokens_down_the_side(tmp_path):
     draw_attention(WEIGHTS, SRC, TGT, tmp_path / "attention.svg")
     elements = list(ET.parse(tmp_path / "attention.svg").iter("{http://www.w3.org/2000/svg}text"))
     at = [(float(element.get("x")), float(element.get("y"))) for element in elements]
@@ -102,7 +102,7 @@ def test_characters_without_a_shape_are_spelt_out(tmp_path):
     assert "x\\ty" in shown
 
 
-def test_long_source_pieces_are_slanted(tmp_path):
+def test_long_source_tokens_are_slanted(tmp_path):
     draw_attention([[1.0, 0.0]], ["▁Donaudampfschifffahrt", "</s>"], ["</s>"], tmp_path / "attention.svg")
     assert "rotate(-55" in (tmp_path / "attention.svg").read_text(encoding="utf-8")
 
@@ -143,10 +143,10 @@ def test_a_font_installed_since_matplotlib_made_its_list_is_found(han_font, monk
     assert fonts.families_covering(["我们a"]) == ["DejaVu Sans", han_font]
 
 
-def test_many_pieces_warn_of_small_labels(tmp_path):
-    pieces = ["x"] * 251
-    (warning,) = draw_attention(np.ones((1, 251)), pieces, ["y"], tmp_path / "attention.svg")
-    assert "251 pieces" in warning
+def test_many_tokens_warn_of_small_labels(tmp_path):
+    tokens = ["x"] * 251
+    (warning,) = draw_attention(np.ones((1, 251)), tokens, ["y"], tmp_path / "attention.svg")
+    assert "251 tokens" in warning
 
 
 @pytest.mark.parametrize("name", ["attention.pdf", "attention"])

@@ -248,7 +248,7 @@ CASES = {
     "metrics.jsonl of 10 GB": Case(claim("logs/metrics.jsonl"), "plot", "over 200,000,000 bytes"),
     "metrics.jsonl nested 200,000 deep": Case(put("logs/metrics.jsonl", DEEP + b"\n"), "plot", "not a line of JSON"),
     "tokenizer of 10 GB": Case(claim("tokenizer/joint.model"), "translate", "over 100,000,000 bytes"),
-    "tokenizer of another size": Case(other_tokenizer, "translate", "pieces, and these weights were trained with"),
+    "tokenizer of another size": Case(other_tokenizer, "translate", "tokens, and these weights were trained with"),
     "tokenizer cut short": Case(claim("tokenizer/joint.model", 900), "translate", "SentencePiece"),
     "weights whose header claims 2^60 bytes": Case(
         all_weights((2**60).to_bytes(8, "little") + b"{}"), "translate", "claims 1,152,921,504,606,846,976 bytes"

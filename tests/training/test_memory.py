@@ -65,7 +65,7 @@ def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same
 
     monkeypatch.setattr(trainer.step.loss, "forward", small_device)
     cut = trainer.step._within_memory(batches, num_tokens, may_cut=True)
-    assert trainer.step.pieces == 4
+    assert trainer.step.num_micro_batches == 4
     assert torch.allclose(cut, whole, rtol=1e-5)
     for parameter, grad in zip(trainer.model.parameters(), expected, strict=True):
         assert torch.allclose(parameter.grad, grad, atol=1e-6)
@@ -81,7 +81,7 @@ def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
         trainer.step([batch], batch.num_tgt_tokens, 1)
 
 
-def test_a_batch_of_automatic_size_is_an_update_and_pieces_of_it_are_what_a_cpu_is_fastest_with(
+def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_is_fastest_with(
     digits, tmp_path, monkeypatch
 ):
     """The updates of the whole batch; eps as in test_workers.py."""
@@ -93,7 +93,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_pieces_of_it_are_what_a_cpu_
         start_run(tiny_config(digits, training={**few, **size}), tmp_path / name, silent)
     whole, auto = (RunDir(tmp_path / name) for name in sizes)
     assert load_state(auto.state)["place"] == load_state(whole.state)["place"]
-    assert (load_state(whole.state)["pieces"], load_state(auto.state)["pieces"]) == (1, 4)
+    assert (load_state(whole.state)["num_micro_batches"], load_state(auto.state)["num_micro_batches"]) == (1, 4)
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (whole, auto)]
     for name, tensor in weights[0].items():
         assert torch.allclose(tensor, weights[1][name], atol=1e-5), name
@@ -103,17 +103,17 @@ def test_a_batch_of_automatic_size_is_cut_smaller_where_memory_is_short(trainer,
     trainer.settings = trainer.settings.model_copy(update={"batch_tokens": "auto"})
     trainer.batch_tokens = 4000
     trainer._check_memory()
-    assert trainer.step.pieces == 1
+    assert trainer.step.num_micro_batches == 1
     enough_for_halves = trainer._needed_bytes(2)
     monkeypatch.setattr(training, "available_bytes", lambda: enough_for_halves)
     trainer._check_memory()
-    assert trainer.step.pieces == 2
+    assert trainer.step.num_micro_batches == 2
 
 
 def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(trainer, monkeypatch):
-    monkeypatch.setattr(trainer.workers, "gather", lambda pieces: [pieces, 4])
+    monkeypatch.setattr(trainer.workers, "gather", lambda count: [count, 4])
     trainer.step.try_out(read_batch(trainer.store, trainer._rows_of_an_update()[0]))
-    assert trainer.step.pieces == 4
+    assert trainer.step.num_micro_batches == 4
 
 
 def test_trying_the_longest_batch_changes_nothing(trainer, monkeypatch):

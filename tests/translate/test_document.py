@@ -18,7 +18,7 @@ from tests.tiny import tiny_config
 
 @pytest.fixture(scope="module")
 def digits_translator(digits_run):
-    """Turns digits round, up to 31 pieces; knows no placeholders."""
+    """Turns digits round, up to 31 tokens; knows no placeholders."""
     return Translator.load(digits_run, device="cpu")
 
 

@@ -13,7 +13,7 @@ from nmt.translate.split import Split, sentence_starts, split_text, whole
 
 
 def split(text: str, limit: int, language: str = "en") -> Split:
-    """With one piece a character."""
+    """With one token a character."""
     return split_text(text, find_spans(text), language, limit, lambda start, end: end - start)
 
 

@@ -47,13 +47,13 @@ def test_a_text_over_the_limit_is_flagged_and_the_rest_are_not(translator):
 
 
 def test_a_text_that_is_cut_is_warned_of(translator):
-    with pytest.warns(UserWarning, match="text 2 is longer than 32 pieces; its end is not translated"):
+    with pytest.warns(UserWarning, match="text 2 is longer than 32 tokens; its end is not translated"):
         translator.translate(["1", "2" * 50])
 
 
 @pytest.mark.filterwarnings("ignore:text 1 is longer")
 @pytest.mark.parametrize("text", ["</s>", "<pad> <s>", "⁇", "\ud800", "🙂 漢字 ~", "a" * 500, "\u2028", "\x00"])
-def test_odd_text_gives_one_line_without_special_pieces(translator, text):
+def test_odd_text_gives_one_line_without_special_tokens(translator, text):
     (out,) = translator.translate([text])
     assert not any(mark in out for mark in ("\n", "\r", "⁇", "</s>", "<pad>", "\ufffd"))
 

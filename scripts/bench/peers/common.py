@@ -1,4 +1,4 @@
-"""What every peer's program shares, whatever its environment: its job, piece ids, batches, one JSON line. No torch."""
+"""What every peer's program shares, whatever its environment: its job, token ids, batches, one JSON line. No torch."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def report(packages: Sequence[str], **values: Any) -> None:
 
 
 def read_ids(path: str | Path) -> list[list[int]]:
-    """Piece ids, one sentence a line."""
+    """Token ids, one sentence a line."""
     with open(path, encoding="utf-8") as file:
-        return [[int(piece) for piece in line.split()] for line in file]
+        return [[int(token) for token in line.split()] for line in file]
 
 
 def read_pairs(job: dict[str, Any]) -> list[Pair]:

@@ -19,7 +19,7 @@ def main() -> None:
     job = read_job()
     folder = next(Path(job["model"]).rglob("model.bin")).parent
     adds_eos = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("add_source_eos", False)
-    src_pieces, tgt_pieces = (SentencePieceProcessor(model_file=path) for path in job["tokenizers"])
+    src_tokens, tgt_tokens = (SentencePieceProcessor(model_file=path) for path in job["tokenizers"])
     translator = ctranslate2.Translator(
         str(folder),
         compute_type=COMPUTE_TYPES[job["precision"]],
@@ -28,7 +28,7 @@ def main() -> None:
     )
 
     def translate(texts: Sequence[str], lengths: Sequence[int] | None) -> tuple[list[str], list[int]]:
-        sources = [row if adds_eos else [*row, "</s>"] for row in src_pieces.encode(list(texts), out_type=str)]
+        sources = [row if adds_eos else [*row, "</s>"] for row in src_tokens.encode(list(texts), out_type=str)]
         # One limit a call: this project's default for the longest source.
         shortest, longest = (lengths[0], lengths[0]) if lengths else (1, 2 * max(map(len, sources)) + 10)
         longest = min(longest, job["max_tgt_len"])
@@ -42,7 +42,7 @@ def main() -> None:
             disable_unk=True,
         )
         outputs = [result.hypotheses[0] for result in done]
-        return [tgt_pieces.decode(row) for row in outputs], [len(row) + (len(row) < longest) for row in outputs]
+        return [tgt_tokens.decode(row) for row in outputs], [len(row) + (len(row) < longest) for row in outputs]
 
     measure_translation(job, translate, ["ctranslate2"])
 

@@ -29,12 +29,12 @@ def main() -> None:
         make_marian(job, "sdpa").save_pretrained(folder)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[job["precision"]]
     model = MarianMTModel.from_pretrained(folder, dtype=dtype).eval()
-    src_pieces, tgt_pieces = (SentencePieceProcessor(model_file=path) for path in job["tokenizers"])
+    src_tokens, tgt_tokens = (SentencePieceProcessor(model_file=path) for path in job["tokenizers"])
 
     @torch.inference_mode()
     def translate(texts: Sequence[str], lengths: Sequence[int] | None) -> tuple[list[str], list[int]]:
         assert lengths is not None
-        rows = [[*row, EOS] for row in src_pieces.encode(list(texts), out_type=int)]
+        rows = [[*row, EOS] for row in src_tokens.encode(list(texts), out_type=int)]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         outputs = {}
         for start in range(0, len(order), job["batch"]):
@@ -49,7 +49,7 @@ def main() -> None:
                 min_new_tokens=longest,
                 max_new_tokens=longest,
             )
-            texts_out = tgt_pieces.decode([row[1 : lengths[i] + 1] for i, row in zip(batch, ids.tolist(), strict=True)])
+            texts_out = tgt_tokens.decode([row[1 : lengths[i] + 1] for i, row in zip(batch, ids.tolist(), strict=True)])
             outputs |= dict(zip(batch, texts_out, strict=True))
         return [outputs[i] for i in range(len(rows))], list(lengths)
 

@@ -1,4 +1,4 @@
-"""Joey NMT's configuration and vocabulary for the workload. Its words are our piece ids: it cuts no text itself."""
+"""Joey NMT's configuration and vocabulary for the workload. Its words are our token ids: it cuts no text itself."""
 
 from __future__ import annotations
 

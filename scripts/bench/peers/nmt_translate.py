@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def force_length(translator: Translator, length: int) -> None:
-    """Every output gets `length` pieces: eos is not chosen before, and no output may be longer."""
+    """Every output gets `length` tokens: eos is not chosen before, and no output may be longer."""
     translator.options = replace(translator.options, min_len=length, max_len_factor=0.0, max_len_offset=length)
 
 

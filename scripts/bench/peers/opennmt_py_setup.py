@@ -1,4 +1,4 @@
-"""OpenNMT-py's configuration and vocabulary for the workload. Its words are our piece ids: it cuts no text itself."""
+"""OpenNMT-py's configuration and vocabulary for the workload. Its words are our token ids: it cuts no text itself."""
 
 from __future__ import annotations
 

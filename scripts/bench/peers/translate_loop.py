@@ -21,7 +21,7 @@ WARM_UP_LENGTH = 64  # of forced outputs, which may take minutes
 def measure_translation(job: dict[str, Any], translate: Translate, packages: Sequence[str]) -> None:
     """Measure `translate` as the job says and print one JSON line.
 
-    The job's `mode`: `bulk`, all texts at once; `single`, one at a time; `forced`, all outputs of `length` pieces;
+    The job's `mode`: `bulk`, all texts at once; `single`, one at a time; `forced`, all outputs of `length` tokens;
     `once`, a single text without warm-up, for the start of the whole program.
     """
     texts = Path(job["src"]).read_text(encoding="utf-8").split("\n")[: job["num_sentences"]]
