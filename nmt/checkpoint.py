@@ -245,7 +245,12 @@ def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: t
     for index, found in moments.items():
         like = {"step": torch.zeros(()), "exp_avg": parameters[index], "exp_avg_sq": parameters[index]}
         _check_tensors(f"adam {index}", found, like)
-    counts = [state["update"], state["skipped_in_a_row"], state["history"]["without_better"], *state["place"].values()]
+    counts = [
+        state["update"],
+        state["skipped_in_a_row"],
+        state["history"]["without_better"],
+        *state["position"].values(),
+    ]
     if not all(isinstance(count, int) and count >= 0 for count in counts):
         raise ValueError("a count or a place that is no number")
     scores = [value for values in state["history"]["checkpoints"].values() for value in values.values()]

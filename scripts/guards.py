@@ -80,7 +80,7 @@ GUARDS = [
     Guard(
         "the place in the data is restored",
         "nmt/training/trainer.py",
-        '        self.sampler.seek(Place(**state["place"]))\n',
+        '        self.sampler.seek(DataPosition(**state["position"]))\n',
         "",
         RESUMED,
     ),

@@ -68,7 +68,7 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path):
     trainer = Trainer(run, config, prepared, device, choose_precision("bf16", device))
 
     def update(number):
-        batches = [read_batch(prepared.store, rows) for rows in trainer._rows_of_an_update()]
+        batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
         trainer.step(batches, sum(batch.num_tgt_tokens for batch in batches), number)
 
     update(1)  # allocates

@@ -23,7 +23,7 @@ _NUMBERS = {int: "a whole number", float: "a number"}
 _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a key stands: a file and its line (from 1), or a `--set` and no line."""
 
     source: str
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
     """One thing wrong: the key it is about, where it stands, what it is and how to fix it."""
 
     loc: Loc
-    place: Place
+    place: Location
     message: str
     hint: str = ""
 
@@ -106,7 +106,7 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
             yield from every_section(inner, (*loc, key))
 
 
-def unknown_key(section: type[Section], loc: Loc, key: str, place: Place) -> Fault:
+def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
     """The fault of a key that `section` (at `loc`) does not have, with the section or the name that was meant."""
     name = shortened(key)
     homes = [dotted(at) for at, other in every_section() if at and key in other.model_fields]
@@ -175,7 +175,7 @@ def field_at(loc: Loc) -> FieldInfo | None:
     return field
 
 
-def invalid(error: ErrorDetails, places: Mapping[Loc, Place]) -> Fault:
+def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
     """One of pydantic's complaints as a fault."""
     loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
     field = field_at(loc)
@@ -185,15 +185,15 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Place]) -> Fault:
             return _contradiction(loc, complaint, places)
         # About a text, a validator says what is allowed; about a list, what is wrong in it.
         message = f" must be {complaint}, got {shown(value)}" if isinstance(value, str) else f": {complaint}"
-        return Fault(loc, nearest_place(loc, places), dotted(loc) + message)
+        return Fault(loc, nearest_location(loc, places), dotted(loc) + message)
     if kind == "missing" and isinstance(loc[-1], str):
-        return _missing(loc, nearest_place(loc, places))
+        return _missing(loc, nearest_location(loc, places))
     if kind in ("missing", "too_long"):  # a list of the wrong length, not one of its items
         loc = tuple(part for part in loc if isinstance(part, str))
     assert field is not None
     annotation: object = get_args(field.annotation)[0] if isinstance(loc[-1], int) else field.annotation
     message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
-    return Fault(loc, nearest_place(loc, places), message, _hint(annotation, value))
+    return Fault(loc, nearest_location(loc, places), message, _hint(annotation, value))
 
 
 def without_alternatives(loc: Loc) -> Loc:
@@ -215,7 +215,7 @@ def _hint(annotation: object, value: object) -> str:
     return ""
 
 
-def _missing(loc: Loc, place: Place) -> Fault:
+def _missing(loc: Loc, place: Location) -> Fault:
     section, key = loc[:-1], loc[-1]
     if not section:
         return Fault(loc, place, f"section '{key}' is missing", "it names the languages and the parallel text")
@@ -225,16 +225,16 @@ def _missing(loc: Loc, place: Place) -> Fault:
     return Fault(loc, place, f"{dotted(section)} lacks the key '{key}'", f"{key}: {what}")
 
 
-def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Place]) -> Fault:
+def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fault:
     """Values that do not go together: at a key that the message names, one from `--set` if there is one."""
     words = [loc + tuple(word.split(".")) for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", message)]
     named = [places[word] for word in words if word in places]
     named.sort(key=lambda place: place.line is not None)
-    place = named[0] if named else nearest_place(loc, places)
+    place = named[0] if named else nearest_location(loc, places)
     return Fault(loc, place, f"{dotted(loc)}: {message}" if loc else message)
 
 
-def nearest_place(loc: Loc, places: Mapping[Loc, Place]) -> Place:
+def nearest_location(loc: Loc, places: Mapping[Loc, Location]) -> Location:
     """The place of a key, or of the closest section around it that was written down."""
     while loc not in places:
         loc = loc[:-1]

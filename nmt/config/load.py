@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from nmt.config.faults import (
     Fault,
     Loc,
-    Place,
+    Location,
     Unusable,
     as_error,
     dotted,
@@ -99,7 +99,7 @@ def _mapping_in(tree: Tree, path: Path) -> dict[str, object]:
 
 def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     """Put one `a.b=value` into the sections, with the `--set` as its place. Raises `ConfigError` if it is malformed."""
-    place = Place(f"--set {shortened(override)}", None)
+    place = Location(f"--set {shortened(override)}", None)
     name, equals, text = override.partition("=")
     loc = tuple(part.strip() for part in name.split("."))
     if not equals or not all(loc):

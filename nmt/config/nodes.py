@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import yaml
 
-from nmt.config.faults import Fault, Loc, Place, Unusable, dotted, shortened
+from nmt.config.faults import Fault, Loc, Location, Unusable, dotted, shortened
 from nmt.errors import ConfigError
 
 MAX_DEPTH = 32
@@ -26,7 +26,7 @@ class Tree(NamedTuple):
     """What a YAML text says: its values, where each key and item stands, and the faults found on the way."""
 
     data: object
-    places: dict[Loc, Place]
+    places: dict[Loc, Location]
     faults: list[Fault]
 
 
@@ -109,7 +109,7 @@ class _Reading:
         self._source = source
         self._numbered = numbered
         self._num_nodes = 0
-        self.places: dict[Loc, Place] = {}
+        self.places: dict[Loc, Location] = {}
         self.faults: list[Fault] = []
 
     def value(self, node: yaml.Node, loc: Loc, depth: int) -> object:
@@ -167,5 +167,5 @@ class _Reading:
         self.faults.append(Fault(loc, self.places[loc], message))
         return Unusable(text)
 
-    def _place(self, node: yaml.Node) -> Place:
-        return Place(self._source, node.start_mark.line + 1 if self._numbered else None)
+    def _place(self, node: yaml.Node) -> Location:
+        return Location(self._source, node.start_mark.line + 1 if self._numbered else None)

@@ -17,7 +17,7 @@ from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
 _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 
 
-class Rows(NamedTuple):
+class BatchIndices(NamedTuple):
     """Pairs that are trained on together: where they lie in the store, and their lengths with eos, truncated."""
 
     indices: NDArray[np.int64]
@@ -29,9 +29,9 @@ class Rows(NamedTuple):
         """Real target tokens, eos included."""
         return int(self.tgt_len.sum())
 
-    def share(self, rank: int, count: int) -> Rows:
+    def share(self, rank: int, count: int) -> BatchIndices:
         """The part of process `rank` of `count`: every count-th row, so that the parts are alike in length."""
-        return Rows(*(column[rank::count] for column in self))
+        return BatchIndices(*(column[rank::count] for column in self))
 
 
 class Batch(NamedTuple):
@@ -75,7 +75,7 @@ def _width(ids: Tensor) -> int:
 
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
-    """Rows of ids as one right-padded int64 matrix [B, longest]."""
+    """BatchIndices of ids as one right-padded int64 matrix [B, longest]."""
     padded = np.full((len(rows), max(len(row) for row in rows)), PAD_ID, dtype=np.int64)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
@@ -97,7 +97,7 @@ def collate(
     return Batch.of(collate_sources(sources, max_src_len), tgt_in, tgt_out)
 
 
-def read_batch(store: TokenStore, rows: Rows) -> Batch:
+def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     """The tokens of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
@@ -147,7 +147,7 @@ def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt
 
 
 @dataclass
-class Place:
+class DataPosition:
     """Where a sampler stands: the batch it will give next."""
 
     epoch: int = 0
@@ -179,38 +179,40 @@ class TokenBudgetSampler:
         self.max_tgt_len = max_tgt_len
         self.seed = seed
         self.drop_too_long = drop_too_long
-        self.place = Place()
-        self._batches: list[Rows] | None = None
+        self.position = DataPosition()
+        self._batches: list[BatchIndices] | None = None
         self._num_pools = -(-len(store) // _POOL_PAIRS)
 
-    def next_rows(self) -> Rows:
+    def next_indices(self) -> BatchIndices:
         """The next batch, before its tokens are read."""
         while True:
             if self._batches is None:
                 self._batches = self._make_pool()
-            if self.place.batch < len(self._batches):
+            if self.position.batch < len(self._batches):
                 break
-            following = self.place.pool + 1
+            following = self.position.pool + 1
             turn = following >= self._num_pools
-            self.place = Place(self.place.epoch + 1 if turn else self.place.epoch, 0 if turn else following, 0)
+            self.position = DataPosition(
+                self.position.epoch + 1 if turn else self.position.epoch, 0 if turn else following, 0
+            )
             self._batches = None
-        rows = self._batches[self.place.batch]
-        self.place.batch += 1
+        rows = self._batches[self.position.batch]
+        self.position.batch += 1
         return rows
 
-    def seek(self, place: Place) -> None:
-        """Go on from `place`."""
-        self.place = Place(place.epoch, place.pool, place.batch)
+    def seek(self, position: DataPosition) -> None:
+        """Go on from `position`."""
+        self.position = DataPosition(position.epoch, position.pool, position.batch)
         self._batches = None
 
     def next_batch(self) -> Batch:
         """The next batch, read."""
-        return read_batch(self.store, self.next_rows())
+        return read_batch(self.store, self.next_indices())
 
-    def _make_pool(self) -> list[Rows]:
-        start = self.place.pool * _POOL_PAIRS
+    def _make_pool(self) -> list[BatchIndices]:
+        start = self.position.pool * _POOL_PAIRS
         ranks = np.arange(start, min(start + _POOL_PAIRS, len(self.store)), dtype=np.int64)
-        indices = permute(ranks, len(self.store), key=(self.seed, self.place.epoch))
+        indices = permute(ranks, len(self.store), key=(self.seed, self.position.epoch))
         src_len = self.store.src.lengths(indices) + 1  # eos
         tgt_len = self.store.tgt.lengths(indices) + 1
         if self.drop_too_long:
@@ -219,9 +221,11 @@ class TokenBudgetSampler:
         src_len, tgt_len = src_len.clip(max=self.max_src_len), tgt_len.clip(max=self.max_tgt_len)
         longest = np.maximum(src_len, tgt_len)
         order = np.lexsort((src_len, tgt_len, longest))
-        pool = Rows(indices[order], src_len[order], tgt_len[order])
-        batches = [Rows(*(column[run] for column in pool)) for run in fill_batches(longest[order], self.batch_tokens)]
-        shuffle = np.random.default_rng((self.seed, self.place.epoch, self.place.pool)).permutation(len(batches))
+        pool = BatchIndices(indices[order], src_len[order], tgt_len[order])
+        batches = [
+            BatchIndices(*(column[run] for column in pool)) for run in fill_batches(longest[order], self.batch_tokens)
+        ]
+        shuffle = np.random.default_rng((self.seed, self.position.epoch, self.position.pool)).permutation(len(batches))
         return [batches[i] for i in shuffle]
 
 

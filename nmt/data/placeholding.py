@@ -38,7 +38,7 @@ class _Edit(NamedTuple):
     after: str
 
 
-_Place = tuple[_Edit, _Edit]  # in the source, in the target
+_Slot = tuple[_Edit, _Edit]  # in the source, in the target
 
 
 def mask_pair(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
@@ -76,7 +76,7 @@ def copy_with_placeholders(
     if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
         return None
     draw = random.Random(key)
-    places: list[_Place] = []
+    places: list[_Slot] = []
     wanted = draw.choice(_COUNTS)
     for _ in range(8 * wanted):  # some draws find no place, or one that is taken
         found = _draw_places(pair, spaced, draw)
@@ -91,7 +91,7 @@ def copy_with_placeholders(
     return SentencePair(src, tgt, pair.line)
 
 
-def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Place]:
+def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
     """One place, or two that go round something; none where this kind is not to be found."""
     kind = draw.choice(_KINDS)
     texts = (pair.src, pair.tgt)
@@ -123,7 +123,7 @@ def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Ran
     return [_insertion((src.start, tgt.start), none, none), _insertion((src.end, tgt.end), none, none)]
 
 
-def _insertion(at: tuple[int, ...], before: tuple[str, ...], after: tuple[str, ...]) -> _Place:
+def _insertion(at: tuple[int, ...], before: tuple[str, ...], after: tuple[str, ...]) -> _Slot:
     src, tgt = (_Edit(at[side], at[side], before[side], after[side]) for side in (0, 1))
     return src, tgt
 
@@ -141,7 +141,7 @@ def _gaps(text: str, has_spaces: bool) -> list[int]:
     return [match.start() for match in _WORD_START.finditer(text)] if has_spaces else list(range(1, len(text)))
 
 
-def _clash(places: list[_Place], found: list[_Place]) -> bool:
+def _clash(places: list[_Slot], found: list[_Slot]) -> bool:
     """Whether a place of `found` overlaps one of `places`, on either side; touching is allowed."""
     return any(
         old[side].start < new[side].end and new[side].start < old[side].end

@@ -80,7 +80,7 @@ class Decoder:
         """Drop sentences that are not `running` [B], once they are a quarter (where steps are recorded, half);
         returns the rows that stay, or None.
 
-        Rows are numbered as before. Some that have ended may stay, to keep the batch at its least size.
+        BatchIndices are numbered as before. Some that have ended may stay, to keep the batch at its least size.
         """
         num_kept = max(num_running, self.least_sentences)
         # A recording serves one number of rows: few numbers, so few recordings.

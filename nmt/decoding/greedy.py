@@ -25,7 +25,7 @@ def greedy_search(
     `limits`, one for each of the first rows of `decoder`: tokens, eos counted. Sentences that have ended leave the
     batch as `Decoder.let_leave` says.
     """
-    rows = _Rows(decoder, limits)
+    rows = _GreedyState(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
     every = 1 if decoder.device.type == "cpu" else _CHECK_EVERY
     for step in range(rows.longest):
@@ -57,7 +57,7 @@ def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
     return log_probs.gather(1, ids[:, None])[:, 0], ids
 
 
-class _Rows:
+class _GreedyState:
     """The outputs so far."""
 
     def __init__(self, decoder: Decoder, limits: Sequence[int]):

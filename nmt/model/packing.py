@@ -1,4 +1,4 @@
-"""Rows of different lengths one after the other, without their padding.
+"""BatchIndices of different lengths one after the other, without their padding.
 
 What works on single positions (products, norms, dropout) then works on real ones alone. Attention, which looks along
 rows, is told where they begin.

@@ -24,7 +24,7 @@ from nmt.checkpoint import (
     save_weights,
 )
 from nmt.config import Config
-from nmt.data.batching import Batch, Place, Rows, TokenBudgetSampler, read_batch, tokens_for
+from nmt.data.batching import Batch, BatchIndices, DataPosition, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.prepare import Prepared
 from nmt.data.tokenizer import EOS_ID
 from nmt.device import Precision
@@ -152,7 +152,7 @@ class Trainer:
 
     def _timed_step(self) -> None:
         started = time.perf_counter()
-        all_rows = self._rows_of_an_update()
+        all_rows = self._indices_of_update()
         num_tokens = sum(rows.num_tgt_tokens for rows in all_rows)
         share = [rows.share(self.workers.rank, self.workers.count) for rows in all_rows]
         self.update += 1
@@ -186,13 +186,13 @@ class Trainer:
                 + (f"the checkpoint {kept} is kept" if kept else "there is no checkpoint yet"),
             )
 
-    def _rows_of_an_update(self) -> list[Rows]:
+    def _indices_of_update(self) -> list[BatchIndices]:
         """One batch, or as many as reach `effective_tokens`."""
-        batches = [self.sampler.next_rows()]
+        batches = [self.sampler.next_indices()]
         if self.settings.batch_tokens == "auto":
             return batches
         while sum(rows.num_tgt_tokens for rows in batches) < self.settings.effective_tokens:
-            batches.append(self.sampler.next_rows())
+            batches.append(self.sampler.next_indices())
         return batches
 
     def _log(self) -> None:
@@ -202,7 +202,7 @@ class Trainer:
         record = {
             "kind": "train",
             "update": self.update,
-            "epoch": self.sampler.place.epoch,
+            "epoch": self.sampler.position.epoch,
             "loss": window.loss_sum / window.num_tokens if window.num_tokens else None,
             "lr": learning_rate(self.settings, self.update),
             "grad_norm": window.norm_sum / window.num_updates if window.num_updates else None,
@@ -292,7 +292,7 @@ class Trainer:
         state = {
             "update": self.update,
             "train_seconds": self.train_seconds,
-            "place": asdict(self.sampler.place),
+            "position": asdict(self.sampler.position),
             "history": self.history.state_dict(),
             "window": asdict(self.window),
             "skipped_in_a_row": self.skipped_in_a_row,
@@ -333,7 +333,7 @@ class Trainer:
     def _take_up(self, state: dict[str, Any]) -> None:
         self.optimiser.load_state_dict(state)
         self.update, self.train_seconds = state["update"], state["train_seconds"]
-        self.sampler.seek(Place(**state["place"]))
+        self.sampler.seek(DataPosition(**state["position"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
         self.skipped_in_a_row = state["skipped_in_a_row"]
         self.step.num_micro_batches = state.get("num_micro_batches", 1)  # older states have none

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nmt.data import batching
-from nmt.data.batching import Place, TokenBudgetSampler, collate, fill_batches, permute, tokens_for
+from nmt.data.batching import DataPosition, TokenBudgetSampler, collate, fill_batches, permute, tokens_for
 from nmt.data.store import Side
 from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
@@ -39,8 +39,8 @@ def sampler(pairs, **options):
 def epoch_of(sampler, number=0):
     batches = []
     while True:
-        batch = sampler.next_rows().indices
-        if sampler.place.epoch != number:
+        batch = sampler.next_indices().indices
+        if sampler.position.epoch != number:
             return batches
         batches.append(batch)
 
@@ -63,7 +63,7 @@ def test_batches_stay_within_the_budget_and_are_well_filled(pairs):
 
 def test_epochs_differ_and_seeds_differ(pairs):
     first, other_seed = sampler(pairs), sampler(pairs, seed=6)
-    one, two = epoch_of(first, 0), [first.next_rows().indices for _ in range(3)]
+    one, two = epoch_of(first, 0), [first.next_indices().indices for _ in range(3)]
     assert [b.tolist() for b in one[:3]] != [b.tolist() for b in two]
     assert [b.tolist() for b in one] != [b.tolist() for b in epoch_of(other_seed)]
 
@@ -74,11 +74,11 @@ def test_a_sampler_goes_on_from_any_place(pairs, pool, num_before, monkeypatch):
     monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
     whole = sampler(pairs)
     for _ in range(num_before):
-        whole.next_rows()
+        whole.next_indices()
     resumed = sampler(pairs)
-    resumed.seek(Place(whole.place.epoch, whole.place.pool, whole.place.batch))
-    assert [whole.next_rows().indices.tolist() for _ in range(40)] == [
-        resumed.next_rows().indices.tolist() for _ in range(40)
+    resumed.seek(DataPosition(whole.place.epoch, whole.place.pool, whole.place.batch))
+    assert [whole.next_indices().indices.tolist() for _ in range(40)] == [
+        resumed.next_indices().indices.tolist() for _ in range(40)
     ]
 
 
@@ -121,7 +121,7 @@ def test_a_batch_read_from_the_store_equals_the_collated_sentences(pairs):
         side.tokens[:] = draw.integers(4, 1000, len(side.tokens))
     one = sampler(pairs)
     for _ in range(30):
-        rows = one.next_rows()
+        rows = one.next_indices()
         batch = batching.read_batch(pairs, rows)
         sources, targets = ([side[i].tolist() for i in rows.indices] for side in (pairs.src, pairs.tgt))
         for read, collated in zip(batch, collate(sources, targets, 25, 31), strict=True):
@@ -129,7 +129,7 @@ def test_a_batch_read_from_the_store_equals_the_collated_sentences(pairs):
 
 
 def test_the_shares_of_a_batch_are_its_rows_dealt_out(pairs):
-    rows = sampler(pairs).next_rows()
+    rows = sampler(pairs).next_indices()
     shares = [rows.share(rank, 3) for rank in range(3)]
     assert sorted(i for share in shares for i in share.indices.tolist()) == sorted(rows.indices.tolist())
     assert sum(share.num_tgt_tokens for share in shares) == rows.num_tgt_tokens
@@ -137,7 +137,7 @@ def test_the_shares_of_a_batch_are_its_rows_dealt_out(pairs):
 
 
 def test_a_share_without_rows_is_a_batch_that_counts_nothing(pairs):
-    rows = sampler(pairs).next_rows()
+    rows = sampler(pairs).next_indices()
     batch = batching.read_batch(pairs, rows.share(len(rows.indices), len(rows.indices) + 1))
     assert batch.num_tgt_tokens == 0
     assert batch.src.shape == batch.tgt_in.shape == batch.tgt_out.shape == (1, 1)
@@ -160,5 +160,5 @@ def test_tokens_of_a_batch_are_the_batch_without_the_padding_they_need_not():
 def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(pairs):
     budget = tokens_for(400, pairs, max_src_len=25, max_tgt_len=31)
     one_by_one = sampler(pairs, batch_tokens=budget)
-    sizes = [one_by_one.next_rows().num_tgt_tokens for _ in range(100)]
+    sizes = [one_by_one.next_indices().num_tgt_tokens for _ in range(100)]
     assert 0.85 * 400 < np.mean(sizes) < 1.1 * 400

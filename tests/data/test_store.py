@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
-from nmt.data.batching import Rows, read_batch
+from nmt.data.batching import BatchIndices, read_batch
 from nmt.data.corpus import SentencePair
 from nmt.data.store import Sampling, TokenStore, build_store
 from nmt.data.tokenizer import train_tokenizers
@@ -86,6 +86,6 @@ def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_pa
     data[1] ^= 0x80  # the high byte of the first token
     path.write_bytes(data)
     ones = np.array([9])
-    rows = Rows(np.array([0]), ones, ones)
+    rows = BatchIndices(np.array([0]), ones, ones)
     with pytest.raises(RunError, match=r"damaged \(token \d+, of a vocabulary of \d+\)"):
         read_batch(TokenStore(tmp_path / "store"), rows)

@@ -1,4 +1,4 @@
-"""Rows without their padding: the same states and gradients, whatever the model."""
+"""BatchIndices without their padding: the same states and gradients, whatever the model."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ CASES = {
         "does not fit this run",
     ),
     "training state: the place in the data is text": Case(
-        edit_state(lambda state: state["place"].update({"batch": "x"})), "resume", "does not fit this run"
+        edit_state(lambda state: state["position"].update({"batch": "x"})), "resume", "does not fit this run"
     ),
     "training state: a score that is text": Case(
         edit_state(lambda state: next(iter(state["history"]["checkpoints"].values())).update({"bleu": "x"})),
@@ -319,7 +319,7 @@ CASES = {
 
 
 def test_a_place_after_the_end_of_the_data_is_its_end(here):
-    edit_state(lambda state: state["place"].update({"pool": 10**6, "batch": 10**6}))(RunDir(here / "run"))
+    edit_state(lambda state: state["position"].update({"pool": 10**6, "batch": 10**6}))(RunDir(here / "run"))
     done = nmt("train", "--resume", "--run", "run", "--config", "x.yaml", "--set", "training.max_updates=6", cwd=here)
     assert done.code == 0, done.text
 

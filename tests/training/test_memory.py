@@ -48,7 +48,7 @@ def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits)
 
 
 def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same(trainer, monkeypatch):
-    rows = trainer._rows_of_an_update()
+    rows = trainer._indices_of_update()
     batches = [read_batch(trainer.store, each) for each in rows]
     num_tokens = sum(batch.num_tgt_tokens for batch in batches)
     whole = trainer.step._gather_gradients(batches, num_tokens)
@@ -76,7 +76,7 @@ def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(trainer.step.loss, "forward", no_device)
-    batch = read_batch(trainer.store, trainer._rows_of_an_update()[0])
+    batch = read_batch(trainer.store, trainer._indices_of_update()[0])
     with pytest.raises(torch.OutOfMemoryError):
         trainer.step([batch], batch.num_tgt_tokens, 1)
 
@@ -92,7 +92,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
     for name, size in sizes.items():
         start_run(tiny_config(digits, training={**few, **size}), tmp_path / name, silent)
     whole, auto = (RunDir(tmp_path / name) for name in sizes)
-    assert load_state(auto.state)["place"] == load_state(whole.state)["place"]
+    assert load_state(auto.state)["position"] == load_state(whole.state)["position"]
     assert (load_state(whole.state)["num_micro_batches"], load_state(auto.state)["num_micro_batches"]) == (1, 4)
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (whole, auto)]
     for name, tensor in weights[0].items():
@@ -112,7 +112,7 @@ def test_a_batch_of_automatic_size_is_cut_smaller_where_memory_is_short(trainer,
 
 def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(trainer, monkeypatch):
     monkeypatch.setattr(trainer.workers, "gather", lambda count: [count, 4])
-    trainer.step.try_out(read_batch(trainer.store, trainer._rows_of_an_update()[0]))
+    trainer.step.try_out(read_batch(trainer.store, trainer._indices_of_update()[0]))
     assert trainer.step.num_micro_batches == 4
 
 

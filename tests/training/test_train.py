@@ -111,7 +111,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
     config = tiny_config(digits, training={"effective_tokens": 900})
     prepared = prepare(config, RunDir(run_path), tmp_path / ".store", silent)
     trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
-    batches = [read_batch(prepared.store, rows) for rows in trainer._rows_of_an_update()]
+    batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
     assert len(batches) > 1
     assert sum(batch.num_tgt_tokens for batch in batches) >= 900
     weight = trainer.model.output_proj.weight

@@ -58,7 +58,7 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
     one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
     assert two.read_json(two.info_file)["workers"] == 2
     assert one.index().keys() == two.index().keys()
-    assert load_state(two.state)["place"] == load_state(one.state)["place"]
+    assert load_state(two.state)["position"] == load_state(one.state)["position"]
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (one, two)]
     tolerance = 1e-5 if precision == "fp32" else 1e-2
     for name, tensor in weights[0].items():
