@@ -235,13 +235,13 @@ def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: t
     """ValueError unless a training state has the tensors (names, shapes, types) and numbers that training needs.
 
     KeyError, TypeError or AttributeError where it is nothing like one. `weights` are the fp32 ones in training,
-    `adam` is their optimiser.
+    `adam` is their optimizer.
     """
     _check_tensors("weights", state["weights"], weights)
     parameters = [parameter for group in adam.param_groups for parameter in group["params"]]
     moments = state["adam"]["state"]
     if moments.keys() - set(range(len(parameters))):
-        raise ValueError("the optimiser's state is of another model")
+        raise ValueError("the optimizer's state is of another model")
     for index, found in moments.items():
         like = {"step": torch.zeros(()), "exp_avg": parameters[index], "exp_avg_sq": parameters[index]}
         _check_tensors(f"adam {index}", found, like)

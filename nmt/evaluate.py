@@ -50,7 +50,7 @@ def score(
 
 
 def _metric(name: str, tgt_lang: str) -> Metric:
-    # Lazily: sacreBLEU brings numpy and, for its colours and locks, half a dozen packages.
+    # Lazily: sacreBLEU brings numpy and, for its colors and locks, half a dozen packages.
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     if name == "bleu":

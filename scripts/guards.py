@@ -107,7 +107,7 @@ GUARDS = [
     ),
     Guard(
         "an update that is not finite is skipped",
-        "nmt/training/optimiser.py",
+        "nmt/training/optimizer.py",
         "        self._skip_if_not_finite(norm if loss is None else norm + loss)\n",
         "",
         "tests/training/test_train.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
@@ -164,7 +164,7 @@ GUARDS = [
     Guard(
         "shapes and types in the training state are checked",
         "nmt/training/trainer.py",
-        "            check_state(state, self.optimiser.master, self.optimiser.adam)\n",
+        "            check_state(state, self.optimizer.master, self.optimizer.adam)\n",
         "",
         f"{HOSTILE}[training state: weights of another type]",
     ),

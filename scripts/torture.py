@@ -38,7 +38,7 @@ from nmt.training import train
 
 assert train  # imported here once, not by each child
 
-CLOCKS = {"tokens_per_second", "flops_per_second", "utilisation", "train_seconds", "seconds", "reading_share"}
+CLOCKS = {"tokens_per_second", "flops_per_second", "utilization", "train_seconds", "seconds", "reading_share"}
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1}
 MODEL |= {"max_src_len": 16, "max_tgt_len": 16}
 TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_updates": 4, "validate_every": 3}

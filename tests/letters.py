@@ -1,4 +1,4 @@
-"""A task with words and sentences that a tiny model learns in seconds: numbers, spelt in letters."""
+"""A task with words and sentences that a tiny model learns in seconds: numbers, spelled in letters."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ def translate(
         bool, typer.Option("--split/--no-split", help="Split what is longer than the model's limit, or lose its end.")
     ] = True,
     protect: Annotated[
-        bool, typer.Option("--protect/--no-protect", help="Keep URLs, tags, {name} and %s, if the model has learnt it.")
+        bool,
+        typer.Option("--protect/--no-protect", help="Keep URLs, tags, {name} and %s, if the model has learned it."),
     ] = True,
     attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
     alignments: Annotated[

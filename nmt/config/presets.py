@@ -89,7 +89,7 @@ def reason_for(num_pairs: int) -> str:
 def _tokenizer(preset: Preset, data: DataConfig) -> TokenizerConfig:
     if not any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
         return TokenizerConfig(vocab_size=preset.vocab_size)
-    # Rare characters are spelt in bytes: SentencePiece's own advice for Chinese and Japanese.
+    # Rare characters are spelled in bytes: SentencePiece's own advice for Chinese and Japanese.
     return TokenizerConfig(vocab_size=max(preset.vocab_size, LEAST_WITH_MANY_CHARACTERS), character_coverage=0.9995)
 
 

@@ -53,7 +53,7 @@ class DataConfig(Section):
     too_long: Literal["truncate", "drop"] = Field("truncate", description="pairs over model.max_src_len, max_tgt_len")
     protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
     placeholder_share: Rate = Field(0.1, description="with protect: copies of pairs with placeholders put in, a pair")
-    store_dir: str | None = Field(None, description="where tokenised corpora are kept; null: `.store` beside the run")
+    store_dir: str | None = Field(None, description="where tokenized corpora are kept; null: `.store` beside the run")
 
     @field_validator("src_lang", "tgt_lang")
     @classmethod
@@ -73,7 +73,7 @@ class TokenizerConfig(Section):
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
     character_coverage: float = Field(
-        1.0, ge=SMALLEST_COVERAGE, le=1.0, description="share of characters with a token; the rest are spelt in bytes"
+        1.0, ge=SMALLEST_COVERAGE, le=1.0, description="share of characters with a token; the rest are spelled in bytes"
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")

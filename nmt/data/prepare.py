@@ -82,7 +82,7 @@ class Corpus:
 def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: str | None = None) -> Prepared:
     """Make or find all that training reads.
 
-    Writes the validation and test sets and the tokenizer into `run` where they are not there yet, and the tokenised
+    Writes the validation and test sets and the tokenizer into `run` where they are not there yet, and the tokenized
     corpus under `store_root`, unless one with the same fingerprint lies there. `say` is given lines for the user.
     RunError where the fingerprint is not the one `expected` (by a run that is resumed).
     """
@@ -185,9 +185,9 @@ def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, 
     if need > free:
         hint = "make room, or name a folder on another disk in data.store_dir"
         raise DataError(
-            f"the tokenised corpus needs about {need >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
+            f"the tokenized corpus needs about {need >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
         )
-    say(f"tokenising into {store_root}: about {-(-need >> 20):,} MB of disk, of {free >> 20:,} MB free")
+    say(f"tokenizing into {store_root}: about {-(-need >> 20):,} MB of disk, of {free >> 20:,} MB free")
 
 
 def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) -> str:

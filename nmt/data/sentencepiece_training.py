@@ -34,7 +34,7 @@ def without_surrogates(text: str) -> str:
 def train_model(
     config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int, warn: Callable[[str], None]
 ) -> bytes:
-    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}) together; returns it serialised.
+    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}) together; returns it serialized.
 
     At most `config.max_sentences` of each side are used, drawn evenly with `seed`; each side is read twice, streaming.
     A vocabulary that the text cannot fill is smaller than asked for, and `warn` is told. Raises DataError where a side
@@ -136,16 +136,16 @@ def _num_reserved(config: TokenizerConfig) -> int:
 
 def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
     reserved = _num_reserved(config)
-    learnt = "words" if config.type == "word" else "characters"
+    learned = "words" if config.type == "word" else "characters"
     hint = f"set tokenizer.vocab_size to {smallest} or more"
     if config.type in ("unigram", "bpe") and config.character_coverage > SMALLEST_COVERAGE:
         hint += (
             f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
-            f"(to {SMALLEST_COVERAGE} at least): rarer characters are then spelt in bytes"
+            f"(to {SMALLEST_COVERAGE} at least): rarer characters are then spelled in bytes"
         )
     return DataError(
         f"a vocabulary of {config.vocab_size} is too small for the {name} text: it takes at least {smallest}, "
-        f"{reserved} for reserved tokens and {smallest - reserved} for {learnt}",
+        f"{reserved} for reserved tokens and {smallest - reserved} for {learned}",
         hint=hint,
     )
 

@@ -69,11 +69,11 @@ class Side:
 def damaged(what: str, folder: Path | None) -> RunError:
     """The error for a store that is not as it was built."""
     hint = "delete the folder; it will be built again"
-    return RunError(f"the tokenised corpus is damaged ({what})", path=folder, hint=hint)
+    return RunError(f"the tokenized corpus is damaged ({what})", path=folder, hint=hint)
 
 
 class TokenStore:
-    """Random access to the tokenised pairs of a finished store."""
+    """Random access to the tokenized pairs of a finished store."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -150,7 +150,7 @@ def build_store(
     notes: dict[str, Any],
     sampling: Sampling = USUAL,
 ) -> TokenStore:
-    """Tokenise `pairs` into `folder`, which must not exist yet, and open it.
+    """Tokenize `pairs` into `folder`, which must not exist yet, and open it.
 
     Memory is bounded by a block of pairs, whatever the size of the corpus. `notes` is kept in `store.json`; it is read
     after the last pair, so whoever yields the pairs may count into it. The store holds each pair `sampling.samples`

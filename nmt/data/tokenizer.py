@@ -4,10 +4,10 @@
 
 - "▁" (U+2581), which SentencePiece uses for the space and gives back as one;
 - a lone surrogate, which is no character: it is given back as U+FFFD;
-- a `normalization` other than identity: the normalised text is given back;
+- a `normalization` other than identity: the normalized text is given back;
 - type `word`: it has no byte fallback, so whatever is not a known word is lost.
 
-Text that looks like a special token, such as "</s>" or "<0x41>", is text: it is spelt in ordinary tokens.
+Text that looks like a special token, such as "</s>" or "<0x41>", is text: it is spelled in ordinary tokens.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tokenizer:
     """A SentencePiece model whose special tokens have the ids 0 to 3: unk, pad, bos, eos."""
 
     def __init__(self, model_bytes: bytes):
-        """`model_bytes` is a serialised SentencePiece model. Raises DataError if damaged or with other special ids."""
+        """`model_bytes` is a serialized SentencePiece model. Raises DataError if damaged or with other special ids."""
         self.model_bytes = model_bytes
         self._processor, self._tokens = _read_model(model_bytes)
         try:
@@ -106,7 +106,7 @@ class Tokenizer:
         return [self._tokens[i] for i in ids]
 
     def id_of(self, symbol: str) -> int | None:
-        """The id of the token that `symbol` alone is spelt with; None where it takes several or is not known."""
+        """The id of the token that `symbol` alone is spelled with; None where it takes several or is not known."""
         ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]
         return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
 
@@ -239,7 +239,7 @@ def _model_type(model_bytes: bytes) -> str:
 
 
 def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:
-    """Field number to value (the last, where repeated) of a serialised protocol buffer message, known to parse."""
+    """Field number to value (the last, where repeated) of a serialized protocol buffer message, known to parse."""
     fields: dict[int, int | bytes] = {}
     at = 0
 

@@ -22,7 +22,7 @@ _NONE = float("-inf")  # score of a hypothesis that is none
 def beam_search(
     decoder: Decoder, limits: Sequence[int], constraints: Constraints, options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """Up to `options.num_hypotheses` outputs a sentence, best first by the length-penalised score.
+    """Up to `options.num_hypotheses` outputs a sentence, best first by the length-penalized score.
 
     Of all continuations of a sentence's W hypotheses, the W best that do not end go on; those that end, and are among
     the W best of all, are kept (Sutskever et al. 2014, section 3.2). `limits`, one for each of
@@ -136,7 +136,7 @@ class _Beam:
         return Hypothesis(ids, float(candidates.scores[sentence, rank]), finished, token_scores)
 
     def _rank(self, hypothesis: Hypothesis) -> float:
-        return self.options.normalised(hypothesis.score, len(hypothesis.token_scores))
+        return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
     def _may_improve(self, sentence: int, best_live: float) -> bool:
         """Whether a sentence whose best running hypothesis scores `best_live` is to go on."""
@@ -150,7 +150,7 @@ class _Beam:
             return True
         found.sort(key=self._rank, reverse=True)  # stable: of equals, the one found first
         del found[wanted:]
-        return self.options.normalised(best_live, self.limits[self.numbers[sentence]]) > self._rank(found[-1])
+        return self.options.normalized(best_live, self.limits[self.numbers[sentence]]) > self._rank(found[-1])
 
     def advance(self, candidates: _Candidates, step: int) -> Tensor:
         """Go on with the W best candidates that do not end; returns their last tokens [R]."""

@@ -67,6 +67,6 @@ class SearchOptions:
         """The longest output, eos counted, of a source of `src_len` tokens, eos counted."""
         return max(1, int(self.max_len_factor * src_len) + self.max_len_offset)
 
-    def normalised(self, score: float, length: int) -> float:
+    def normalized(self, score: float, length: int) -> float:
         """What hypotheses are ranked by: `score` (log-probability) of `length` tokens, eos counted."""
         return score / length**self.length_penalty

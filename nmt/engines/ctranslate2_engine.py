@@ -258,7 +258,7 @@ class CTranslate2Engine:
         return found
 
     def _ranked(self, hypotheses: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
-        return sorted(hypotheses, key=lambda found: -options.normalised(found.score, _length(found)))
+        return sorted(hypotheses, key=lambda found: -options.normalized(found.score, _length(found)))
 
     def _start(self, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
         """Load the model; with a `seed` for the random numbers of its workers."""

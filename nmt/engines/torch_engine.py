@@ -21,7 +21,7 @@ from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.engines.rows import ask_for_steady_rows, least_rows
 from nmt.errors import NmtError
-from nmt.model.quantised import Int8Linear, quantise
+from nmt.model.quantized import Int8Linear, quantize
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 
@@ -54,7 +54,7 @@ class TorchEngine:
         if precision == "int8" and where.type != "cpu":
             raise NmtError(f"int8 is not served on {where.type}", hint="choose bf16 there, or --device cpu")
         if precision == "int8":
-            models = [quantise(model) for model in models]
+            models = [quantize(model) for model in models]
         if precision == "fp32" and where.type == "cpu":
             for model in models:
                 model.least_rows = least_rows(model)
@@ -93,7 +93,7 @@ class TorchEngine:
         limits = [limit for limit in limits for _ in range(width)]
         sampler = Sampler(options, sources, limits, num_rows, device) if options.sample else None
         found = greedy_search(decoder, limits, constraints, sampler)
-        best_first = partial(sorted, key=lambda h: -options.normalised(h.score, len(h.token_scores)))
+        best_first = partial(sorted, key=lambda h: -options.normalized(h.score, len(h.token_scores)))
         return [best_first(found[i : i + width]) for i in range(0, len(found), width)]
 
     def _limits(

@@ -119,7 +119,7 @@ def _make_spec(model: Transformer) -> Any:
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    # A copy: CTranslate2 quantises in place.
+    # A copy: CTranslate2 quantizes in place.
     return tensor.detach().float().cpu().numpy().copy()
 
 

@@ -62,7 +62,7 @@ class AdditiveScore(nn.Module):
 
 
 class GaussianScore(nn.Module):
-    """score(q, k) = -|(q - k) w|^2 / 2, w learnt: the Nadaraya-Watson kernel (Watson 1964) in the exponent.
+    """score(q, k) = -|(q - k) w|^2 / 2, w learned: the Nadaraya-Watson kernel (Watson 1964) in the exponent.
 
     `initial_width` w starts at 1; `MultiHeadAttention` starts at K^(-1/4), where the score's q . k term is scaled
     like that of the dot product.

@@ -1,4 +1,4 @@
-"""The Transformer encoder-decoder: embeddings, stacks, initialisation."""
+"""The Transformer encoder-decoder: embeddings, stacks, initialization."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ class Transformer(nn.Module):
         self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=False)
-        self._initialise()
+        self._initialize()
         self._tie(config.tied_embeddings)
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         """Glorot-uniform matrices, zero biases, embeddings of variance 1/D (1 once scaled)."""
         if only_shapes():
             return

@@ -27,7 +27,7 @@ _ANGLE = 55  # degrees, of source tokens that cannot lie flat
 _MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH, _BAR_LABELS = 0.12, 0.09, 0.2, 0.14, 0.65
 _BAR_HEIGHT = 2.4  # at most
 _MOST_DRAWN = 16_384  # cells that an SVG holds one by one; beyond it the map is an image, else the file is tens of MB
-_LEAST_HEIGHT = 1.2  # of the colour bar, where the map is lower
+_LEAST_HEIGHT = 1.2  # of the color bar, where the map is lower
 
 
 class _Sizes(NamedTuple):
@@ -48,7 +48,7 @@ def draw_attention(
 ) -> list[str]:
     """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 
-    `weights` are shares of attention (numpy array or nested lists; rows are target tokens); the darkest colour is the
+    `weights` are shares of attention (numpy array or nested lists; rows are target tokens); the darkest color is the
     largest weight of the picture. `.svg` keeps text as text, for the reader's fonts; `.png` needs installed fonts that
     have every character, else NmtError names those they lack. Other suffixes, weights that do not fit the tokens, and
     weights that are no numbers are NmtErrors too. Returns warnings for the user, such as labels too small to read.
@@ -85,7 +85,7 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
 
 
 def _visible(token: str) -> str:
-    """`token` with what has no shape of its own (line ends, zero-width characters) spelt as an escape."""
+    """`token` with what has no shape of its own (line ends, zero-width characters) spelled as an escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in token)
 
 

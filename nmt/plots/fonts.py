@@ -14,7 +14,7 @@ _PREFERRED = (
     *("Microsoft YaHei", "Heiti SC", "SimHei", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans CJK JP"),
     *("Hiragino Sans", "Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Noto Sans"),
 )
-# Fonts that say they have a character and draw something else: boxes, formula parts, colour bitmaps.
+# Fonts that say they have a character and draw something else: boxes, formula parts, color bitmaps.
 _UNFIT = ("Last Resort", "LastResort", "cm", "STIX", ".")
 _MOST_NAMED = 12  # characters in an error message
 

@@ -53,7 +53,7 @@ the checkpoint, greedy:
 
     nmt translate --model {run.path} "text"
 
-Licence of the model: that of the corpus it was trained on decides; fill it in before you share this folder.
+License of the model: that of the corpus it was trained on decides; fill it in before you share this folder.
 Sentences longer than {model.max_src_len} tokens are cut; text unlike the training corpus is translated badly.
 """,
     )

@@ -65,7 +65,7 @@ class Progress:
         """Show a `train` record."""
         loss = "none" if record["loss"] is None else f"{record['loss']:.3f}"
         shown = f"loss {loss}  {record['tokens_per_second']:,.0f} tokens/s  "
-        shown += f"{record['utilisation']:.0%} of peak  lr {record['lr']:.2e}"
+        shown += f"{record['utilization']:.0%} of peak  lr {record['lr']:.2e}"
         if self.bar.disable:
             left = f"{seconds_left / 60:.0f} min left"
             self.say(f"update {record['update']}/{self.max_updates}  {shown}  {left}")

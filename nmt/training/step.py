@@ -15,7 +15,7 @@ from nmt.data.batching import Batch
 from nmt.model.loss import projected_token_loss
 from nmt.model.packing import Packing
 from nmt.model.transformer import Transformer
-from nmt.training.optimiser import Optimiser
+from nmt.training.optimizer import Optimizer
 from nmt.training.packing import packing_serves
 from nmt.training.workers import Workers
 
@@ -52,12 +52,12 @@ class Step:
     def __init__(
         self,
         model: Transformer,
-        optimiser: Optimiser,
+        optimizer: Optimizer,
         workers: Workers,
         label_smoothing: float,
         compiled: bool = False,
     ):
-        self.optimiser = optimiser
+        self.optimizer = optimizer
         self.workers = workers
         self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
@@ -78,7 +78,7 @@ class Step:
         # With other processes waiting in an exchange, there is no going back.
         loss_sum = self._within_memory(batches, num_tokens, may_cut=self.workers.count == 1)
         # Of several processes, each must come to the same decision: by the norm alone, which they share.
-        return loss_sum, self.optimiser.step(update, loss_sum if self.workers.count == 1 else None)
+        return loss_sum, self.optimizer.step(update, loss_sum if self.workers.count == 1 else None)
 
     def _within_memory(self, batches: Sequence[Batch], num_tokens: int, *, may_cut: bool) -> Tensor:
         while True:
@@ -93,7 +93,7 @@ class Step:
                 if not may_cut or all(len(part.src) == 1 for part in parts):
                     raise
                 self.num_micro_batches *= 2
-                self.optimiser.forget_gradients()
+                self.optimizer.forget_gradients()
 
     def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
         """Forward and backward; returns the sum of the loss."""
@@ -105,7 +105,7 @@ class Step:
             with self._alone() if number < len(batches) else nullcontext():
                 loss = self.loss(*batch.to(self.device))
                 (loss * scale).backward()
-            self.optimiser.collect()
+            self.optimizer.collect()
             loss_sum += loss.detach()
         return loss_sum
 
@@ -117,11 +117,11 @@ class Step:
         no_exchange = self.loss.no_sync() if isinstance(self.loss, DistributedDataParallel) else nullcontext()
         with no_exchange:
             self._within_memory([batch], max(1, batch.num_tgt_tokens), may_cut=True)
-        self.optimiser.forget_gradients()
+        self.optimizer.forget_gradients()
         self.num_micro_batches = max(self.workers.gather(self.num_micro_batches))
 
     def _alone(self) -> AbstractContextManager[None]:
         """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""
-        if isinstance(self.loss, DistributedDataParallel) and not self.optimiser.reduced:
+        if isinstance(self.loss, DistributedDataParallel) and not self.optimizer.reduced:
             return self.loss.no_sync()
         return nullcontext()

@@ -36,7 +36,7 @@ from nmt.training.history import History
 from nmt.training.interrupt import Interrupt
 from nmt.training.memory import available_bytes, needed_bytes, num_micro_batches_on_cpu, refuse_beyond_memory
 from nmt.training.metrics import MetricsLog, Progress
-from nmt.training.optimiser import Optimiser, learning_rate
+from nmt.training.optimizer import Optimizer, learning_rate
 from nmt.training.step import Step
 from nmt.training.validation import Validator
 from nmt.training.workers import Workers
@@ -62,8 +62,8 @@ class Trainer:
         torch.manual_seed(self.settings.seed)
         self.tokenizers = tokenizers = prepared.tokenizers
         self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size).to(device).train()
-        self.optimiser = Optimiser(self.model, self.settings, precision.dtype)
-        self.step = Step(self.model, self.optimiser, self.workers, self.settings.label_smoothing, self.settings.compile)
+        self.optimizer = Optimizer(self.model, self.settings, precision.dtype)
+        self.step = Step(self.model, self.optimizer, self.workers, self.settings.label_smoothing, self.settings.compile)
         if self.workers.rank:  # dropout differs between the processes
             torch.manual_seed(self.settings.seed + self.workers.rank)
         self.flops = TrainingFlops(self.model)
@@ -101,7 +101,7 @@ class Trainer:
             path = RunDir(Path(self.settings.init_from)).best_checkpoint()
             weights = read_weights(path)
             check_weights(self.model, weights, path)
-            self.optimiser.put_weights(weights)
+            self.optimizer.put_weights(weights)
 
     def train(self, interrupt: Interrupt) -> bool:
         """Train to the end, or until `interrupt`; returns whether the end was reached. Both ways the state is saved."""
@@ -211,7 +211,7 @@ class Trainer:
             "flops_per_second": flops,
             "num_micro_batches": self.step.num_micro_batches,
             "reading_share": window.reading_seconds / window.seconds,
-            "utilisation": flops / (self.precision.flops * self.workers.count),
+            "utilization": flops / (self.precision.flops * self.workers.count),
             "train_seconds": self.train_seconds,
         }
         seconds_an_update = self.train_seconds / self.update
@@ -241,7 +241,7 @@ class Trainer:
     def _checkpoint(self) -> None:
         """Score the model, keep its weights, save the state."""
         name = self._checkpoint_name()
-        self._score_and_keep(name, self.optimiser.master)
+        self._score_and_keep(name, self.optimizer.master)
         # In this order a crash at any point leaves a state whose checkpoints are all there.
         self.save()
         if self.workers.first:
@@ -277,7 +277,7 @@ class Trainer:
 
     def _fp32_model(self, weights: Mapping[str, Tensor]) -> Transformer:
         """A model in fp32 that holds `weights`; the one in training, where it does already."""
-        if weights is self.optimiser.model_parameters:
+        if weights is self.optimizer.model_parameters:
             return self.model
         model = copy.deepcopy(self.model).float()
         put_weights(model, weights)
@@ -298,7 +298,7 @@ class Trainer:
             "skipped_in_a_row": self.skipped_in_a_row,
             "num_micro_batches": self.step.num_micro_batches,
             "random": random,
-            **self.optimiser.state_dict(),
+            **self.optimizer.state_dict(),
         }
         save_state(self.run.state, state, previous=self.run.previous_state)
 
@@ -318,7 +318,7 @@ class Trainer:
         if self.workers.first:
             self.workers.barrier()
         try:
-            check_state(state, self.optimiser.master, self.optimiser.adam)
+            check_state(state, self.optimizer.master, self.optimizer.adam)
             self._take_up(state)
             self.history.drop(damaged)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -331,7 +331,7 @@ class Trainer:
             self.history.delete_others(self.run)
 
     def _take_up(self, state: dict[str, Any]) -> None:
-        self.optimiser.load_state_dict(state)
+        self.optimizer.load_state_dict(state)
         self.update, self.train_seconds = state["update"], state["train_seconds"]
         self.sampler.seek(DataPosition(**state["position"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])

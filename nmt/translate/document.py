@@ -210,7 +210,7 @@ class DocumentTranslator:
             return [[] for _ in segments]
 
     def _bring_spans_back(self, segments: list[_Segment]) -> None:
-        """For segments that lost a span: another hypothesis that has all; else the text between the spans, on its own."""
+        """For segments that lost a span: another hypothesis that has all; else the text between the spans, alone."""
         for segment in segments:
             segment.retried = True
         beam = {"beam_size": RETRY_BEAM, "num_hypotheses": RETRY_BEAM}

@@ -46,7 +46,7 @@ class Masked(NamedTuple):
     def restore(self, translation: str) -> Restored:
         """Put the spans back. What stands for none, or for one that is there already, is left out.
 
-        Where a span would run into its neighbour (a URL and the word after it), spaces keep them apart.
+        Where a span would run into its neighbor (a URL and the word after it), spaces keep them apart.
         """
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
             return Restored(translation, [])

@@ -57,7 +57,7 @@ def measure(corpus: Path, folder: Path) -> None:
     limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "seed": 1, "drop_too_long": False}
     TokenBudgetSampler(prepared.store, **limits).next_batch()  # type: ignore[arg-type]
     finished = time.perf_counter()
-    building = [moment for moment, line in said if line.startswith("tokenising")]
+    building = [moment for moment, line in said if line.startswith("tokenizing")]
     figures = {
         "pairs": len(prepared.store),
         "import_s": round(imported - started, 2),
@@ -68,7 +68,7 @@ def measure(corpus: Path, folder: Path) -> None:
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
         "text_mb": corpus.stat().st_size >> 20,
         "store_mb": sum(path.stat().st_size for path in prepared.store.folder.iterdir()) >> 20,
-        "said": [line for _, line in said if line.startswith("tokenising")],
+        "said": [line for _, line in said if line.startswith("tokenizing")],
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 

@@ -35,7 +35,7 @@ from nmt.data.tokenizer import EOS_ID, PAD_ID
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
-from nmt.training.optimiser import Optimiser
+from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
 from nmt.training.workers import Workers
 
@@ -166,8 +166,8 @@ def our_update(
 ) -> Callable[[], None]:
     """An update of this project, the copy of the batch to the device with it."""
     model = size.model().to(device).train()
-    optimiser = Optimiser(model, TrainingConfig(), DTYPES[precision])
-    step = Step(model, optimiser, Workers(), label_smoothing=0.1, compiled=compiled)
+    optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
+    step = Step(model, optimizer, Workers(), label_smoothing=0.1, compiled=compiled)
     if padded:
         step.loss.packed = False
     return lambda: void(step([batch], batch.num_tgt_tokens, 1))
@@ -203,12 +203,12 @@ def plain_update(
     from torch_loop import MasterAdam
 
     model, logits_of = peer
-    optimiser = MasterAdam(model.to(device).train(), precision)
+    optimizer = MasterAdam(model.to(device).train(), precision)
 
     def update() -> None:
         logits = logits_of(model, batch).float().flatten(0, 1)
         F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID, label_smoothing=0.1).backward()
-        optimiser.step()
+        optimizer.step()
 
     return update
 

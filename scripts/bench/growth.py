@@ -21,7 +21,7 @@ from nmt.data.batching import Batch
 from nmt.data.tokenizer import BOS_ID, EOS_ID
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
-from nmt.training.optimiser import Optimiser
+from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
 from nmt.training.workers import Workers
 
@@ -81,7 +81,7 @@ class Measured:
         """Updates for `least_seconds`, after one that warms up; the mean counts as one measurement."""
         torch.manual_seed(1)
         model = self.case.model()
-        step = Step(model, Optimiser(model, TrainingConfig(), torch.float32), Workers(), label_smoothing=0.1)
+        step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), Workers(), label_smoothing=0.1)
         batch = random_batch(self.tokens // self.case.length, self.case.length, VOCAB_SIZE)
         step([batch], batch.num_tgt_tokens, 1)
         updates, started = 0, time.perf_counter()

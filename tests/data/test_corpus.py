@@ -113,7 +113,7 @@ def test_cut_surrogate_and_overlong_sequences_are_refused(write, cut):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf16_is_recognised(write, encoding):
+def test_utf16_is_recognized(write, encoding):
     fault = fault_of(write("a", "\ufeffone\ntwo\n".encode(encoding)))
     assert "this is UTF-16" in str(fault)
     assert "iconv -f UTF-16" in fault.hint
@@ -137,7 +137,7 @@ def test_gzip_that_is_none_is_damaged_or_cut_short_is_named(write):
     assert "not readable as gzip" in str(fault_of(write("checksum.gz", checksum)))
 
 
-def test_gzip_data_under_a_plain_name_is_recognised(write):
+def test_gzip_data_under_a_plain_name_is_recognized(write):
     assert "does not end in .gz" in str(fault_of(write("a.txt", gzip.compress(b"one\n"))))
 
 

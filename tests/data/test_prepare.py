@@ -84,10 +84,10 @@ def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
 def test_the_disk_a_store_will_take_is_told_before_it_is_built(digits, tmp_path):
     said = []
     prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", said.append)
-    assert any(line.startswith("tokenising into") and "1 MB of disk" in line for line in said)
+    assert any(line.startswith("tokenizing into") and "1 MB of disk" in line for line in said)
     said.clear()
     prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", said.append)
-    assert not any(line.startswith("tokenising into") for line in said)
+    assert not any(line.startswith("tokenizing into") for line in said)
 
 
 def test_a_disk_too_small_for_the_store_is_told_before_it_is_built(digits, tmp_path, monkeypatch):

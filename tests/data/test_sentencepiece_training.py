@@ -134,7 +134,7 @@ def test_a_fault_in_the_text_comes_through_as_it_is(fault, fails_on_pass):
     assert caught.value is fault
 
 
-def test_normalisation_is_the_one_asked_for():
+def test_normalization_is_the_one_asked_for():
     kept = trained().src
     folded = trained(normalization="nmt_nfkc").src
     assert kept.decode(kept.encode("一只狗，Ａ")) == "一只狗，Ａ"

@@ -1,4 +1,4 @@
-"""The tokenised corpus on disk gives back what was put in, and is never half there."""
+"""The tokenized corpus on disk gives back what was put in, and is never half there."""
 
 from __future__ import annotations
 

@@ -87,10 +87,10 @@ def test_any_ids_decode_to_whole_characters_and_no_special_name(tokenizers, numb
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.binary(min_size=1, max_size=4) | st.sampled_from([s.encode() for s in ("é", "狗", "😀", "a")])))
 def test_broken_bytes_are_dropped_and_whole_characters_between_them_kept(tokenizers, chunks):
-    spelt = b"".join(chunks)
+    spelled = b"".join(chunks)
     byte_id = {token: i for i, token in enumerate(tokenizers["bpe"].tokens(range(300)))}
-    decoded = tokenizers["bpe"].decode([byte_id[f"<0x{byte:02X}>"] for byte in spelt])
-    assert decoded == spelt.decode("utf-8", errors="ignore")
+    decoded = tokenizers["bpe"].decode([byte_id[f"<0x{byte:02X}>"] for byte in spelled])
+    assert decoded == spelled.decode("utf-8", errors="ignore")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def naive_beam(
 
 
 def rank(hypothesis: Hypothesis, options: SearchOptions) -> float:
-    return options.normalised(hypothesis.score, len(hypothesis.ids) + hypothesis.finished)
+    return options.normalized(hypothesis.score, len(hypothesis.ids) + hypothesis.finished)
 
 
 def all_outputs(models, source: list[int], limit: int, options: SearchOptions, usable: int) -> list[Hypothesis]:

@@ -1,4 +1,4 @@
-"""Greedy search with a cache is greedy search without one; neighbours do not matter."""
+"""Greedy search with a cache is greedy search without one; neighbors do not matter."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_the_n_best_come_in_the_order_of_our_length_penalty(engine, sources, len
     forced = [engine.score([source] * 5, [x.ids for x in best]) for source, best in zip(sources, found, strict=False)]
     for best, scores in zip(found, forced, strict=True):
         assert len({tuple(x.ids) for x in best}) == len(best) == 5
-        ranked = [options.normalised(x.score, len(x.ids) + x.finished) for x in best]
+        ranked = [options.normalized(x.score, len(x.ids) + x.finished) for x in best]
         assert ranked == sorted(ranked, reverse=True)
         for x, token_scores in zip(best, scores, strict=True):
             # Nearly: the tokens that are never generated have a share in forced scores.
@@ -143,7 +143,7 @@ def test_outputs_begin_with_their_prefixes(engine, sources, translator, beam_siz
             assert found.ids[: len(prefix)] == prefix
             (token_scores,) = engine.score([source], [found.ids])
             assert found.score == pytest.approx(sum(token_scores if found.finished else token_scores[:-1]), abs=0.5)
-        ranked = [options.normalised(x.score, len(x.ids) + x.finished) for x in best]
+        ranked = [options.normalized(x.score, len(x.ids) + x.finished) for x in best]
         assert ranked == sorted(ranked, reverse=True)
 
 

@@ -72,7 +72,7 @@ def test_a_layer_or_head_that_is_not_there_is_refused(engine, layer, head, messa
 def test_the_score_of_what_was_found_is_its_forced_score(translator, engine, options):
     for source, found in zip(sources_of(translator), engine.search(sources_of(translator), options), strict=True):
         assert len(found) == options.num_hypotheses
-        ranks = [options.normalised(h.score, len(h.token_scores)) for h in found]
+        ranks = [options.normalized(h.score, len(h.token_scores)) for h in found]
         assert ranks == sorted(ranks, reverse=True)
         for hypothesis in [h for h in found if h.finished]:
             (forced,) = engine.score([source], [hypothesis.ids])

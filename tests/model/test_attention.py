@@ -95,27 +95,27 @@ def test_the_dot_product_of_sinusoidal_positions_depends_on_their_offset_alone()
 
 @pytest.mark.parametrize("seed", range(10))
 def test_nadaraya_watson_regression_learns_its_width(seed):
-    """Fifty noisy points of 2 sin(x) + x^0.8 (Dive into Deep Learning, 11.2), the width learnt leave-one-out."""
+    """Fifty noisy points of 2 sin(x) + x^0.8 (Dive into Deep Learning, 11.2), the width learned leave-one-out."""
     random = torch.Generator().manual_seed(seed)
     x = (torch.rand(50, generator=random) * 5).sort().values[:, None]
     truth = lambda x: 2 * x.sin() + x**0.8  # noqa: E731
     y = truth(x) + torch.randn(x.shape, generator=random) * 0.5
     x_test = torch.arange(0, 5, 0.1)[:, None]
     kernel = GaussianScore(1.0)
-    optimiser = torch.optim.Adam(kernel.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(kernel.parameters(), lr=0.1)
     others = ~torch.eye(50, dtype=torch.bool)
     for _ in range(100):
         loss = (attend(kernel, x, x, y, others)[0] - y).square().mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
     def test_error(prediction):
         return float((prediction - truth(x_test)).square().mean())
 
-    learnt = test_error(attend(kernel, x_test, x, y, None)[0].detach())
-    assert learnt < 0.25 * test_error(y.mean().expand_as(x_test))
-    assert learnt < test_error(attend(GaussianScore(1.0), x_test, x, y, None)[0].detach())
+    learned = test_error(attend(kernel, x_test, x, y, None)[0].detach())
+    assert learned < 0.25 * test_error(y.mean().expand_as(x_test))
+    assert learned < test_error(attend(GaussianScore(1.0), x_test, x, y, None)[0].detach())
 
 
 def test_multi_head_attention_equals_torchs_with_the_same_weights():

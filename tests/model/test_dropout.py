@@ -18,7 +18,7 @@ def test_the_rate_and_the_expectation_are_right(rate):
 
 
 def test_all_elements_of_a_draw_are_alike():
-    """Eight elements share one draw of 64 bits; none of the eight may be biased, nor follow its neighbour."""
+    """Eight elements share one draw of 64 bits; none of the eight may be biased, nor follow its neighbor."""
     torch.manual_seed(1)
     dropped = (Dropout(0.25).train()(torch.ones(100_000, 8)) == 0).float()
     assert torch.allclose(dropped.mean(0), torch.full((8,), 0.25), atol=6e-3)

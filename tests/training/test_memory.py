@@ -53,7 +53,7 @@ def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same
     num_tokens = sum(batch.num_tgt_tokens for batch in batches)
     whole = trainer.step._gather_gradients(batches, num_tokens)
     expected = [parameter.grad.clone() for parameter in trainer.model.parameters()]
-    trainer.optimiser.forget_gradients()
+    trainer.optimizer.forget_gradients()
     forward, most = trainer.step.loss.forward, len(batches[0].src) // 3
 
     def small_device(src, *others):
@@ -117,11 +117,11 @@ def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(train
 
 
 def test_trying_the_longest_batch_changes_nothing(trainer, monkeypatch):
-    before = {name: tensor.clone() for name, tensor in trainer.optimiser.master.items()}
+    before = {name: tensor.clone() for name, tensor in trainer.optimizer.master.items()}
     random = torch.get_rng_state()
     monkeypatch.setattr(trainer, "device", torch.device("meta"))  # any but a CPU
     trainer._check_memory()
     assert torch.equal(torch.get_rng_state(), random)
-    for name, parameter in trainer.optimiser.master.items():
+    for name, parameter in trainer.optimizer.master.items():
         assert torch.equal(parameter, before[name])
         assert parameter.grad is None

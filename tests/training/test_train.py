@@ -18,7 +18,7 @@ from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir
 from nmt.training import memory
-from nmt.training.optimiser import Optimiser
+from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
 from nmt.training.train import resume_run, start_run
 from nmt.training.trainer import Trainer
@@ -59,7 +59,7 @@ def same(a, b) -> bool:
 
 
 def deterministic_metrics(run):
-    clock = {"tokens_per_second", "flops_per_second", "utilisation", "train_seconds", "seconds", "reading_share"}
+    clock = {"tokens_per_second", "flops_per_second", "utilization", "train_seconds", "seconds", "reading_share"}
     return [{k: v for k, v in record.items() if k not in clock} for record in read_metrics(run.metrics)]
 
 
@@ -126,7 +126,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
         )
     expected = torch.autograd.grad(sum(losses) / total, weight)[0]
     seen = {}
-    trainer.optimiser.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
+    trainer.optimizer.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
     trainer.step(batches, total, 1)
     assert torch.allclose(seen["grad"], expected, atol=1e-6)
 
@@ -358,14 +358,14 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
 
 def poison(monkeypatch, updates):
     """Make the gradients of these updates NaN, as an overflow does."""
-    step = Optimiser.step
+    step = Optimizer.step
 
     def poisoned_step(self, update, loss=None):
         if update in updates:
             next(iter(self.master.values())).grad[0, 0] = float("nan")
         return step(self, update, loss)
 
-    monkeypatch.setattr(Optimiser, "step", poisoned_step)
+    monkeypatch.setattr(Optimizer, "step", poisoned_step)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -385,13 +385,13 @@ def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, m
 
 
 def test_a_loss_that_is_not_finite_skips_the_update_too(digits):
-    optimiser = Optimiser(Transformer(tiny_config(digits).model, 300, 300), tiny_config(digits).training, torch.float32)
-    before = {name: tensor.detach().clone() for name, tensor in optimiser.master.items()}
+    optimizer = Optimizer(Transformer(tiny_config(digits).model, 300, 300), tiny_config(digits).training, torch.float32)
+    before = {name: tensor.detach().clone() for name, tensor in optimizer.master.items()}
     for loss, changes in ((float("inf"), False), (1.0, True)):
-        for parameter in optimiser.master.values():
+        for parameter in optimizer.master.values():
             parameter.grad = torch.ones_like(parameter)
-        optimiser.step(1, torch.tensor(loss))
-        assert same(before, dict(optimiser.master)) != changes
+        optimizer.step(1, torch.tensor(loss))
+        assert same(before, dict(optimizer.master)) != changes
 
 
 def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(digits, tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def test_a_masked_text_restored_is_the_text(text):
     assert len(masked.between()) == len(masked.spans) + 1 or len(find_spans(text)) > 8
 
 
-def test_spans_are_kept_from_running_into_their_neighbours():
+def test_spans_are_kept_from_running_into_their_neighbors():
     masked = Masked.of("http://a.org %d", find_spans("http://a.org %d"))
     assert masked.restore("⟦1⟧⟦2⟧") == ("http://a.org %d", [])
     assert masked.restore("x⟦1⟧word, ⟦2⟧") == ("x http://a.org word, %d", [])

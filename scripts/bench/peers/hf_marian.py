@@ -1,4 +1,4 @@
-"""The model of both Hugging Face programs: a MarianMTModel of the workload's size, randomly initialised."""
+"""The model of both Hugging Face programs: a MarianMTModel of the workload's size, randomly initialized."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def measure_training(
     model: nn.Module, logits_of: Callable[[Tensor, Tensor], Tensor], job: dict[str, Any]
 ) -> dict[str, Any]:
     """Train `model` for the time of `job`; `logits_of(src [B, S], tgt_in [B, T])` is its forward pass, [B, T, V]."""
-    optimiser = MasterAdam(model.train(), job["precision"])
+    optimizer = MasterAdam(model.train(), job["precision"])
     data = batches(read_pairs(job), job["batch_tokens"])
     loss = torch.zeros(())
 
@@ -69,7 +69,7 @@ def measure_training(
             logits.flatten(0, 1), tgt_out.flatten(), ignore_index=PAD, label_smoothing=job["label_smoothing"]
         )
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         return sum(len(tgt) + 1 for _, tgt in batch)
 
     rate = steady_rate(step, job["skip_seconds"], job["seconds"])

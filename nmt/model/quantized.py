@@ -41,7 +41,7 @@ class Int8Linear(nn.Module):
 
 
 @torch.no_grad()
-def quantise(model: Transformer) -> Transformer:
+def quantize(model: Transformer) -> Transformer:
     """Replace every linear layer of `model` by its 8-bit form; embeddings, norms and attention stay in fp32."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):

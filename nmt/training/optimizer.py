@@ -28,7 +28,7 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
     return config.lr * (left if config.schedule == "linear" else 0.5 * (1.0 - math.cos(math.pi * left)))
 
 
-class Optimiser:
+class Optimizer:
     """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights.
 
     Where the model computes in fp32, the copy is the model's own parameters. Where it computes in bf16, whose 8 bits of
@@ -107,7 +107,7 @@ class Optimiser:
         torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights and optimiser state."""
+        """Weights and optimizer state."""
         return {"weights": {n: p.detach() for n, p in self.master.items()}, "adam": self.adam.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

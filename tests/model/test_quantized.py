@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from nmt.config.sections import ModelConfig
-from nmt.model.quantised import Int8Linear, quantise
+from nmt.model.quantized import Int8Linear, quantize
 from nmt.model.transformer import Transformer
 
 
@@ -41,7 +41,7 @@ def test_every_linear_layer_of_a_model_is_replaced_and_the_embeddings_stay():
     src, tgt = torch.randint(4, 50, (3, 6)), torch.randint(4, 50, (3, 5))
     embedding = model.tgt_embedding.tokens.weight.clone()
     exact = model(src, tgt)
-    rounded = quantise(model)(src, tgt)
+    rounded = quantize(model)(src, tgt)
     assert not any(isinstance(module, nn.Linear) for module in model.modules())
     assert torch.equal(model.tgt_embedding.tokens.weight, embedding)
     assert (rounded - exact).norm() < 0.05 * exact.norm()
