@@ -132,7 +132,7 @@ class RunDir:
 
     def _next_best(self, best: Path, fault: str) -> Path:
         index = self.index()
-        scores, by = index.get("checkpoints"), str(index.get("best_by"))
+        scores, by = index.get("checkpoints"), str(index.get("early_stopping_metric"))
         others = {} if not isinstance(scores, dict) else {n: s for n, s in scores.items() if n != best.stem}
 
         def value(name: str) -> float:

@@ -39,7 +39,7 @@ def train(arguments: argparse.Namespace, variant: str, seed: int) -> float:
         "training.warmup_updates": arguments.updates // 5,
         "training.validate_every": arguments.updates,
         "training.batch_tokens": arguments.batch_tokens,
-        "training.average_last": 0,
+        "training.average_checkpoints": 0,
     }
     program = ["-c", WITH_TORCHS_DROPOUT] if variant == "torch-dropout" else ["-m", "nmt"]
     command = [sys.executable, *program, "train", "--config", str(arguments.config), "--run", str(run)]

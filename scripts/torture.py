@@ -42,10 +42,10 @@ CLOCKS = {"tokens_per_second", "flops_per_second", "utilization", "train_seconds
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1}
 MODEL |= {"max_src_len": 16, "max_tgt_len": 16}
 TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_updates": 4, "validate_every": 3}
-TRAINING |= {"log_every": 2, "lr": 3e-3, "device": "cpu", "threads": 1, "keep_checkpoints": 2, "average_last": 2}
+TRAINING |= {"log_every": 2, "lr": 3e-3, "device": "cpu", "threads": 1, "keep_checkpoints": 2, "average_checkpoints": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "fp32, accumulation": {"precision": "fp32", "effective_tokens": 200},
-    "bf16, patience": {"precision": "bf16", "patience": 4, "best_by": "chrf"},
+    "fp32, accumulation": {"precision": "fp32", "tokens_per_update": 200},
+    "bf16, patience": {"precision": "bf16", "early_stopping_patience": 4, "early_stopping_metric": "chrf"},
 }
 
 

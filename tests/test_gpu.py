@@ -87,7 +87,7 @@ def test_compiled_updates_are_those_that_are_not(digits, tmp_path, precision):
         "precision": precision,
         "max_updates": 3,
         "warmup_updates": 1,
-        "average_last": 0,
+        "average_checkpoints": 0,
         "eps": 1e-4,
     }
     losses = []
@@ -100,8 +100,8 @@ def test_compiled_updates_are_those_that_are_not(digits, tmp_path, precision):
 
 
 def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_path):
-    size = {"batch_tokens": "auto", "effective_tokens": 200_000, "precision": "fp32"}
-    few = {"device": "cuda", "max_updates": 2, "warmup_updates": 1, "validate_every": 2, "average_last": 0}
+    size = {"batch_tokens": "auto", "tokens_per_update": 200_000, "precision": "fp32"}
+    few = {"device": "cuda", "max_updates": 2, "warmup_updates": 1, "validate_every": 2, "average_checkpoints": 0}
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(2**30 / torch.cuda.get_device_properties(0).total_memory)
     try:
@@ -152,7 +152,7 @@ def test_steps_replayed_as_graphs_equal_steps_launched_one_by_one(dtype):
         last = expected.argmax(1)
         if step == 20:
             running = torch.arange(40, device="cuda") < 20
-            rows = replayed.let_leave(running, 20)
+            rows = replayed.drop_finished(running, 20)
             cache.select_sentences(rows)
             last = last[rows]
-    assert replayed.recorded_steps.recorded is not None
+    assert replayed.graph_step.recorded is not None

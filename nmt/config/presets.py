@@ -32,7 +32,7 @@ class Preset(NamedTuple):
     lr: float
     warmup_updates: int
     batch_tokens: int
-    effective_tokens: int
+    tokens_per_update: int
     epochs: int  # passes over the data; 0: `updates` says it
     updates: int
 
@@ -61,8 +61,8 @@ def suggest_config(num_pairs: int, data: DataConfig) -> Config:
     `data` is kept as it is, but for `holdout`: unless it was set, it is at most a twentieth of the pairs.
     """
     preset = preset_for(num_pairs)
-    if "holdout" not in data.model_fields_set:
-        data = data.model_copy(update={"holdout": max(1, min(data.holdout, num_pairs // 20))})
+    if "holdout_size" not in data.model_fields_set:
+        data = data.model_copy(update={"holdout_size": max(1, min(data.holdout_size, num_pairs // 20))})
     return Config(
         data=data,
         tokenizer=_tokenizer(preset, data),
@@ -94,13 +94,13 @@ def _tokenizer(preset: Preset, data: DataConfig) -> TokenizerConfig:
 
 
 def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
-    tokens_an_update = max(preset.batch_tokens, preset.effective_tokens)
+    tokens_an_update = max(preset.batch_tokens, preset.tokens_per_update)
     updates_an_epoch = num_pairs * TOKENS_PER_PAIR / tokens_an_update
     max_updates = preset.updates or max(LEAST_UPDATES, _hundreds(preset.epochs * updates_an_epoch))
     every = min(max(LEAST_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MOST_VALIDATE_EVERY)
     return TrainingConfig(
         batch_tokens=preset.batch_tokens,
-        effective_tokens=preset.effective_tokens,
+        tokens_per_update=preset.tokens_per_update,
         max_updates=max_updates,
         schedule="inverse_sqrt" if preset.updates else "cosine",
         lr=preset.lr,

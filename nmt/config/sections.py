@@ -49,8 +49,12 @@ class DataConfig(Section):
     train: ParallelFiles
     valid: ParallelFiles | None = Field(None, description="null: held out of train")
     test: ParallelFiles | None = Field(None, description="null: held out of train")
-    holdout: Count = Field(500, description="source sentences held out for each of valid and test that is not named")
-    too_long: Literal["truncate", "drop"] = Field("truncate", description="pairs over model.max_src_len, max_tgt_len")
+    holdout_size: Count = Field(
+        500, description="source sentences held out for each of valid and test that is not named"
+    )
+    on_too_long: Literal["truncate", "drop"] = Field(
+        "truncate", description="pairs over model.max_src_len, max_tgt_len"
+    )
     protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
     placeholder_share: Rate = Field(0.1, description="with protect: copies of pairs with placeholders put in, a pair")
     store_dir: str | None = Field(None, description="where tokenized corpora are kept; null: `.store` beside the run")
@@ -163,7 +167,9 @@ class TrainingConfig(Section):
         description="sentences x longest side, padding included, in one batch; "
         "auto: an update, split into micro-batches that fit in memory",
     )
-    effective_tokens: int = Field(0, ge=0, description="real target tokens an update; batches are added up to reach it")
+    tokens_per_update: int = Field(
+        0, ge=0, description="real target tokens an update; batches are added up to reach it"
+    )
     max_updates: Count = 10_000
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
     warmup_updates: int = Field(400, ge=0, description="updates in which the rate rises to its peak")
@@ -175,23 +181,25 @@ class TrainingConfig(Section):
     label_smoothing: Rate = Field(0.1, description="share of the target spread over all tokens")
     log_every: Count = Field(50, description="updates between two lines of the log")
     validate_every: Count = Field(500, description="updates between two validations, each with a checkpoint")
-    patience: int = Field(
+    early_stopping_patience: int = Field(
         0, ge=0, description="validations without a better score before stopping; 0: never stop early"
     )
-    best_by: Literal["bleu", "chrf", "loss"] = Field("bleu", description="what the best checkpoint is chosen by")
+    early_stopping_metric: Literal["bleu", "chrf", "loss"] = Field(
+        "bleu", description="what the best checkpoint is chosen by"
+    )
     keep_checkpoints: Count = Field(5, description="newest checkpoints kept, beside the best")
-    average_last: int = Field(5, ge=0, description="checkpoints averaged at the end; 0 or 1: none")
+    average_checkpoints: int = Field(5, ge=0, description="checkpoints averaged at the end; 0 or 1: none")
     init_from: str | None = Field(None, description="run whose weights and tokenizer to continue from (fine-tuning)")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.average_last > self.keep_checkpoints:
+        if self.average_checkpoints > self.keep_checkpoints:
             raise ValueError(
-                f"average_last {self.average_last} needs as many checkpoints; "
+                f"average_checkpoints {self.average_checkpoints} needs as many checkpoints; "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
-        if self.batch_tokens == "auto" and self.effective_tokens < 16:
-            raise ValueError("batch_tokens auto makes one batch of effective_tokens; set that, such as to 25000")
+        if self.batch_tokens == "auto" and self.tokens_per_update < 16:
+            raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set that, such as to 25000")
         if self.warmup_updates >= self.max_updates:
             raise ValueError(f"warmup_updates {self.warmup_updates} must be less than max_updates {self.max_updates}")
         return self

@@ -56,7 +56,7 @@ class Corpus:
         """What is held out of the training files, chosen in a pass over them; None where all sets are named."""
         if not self.missing:
             return None
-        counts = dict.fromkeys(self.missing, self.config.data.holdout)
+        counts = dict.fromkeys(self.missing, self.config.data.holdout_size)
         sources = (pair.src for pair in read_parallel(self.config.data.train) if pair.src and pair.tgt)
         return choose_holdout(sources, counts, self.config.training.seed)
 
@@ -106,13 +106,13 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
         notes: dict[str, Any] = {}
         store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes, _sampling(config))
     report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
-    if report["too_long"] == len(store) and config.data.too_long == "drop":
-        hint = "raise model.max_src_len and model.max_tgt_len, or set data.too_long to truncate"
+    if report["too_long"] == len(store) and config.data.on_too_long == "drop":
+        hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
         raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
     run.write_json(run.report_file, report)
-    if corpus.holdout and min(corpus.holdout.sizes.values()) < config.data.holdout:
+    if corpus.holdout and min(corpus.holdout.sizes.values()) < config.data.holdout_size:
         names, size = " and for ".join(corpus.missing), min(corpus.holdout.sizes.values())
-        asked = config.data.holdout
+        asked = config.data.holdout_size
         say(f"only {size} source sentences are held out for {names}, not {asked}: at most a tenth is taken")
     for line in describe(report):
         say(line)
@@ -196,7 +196,7 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) 
     parts = {
         "format": FORMAT,
         "files": [hashes.of(path) for path in corpus.files()],
-        "data": config.data.model_dump(include={"src_lang", "tgt_lang", "holdout"}),
+        "data": config.data.model_dump(include={"src_lang", "tgt_lang", "holdout_size"}),
         "columns": [files.columns for files in (config.data.train, *corpus.named.values()) if files],
         "held_out": [corpus.missing, config.training.seed if corpus.missing else None],
         "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
@@ -261,7 +261,7 @@ def _report(config: Config, store: TokenStore) -> dict[str, Any]:
         "segmentations": samples,
         "empty_dropped": notes["empty"],
         "too_long": too_long,
-        "too_long_are": {"truncate": "truncated", "drop": "dropped"}[config.data.too_long],
+        "too_long_are": {"truncate": "truncated", "drop": "dropped"}[config.data.on_too_long],
         "same_on_both_sides": notes["same_on_both_sides"],
         "with_protected_spans": notes.get("masked", 0),  # absent in stores made before there were placeholders
         "copies_with_placeholders": notes.get("copies", 0),

@@ -40,10 +40,10 @@ def beam_search(
         if not any(beam.running):
             break
         last = beam.advance(candidates, step)
-        kept = decoder.let_leave(torch.tensor(beam.running, device=decoder.device), sum(beam.running))
+        kept = decoder.drop_finished(torch.tensor(beam.running, device=decoder.device), sum(beam.running))
         if kept is not None:
             beam.keep(kept)
-            constraints.keep_rows(kept)
+            constraints.select_rows(kept)
             last = last[kept]
     return beam.hypotheses()
 
@@ -99,7 +99,7 @@ class _Beam:
     """The running hypotheses of each sentence, W rows that follow each other, and those that have ended."""
 
     def __init__(self, decoder: Decoder, limits: Sequence[int], options: SearchOptions):
-        width, num_sentences, device = decoder.hypotheses, decoder.num_sentences, decoder.device
+        width, num_sentences, device = decoder.beam_size, decoder.num_sentences, decoder.device
         self.decoder = decoder
         self.options = options
         self.limits = [*limits, *[0] * (num_sentences - len(limits))]

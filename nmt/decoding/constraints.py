@@ -55,7 +55,7 @@ class Constraints:
             log_probs.masked_fill_(inside, _NEVER)
             log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 
-    def keep_rows(self, rows: Tensor) -> None:
+    def select_rows(self, rows: Tensor) -> None:
         """Go on with `rows` only."""
         if self.prefixes.size(1):
             self.prefixes = self.prefixes[rows]

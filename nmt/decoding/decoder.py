@@ -10,17 +10,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.data.tokenizer import PAD_ID
-from nmt.decoding.recorded import RecordedSteps, Recorder, record_graph
-from nmt.model.cache import FixedCache, KVCache, rows_of
+from nmt.decoding.cuda_graphs import CudaGraphStep, Recorder, record_graph
+from nmt.model.cache import KVCache, StaticKVCache, rows_of
 from nmt.model.packing import Packing
 from nmt.model.transformer import Memory, Transformer
 
 # A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
-# order than the rest, as those for few rows may do (`Transformer.least_rows`): a source has such a length.
+# order than the rest, as those for few rows may do (`Transformer.min_rows`): a source has such a length.
 SRC_MULTIPLE = 16
 
 
-def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
+def ensemble_log_probs(log_probs: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean of the models' probabilities: the linear opinion pool (Stone 1961), equal weights."""
     if len(log_probs) == 1:
         return log_probs[0]
@@ -31,8 +31,8 @@ def mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
 class Decoder:
     """Encodes sources once and gives the probabilities of the next token, step by step.
 
-    The batch has B sentences with W `hypotheses` each, R = B x W rows that follow each other. B may be more than was
-    given: rows are added until there are the models' `least_rows`.
+    Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, those of a sentence together. B may be more
+    than was given: rows are added until there are the models' `min_rows`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Decoder:
         models: Sequence[Transformer],
         src: Tensor,
         max_len: int,
-        hypotheses: int = 1,
+        beam_size: int = 1,
         record: Recorder | None = None,
     ):
         """src [B, S], right-padded, ending in eos; up to `max_len` tokens can be decoded.
@@ -49,48 +49,48 @@ class Decoder:
         """
         self.models = models
         self.device = src.device
-        self.hypotheses = hypotheses
-        self.least_sentences = -(-max(model.least_rows for model in models) // hypotheses)
-        self.num_sentences = max(len(src), self.least_sentences)
+        self.beam_size = beam_size
+        self.min_sentences = -(-max(model.min_rows for model in models) // beam_size)
+        self.num_sentences = max(len(src), self.min_sentences)
         src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
-        packing = _packing(src, max(model.least_rows for model in models))
+        packing = _packing(src, max(model.min_rows for model in models))
         memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
         if record is None and self.device.type == "cuda":
             record = record_graph
-        kind = KVCache if record is None else FixedCache
+        kind = KVCache if record is None else StaticKVCache
         self.caches = [
-            model.start_cache(memory, max_len, hypotheses=hypotheses, kind=kind)
+            model.start_cache(memory, max_len, beam_size=beam_size, kind=kind)
             for model, memory in zip(models, memories, strict=True)
         ]
-        fixed = [cache for cache in self.caches if isinstance(cache, FixedCache)]
-        self.recorded_steps = RecordedSteps(fixed, record) if record else None
+        fixed = [cache for cache in self.caches if isinstance(cache, StaticKVCache)]
+        self.graph_step = CudaGraphStep(fixed, record) if record else None
 
     def step(self, last: Tensor) -> Tensor:
         """last [R]: the token that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
-        return self.recorded_steps(self._step, last) if self.recorded_steps else self._step(last)
+        return self.graph_step(self._step, last) if self.graph_step else self._step(last)
 
     def _step(self, last: Tensor) -> Tensor:
         last = last[:, None]
-        return mean_probability([
+        return ensemble_log_probs([
             model.decode(last, cache)[:, 0].log_softmax(-1, dtype=torch.float32)
             for model, cache in zip(self.models, self.caches, strict=True)
         ])  # fmt: skip
 
-    def let_leave(self, running: Tensor, num_running: int) -> Tensor | None:
+    def drop_finished(self, running: Tensor, num_running: int) -> Tensor | None:
         """Drop sentences that are not `running` [B], once they are a quarter (where steps are recorded, half);
         returns the rows that stay, or None.
 
         BatchIndices are numbered as before. Some that have ended may stay, to keep the batch at its least size.
         """
-        num_kept = max(num_running, self.least_sentences)
+        num_kept = max(num_running, self.min_sentences)
         # A recording serves one number of rows: few numbers, so few recordings.
-        if num_kept > (0.5 if self.recorded_steps else 0.75) * self.num_sentences:
+        if num_kept > (0.5 if self.graph_step else 0.75) * self.num_sentences:
             return None
         kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
         for cache in self.caches:
             cache.select_sentences(kept)
         self.num_sentences = num_kept
-        return rows_of(kept, self.hypotheses)
+        return rows_of(kept, self.beam_size)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
         """Row `target[i]` goes on from the past of row `source[i]`; no row may be in both."""
@@ -104,12 +104,12 @@ def _widened(src: Tensor, longest: int) -> Tensor:
     return F.pad(src, (0, width - src.size(1)), value=PAD_ID)
 
 
-def _packing(src: Tensor, least_rows: int) -> Packing | None:
+def _packing(src: Tensor, min_rows: int) -> Packing | None:
     """How to encode src [B, S] without its padding, where a product costs what its rows are: on a CPU."""
     if src.device.type != "cpu":
         return None
     packing = Packing.of(src)
-    return packing if len(packing.real) >= least_rows else None
+    return packing if len(packing.real) >= min_rows else None
 
 
 def _with_rows(memory: Memory, num_sentences: int) -> Memory:

@@ -23,7 +23,7 @@ def greedy_search(
     """The most probable next token, or one that `sampler` draws, again and again until eos or the row's limit.
 
     `limits`, one for each of the first rows of `decoder`: tokens, eos counted. Sentences that have ended leave the
-    batch as `Decoder.let_leave` says.
+    batch as `Decoder.drop_finished` says.
     """
     rows = _GreedyState(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
@@ -35,17 +35,17 @@ def greedy_search(
         rows.add(last, scores, step)
         if (step + 1) % every and step + 1 < rows.longest:
             continue
-        running = rows.running.view(-1, decoder.hypotheses).any(1)
+        running = rows.running.view(-1, decoder.beam_size).any(1)
         num_running = int(running.count_nonzero())
         if num_running == 0:
             break
-        kept = decoder.let_leave(running, num_running)
+        kept = decoder.drop_finished(running, num_running)
         if kept is not None:
             rows.keep(kept)
             last = last[kept]
-            constraints.keep_rows(kept)
+            constraints.select_rows(kept)
             if sampler is not None:
-                sampler.keep_rows(kept)
+                sampler.select_rows(kept)
     return rows.hypotheses()
 
 
@@ -61,7 +61,7 @@ class _GreedyState:
     """The outputs so far."""
 
     def __init__(self, decoder: Decoder, limits: Sequence[int]):
-        num_rows = decoder.num_sentences * decoder.hypotheses
+        num_rows = decoder.num_sentences * decoder.beam_size
         self.limits = [*limits, *[0] * (num_rows - len(limits))]
         self.longest = max(limits)
         self.ids = torch.zeros((num_rows, self.longest), dtype=torch.int64, device=decoder.device)

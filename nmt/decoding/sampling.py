@@ -50,6 +50,6 @@ class Sampler:
         ids = drawn if order is None else order.gather(1, drawn)
         return log_probs.gather(1, ids)[:, 0], ids[:, 0]
 
-    def keep_rows(self, rows: Tensor) -> None:
+    def select_rows(self, rows: Tensor) -> None:
         """Go on with `rows` only."""
         self.numbers = self.numbers[rows]

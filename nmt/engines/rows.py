@@ -1,7 +1,7 @@
 """How many rows a product needs, so that the bits of a row do not depend on how many there are.
 
 A translation must not depend on what is translated beside it, to the last bit. Kernels for few rows may add in another
-order than the rest; where they do, a batch gets rows that say nothing (`Transformer.least_rows`), which cost time.
+order than the rest; where they do, a batch gets rows that say nothing (`Transformer.min_rows`), which cost time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ask_for_steady_rows() -> None:
 
 
 @torch.inference_mode()
-def least_rows(model: Transformer) -> int:
+def min_rows(model: Transformer) -> int:
     """1 where each linear layer of `model` gives a row alone the bits that it has among others, else as many as before.
 
     Found by trying, in some hundredths of a second.
@@ -40,5 +40,5 @@ def least_rows(model: Transformer) -> int:
         rows = torch.rand(64, layer.in_features, generator=numbers) - 0.5
         among_others = F.linear(rows, layer.weight, layer.bias)
         if any(not F.linear(rows[:n], layer.weight, layer.bias).equal(among_others[:n]) for n in _TRIED):
-            return model.least_rows
+            return model.min_rows
     return 1

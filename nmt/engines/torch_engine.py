@@ -13,13 +13,13 @@ from nmt.data.batching import collate_sources, pad_rows
 from nmt.data.tokenizer import BOS_ID, EOS_ID, TokenizerPair
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
-from nmt.decoding.decoder import Decoder, mean_probability
+from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
-from nmt.engines.rows import ask_for_steady_rows, least_rows
+from nmt.engines.rows import ask_for_steady_rows, min_rows
 from nmt.errors import NmtError
 from nmt.model.quantized import Int8Linear, quantize
 from nmt.model.transformer import Transformer
@@ -57,7 +57,7 @@ class TorchEngine:
             models = [quantize(model) for model in models]
         if precision == "fp32" and where.type == "cpu":
             for model in models:
-                model.least_rows = least_rows(model)
+                model.min_rows = min_rows(model)
         return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
 
     @property
@@ -121,7 +121,7 @@ class TorchEngine:
             model(src, tgt_in).log_softmax(-1, dtype=torch.float32).gather(2, tgt_out[:, :, None])[:, :, 0]
             for model in self.models
         ]
-        scores = mean_probability(log_probs).tolist()
+        scores = ensemble_log_probs(log_probs).tolist()
         return [row[: len(ids)] for row, ids in zip(scores, wanted, strict=True)]
 
     @torch.inference_mode()

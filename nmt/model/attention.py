@@ -16,7 +16,7 @@ from nmt.model.masks import lengths_mask
 from nmt.model.packing import PackedMask
 
 
-def only_shapes() -> bool:
+def on_meta_device() -> bool:
     """Whether a model is made on the meta device, where to compute values torch would import its compiler: seconds."""
     return torch.empty(()).is_meta
 
@@ -146,7 +146,7 @@ class Rotary(nn.Module):
     def __init__(self, head_size: int, max_len: int):
         super().__init__()
         angles = torch.empty(max_len, head_size // 2)
-        if not only_shapes():
+        if not on_meta_device():
             frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
             angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
         self.register_buffer("cosine", angles.cos(), persistent=False)
@@ -211,7 +211,7 @@ class MultiHeadAttention(nn.Module):
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
     """The table of Vaswani et al. 2017, section 3.5: sine in even columns, cosine in odd ones. [max_len, D]."""
-    if only_shapes():
+    if on_meta_device():
         return torch.empty(max_len, d_model)
     frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
     angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, D/2]

@@ -47,5 +47,5 @@ def quantize(model: Transformer) -> Transformer:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(module, name, Int8Linear(child))
-    model.least_rows = 1  # whole numbers add up to the same in any order
+    model.min_rows = 1  # whole numbers add up to the same in any order
     return model

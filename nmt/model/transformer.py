@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config.sections import ModelConfig
-from nmt.model.attention import Rotary, only_shapes, sinusoidal_positions
+from nmt.model.attention import Rotary, on_meta_device, sinusoidal_positions
 from nmt.model.cache import KVCache
 from nmt.model.dropout import Dropout
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
@@ -52,7 +52,7 @@ class Embedding(nn.Module):
 
 
 def _table(num_rows: int, d_model: int) -> nn.Embedding:
-    if only_shapes():
+    if on_meta_device():
         return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
     return nn.Embedding(num_rows, d_model)
 
@@ -64,7 +64,7 @@ class Transformer(nn.Module):
     """
 
     # With fewer rows kernels may add in another order, so that the last bits of a row would depend on their number.
-    least_rows = 16
+    min_rows = 16
 
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):
         super().__init__()
@@ -85,7 +85,7 @@ class Transformer(nn.Module):
 
     def _initialize(self) -> None:
         """Glorot-uniform matrices, zero biases, embeddings of variance 1/D (1 once scaled)."""
-        if only_shapes():
+        if on_meta_device():
             return
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -121,13 +121,13 @@ class Transformer(nn.Module):
         memory: Memory,
         max_len: int = 0,
         keep_attention: bool = False,
-        hypotheses: int = 1,
+        beam_size: int = 1,
         targets: Packing | None = None,
         kind: type[KVCache] = KVCache,
     ) -> KVCache:
         """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training.
 
-        Each sentence of `memory` has `hypotheses` rows in the batches that are decoded. Where `memory` is packed,
+        Each sentence of `memory` has `beam_size` rows in the batches that are decoded. Where `memory` is packed,
         `targets` says how those are that will be decoded, in one call. `kind` is the class of the cache.
         """
         layers = cast("list[DecoderLayer]", self.decoder_layers)
@@ -136,7 +136,7 @@ class Transformer(nn.Module):
         if targets is not None:
             assert memory.packing is not None
             mask = PackedMask(targets, memory.packing, memory.mask, causal=False)
-        return kind(cross, mask, max_len, keep_attention, hypotheses)
+        return kind(cross, mask, max_len, keep_attention, beam_size)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D].

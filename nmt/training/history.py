@@ -14,7 +14,7 @@ from nmt.training.validation import Scores
 class History:
     """Validated checkpoints, oldest first, and the standing of early stopping; `index.json` is its image."""
 
-    best_by: str
+    early_stopping_metric: str
     checkpoints: dict[str, dict[str, float]] = field(default_factory=dict)
     best: str | None = None
     without_better: int = 0  # validations since the best
@@ -37,8 +37,8 @@ class History:
         return better
 
     def _value(self, name: str) -> float:
-        value = self.checkpoints[name][self.best_by]
-        return -value if self.best_by == "loss" else value
+        value = self.checkpoints[name][self.early_stopping_metric]
+        return -value if self.early_stopping_metric == "loss" else value
 
     def newest(self, count: int) -> list[str]:
         """The last `count` checkpoints of the run, oldest first."""

@@ -68,6 +68,6 @@ def refuse_beyond_memory(need: int, have: int | None) -> None:
     if have is not None and need > have:
         raise RunError(
             f"this training needs about {need / 2**30:.1f} GiB of memory; {have / 2**30:.1f} GiB are free",
-            hint="lower training.batch_tokens (training.effective_tokens keeps the size of an update), "
+            hint="lower training.batch_tokens (training.tokens_per_update keeps the size of an update), "
             "model.max_src_len and model.max_tgt_len, or the size of the model",
         )

@@ -33,7 +33,15 @@ Say = Callable[[str], None]
 # What may differ when a run is resumed: none of it changes what the weights mean. Files may have been moved, but hold
 # the same text: the fingerprint tells.
 _MAY_CHANGE = {
-    "training": {"max_updates", "patience", "log_every", "keep_checkpoints", "average_last", "threads", "device"},
+    "training": {
+        "max_updates",
+        "early_stopping_patience",
+        "log_every",
+        "keep_checkpoints",
+        "average_checkpoints",
+        "threads",
+        "device",
+    },
     "decoding": set(DecodingConfig.model_fields),
     "data": {"store_dir", "train", "valid", "test"},
 }

@@ -73,7 +73,7 @@ class Trainer:
         self.longest = (min(limits[0], next(longest)), min(limits[1], next(longest)))
         asked = self.settings.batch_tokens
         self.batch_tokens = (
-            tokens_for(self.settings.effective_tokens, self.store, *limits) if asked == "auto" else asked
+            tokens_for(self.settings.tokens_per_update, self.store, *limits) if asked == "auto" else asked
         )
         self.sampler = TokenBudgetSampler(
             prepared.store,
@@ -81,10 +81,10 @@ class Trainer:
             max_src_len=config.model.max_src_len,
             max_tgt_len=config.model.max_tgt_len,
             seed=self.settings.seed,
-            drop_too_long=config.data.too_long == "drop",
+            drop_too_long=config.data.on_too_long == "drop",
         )
         self.validate = Validator(*run.read_pairs("valid"), tokenizers, config, self.workers)
-        self.history = History(self.settings.best_by)
+        self.history = History(self.settings.early_stopping_metric)
         self.metrics = MetricsLog(run.metrics)
         self.window = Window()
         # Update, real target tokens, loss and norm, of updates that are not in the window yet.
@@ -148,7 +148,7 @@ class Trainer:
         return needed_bytes(self.config.model, tokens, size, vocab_size, self.longest, num_bytes)
 
     def _out_of_patience(self) -> bool:
-        return 0 < self.settings.patience <= self.history.without_better
+        return 0 < self.settings.early_stopping_patience <= self.history.without_better
 
     def _timed_step(self) -> None:
         started = time.perf_counter()
@@ -187,11 +187,11 @@ class Trainer:
             )
 
     def _indices_of_update(self) -> list[BatchIndices]:
-        """One batch, or as many as reach `effective_tokens`."""
+        """One batch, or as many as reach `tokens_per_update`."""
         batches = [self.sampler.next_indices()]
         if self.settings.batch_tokens == "auto":
             return batches
-        while sum(rows.num_tgt_tokens for rows in batches) < self.settings.effective_tokens:
+        while sum(rows.num_tgt_tokens for rows in batches) < self.settings.tokens_per_update:
             batches.append(self.sampler.next_indices())
         return batches
 
@@ -252,7 +252,7 @@ class Trainer:
 
         It is not part of the saved state, so a run that is resumed with more updates averages anew.
         """
-        names = self.history.newest(self.settings.average_last)
+        names = self.history.newest(self.settings.average_checkpoints)
         self.workers.barrier()  # the first process has written the last of them
         if len(names) > 1:
             self._score_and_keep("average", average_weights([self.run.checkpoint(name) for name in names]))

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from nmt.data.tokenizer import BOS_ID, TokenizerPair
+from nmt.decoding.cuda_graphs import Step
 from nmt.decoding.decoder import Decoder
-from nmt.decoding.recorded import Step
 from nmt.interop.ctranslate2 import write_ctranslate2
 from nmt.model.transformer import Transformer
 

@@ -67,7 +67,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     config = new("--src", "a.de", "--tgt", "a.en")
     assert (config.data.src_lang, config.data.tgt_lang) == ("de", "en")
     assert (config.data.train.src, config.data.train.tgt) == ("a.de", "a.en")
-    assert config.data.holdout == 6
+    assert config.data.holdout_size == 6
 
 
 def test_new_reads_the_language_before_gz_and_takes_the_one_given():

@@ -52,7 +52,7 @@ def test_the_text_of_a_section_without_comments():
         '    tgt: "b c.en"\n'
         "  valid: null\n"
         "  test: null\n"
-        "  holdout: 500\n"
+        "  holdout_size: 500\n"
     )
     assert "\n\ndecoding:\n  batch_tokens: 4096\n  max_len_factor: 2.0\n  max_len_offset: 10\n" in text
     assert "  betas: [0.9, 0.98]\n  eps: 1.0e-9\n" in text
@@ -63,9 +63,9 @@ def test_the_text_of_a_section_without_comments():
 def test_comments_say_what_a_key_means_and_takes():
     text = dump_config(Config(data=DATA), comments=True, header="A header\n\nof three lines")
     assert text.startswith("# A header\n#\n# of three lines\n\n# The parallel text and what is kept of it.\ndata:\n")
-    assert "  holdout: 500  # source sentences held out for each of valid and test that is not named\n" in text
+    assert "  holdout_size: 500  # source sentences held out for each of valid and test that is not named\n" in text
     assert "  norm: layer  # layer | rms\n" in text
-    assert "  best_by: bleu  # bleu | chrf | loss; what the best checkpoint is chosen by\n" in text
+    assert "  early_stopping_metric: bleu  # bleu | chrf | loss; what the best checkpoint is chosen by\n" in text
     assert max(map(len, text.split("\n"))) <= 120
 
 

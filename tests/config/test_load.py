@@ -48,8 +48,8 @@ def test_a_whole_number_may_be_written_in_any_usual_way(load, written, number):
 
 
 def test_a_batch_may_be_as_large_as_an_update(load):
-    training = load(DATA + "training:\n  batch_tokens: auto\n  effective_tokens: 25_000\n").training
-    assert (training.batch_tokens, training.effective_tokens) == ("auto", 25_000)
+    training = load(DATA + "training:\n  batch_tokens: auto\n  tokens_per_update: 25_000\n").training
+    assert (training.batch_tokens, training.tokens_per_update) == ("auto", 25_000)
 
 
 @pytest.mark.parametrize("code", ["no", "on", "y", "NO", "null_", "2020-01-01", "pt-BR"])

@@ -148,7 +148,7 @@ VALUES = {
     "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and below 2147483648), got -1",
     "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16) or auto, got true",
     "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number (at least 16) or auto, got 'aut'",
-    "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of effective_tokens; set that, "
+    "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of tokens_per_update; set that, "
     "such as to 25000",
     "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
     "got a list of 1",
@@ -185,7 +185,8 @@ DATA_FAULTS = {
     "data:\n  src_lang: de\n  tgt_lang: en": "x.yaml:1: data lacks the key 'train'\n"
     "  train: src and tgt (two aligned files), or tsv (one tab-separated file)",
     "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
-    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, protect, placeholder_share, "
+    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, on_too_long, protect, "
+    "placeholder_share, "
     "store_dir",
     "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
     "  if text is meant, quote it: 'true'",
@@ -208,7 +209,7 @@ CONTRADICTIONS = {
     "model:\n  dropout: 0\n  d_model: 254": "x.yaml:7: model: num_heads 4 does not divide d_model 254; 1 or 2 would",
     "model:\n  attention: additive\n  positions: rotary": "x.yaml:7: model: rotary positions act on dot products; "
     "additive attention has none",
-    "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_last 5 needs as many checkpoints; "
+    "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_checkpoints 5 needs as many checkpoints; "
     "keep_checkpoints is 2",
     "training:\n  max_updates: 9": "x.yaml:6: training: warmup_updates 400 must be less than max_updates 9",
     "tokenizer:\n  joint: false": "x.yaml:6: model.tied_embeddings all shares one embedding between the languages, so "
@@ -277,7 +278,8 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "x.yaml:1: data lacks the key 'tgt_lang'",
             "  tgt_lang: code of the target language; it also chooses sacreBLEU's tokenizer",
             "x.yaml:2: unknown key 'scr_lang' in data",
-            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout, too_long, protect, "
+            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, on_too_long, "
+            "protect, "
             "placeholder_share, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, columns",

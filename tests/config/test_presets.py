@@ -56,10 +56,10 @@ def test_a_small_corpus_is_passed_over_some_tens_of_times(num_pairs):
 
 
 def test_a_small_corpus_is_not_all_held_out_unless_that_was_asked_for():
-    assert suggest_config(1000, DATA).data.holdout == 50
-    assert suggest_config(7, DATA).data.holdout == 1
+    assert suggest_config(1000, DATA).data.holdout_size == 50
+    assert suggest_config(7, DATA).data.holdout_size == 1
     assert suggest_config(10**6, DATA).data == DATA
-    asked = DataConfig(src_lang="de", tgt_lang="en", train=DATA.train, holdout=300)
+    asked = DataConfig(src_lang="de", tgt_lang="en", train=DATA.train, holdout_size=300)
     assert suggest_config(1000, asked).data == asked
 
 

@@ -27,7 +27,7 @@ def test_sets_that_are_named_are_written_into_the_run(digits, tmp_path):
 def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(tmp_path):
     source = tmp_path / "pairs.tsv"
     source.write_text("".join(f"{n} a\t{n} {version}\n" for n in range(100) for version in "xyz"))
-    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout": 7}
+    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout_size": 7}
     run = RunDir(tmp_path / "run")
     prepared = prepare(tiny_config(tmp_path, data=data), run, tmp_path / "store", silent)
     valid, test = set(run.read_pairs("valid")[0]), set(run.read_pairs("test")[0])

@@ -21,7 +21,7 @@ translator = Translator.load(sys.argv[1], device="cpu")
 texts = json.loads(sys.argv[2])
 among = [done.token_scores for done in translator.translate_fully(texts)]
 alone = [translator.translate_fully([text])[0].token_scores for text in texts]
-print(json.dumps([translator.engine.models[0].least_rows, alone == among]))
+print(json.dumps([translator.engine.models[0].min_rows, alone == among]))
 """
 
 
@@ -35,8 +35,8 @@ def test_a_sentence_alone_has_the_bits_it_has_among_others(digits_run, asked):
     done = subprocess.run(
         command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     )
-    least_rows, equal = json.loads(done.stdout)
+    min_rows, equal = json.loads(done.stdout)
     assert equal
     steady = asked is None and "Intel" in processor() and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    assert least_rows in (1, 16)
-    assert least_rows == 1 or not (steady and torch.backends.mkl.is_available())
+    assert min_rows in (1, 16)
+    assert min_rows == 1 or not (steady and torch.backends.mkl.is_available())

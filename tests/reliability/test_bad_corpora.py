@@ -17,7 +17,7 @@ PAIRS = "".join(f"{n}\t{n + 7}\n" for n in range(10, 40)).encode()
 ONE_SIDE = "".join(f"{n}\n" for n in range(10, 40)).encode()
 ALIGNED = {"train": {"src": "a.src", "tgt": "a.tgt"}}
 PACKED = gzip.compress("".join(f"{n * n}\t{n}\n" for n in range(9000)).encode())
-TRAINING = {"max_updates": 1, "warmup_updates": 0, "validate_every": 1, "average_last": 0}
+TRAINING = {"max_updates": 1, "warmup_updates": 0, "validate_every": 1, "average_checkpoints": 0}
 DEFAULT_MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 
 
@@ -65,7 +65,7 @@ CASES = {
     ),
     "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "1 pairs longer than 32 source", 0),
     "every pair over the limit, to be dropped": tsv(
-        PAIRS, "every training pair is too long", data={"too_long": "drop"}, model={"max_src_len": 2}
+        PAIRS, "every training pair is too long", data={"on_too_long": "drop"}, model={"max_src_len": 2}
     ),
     "more held out than a tenth": tsv(PAIRS, "3 source sentences are held out", 0, data={"valid": None, "test": None}),
     "too little to hold out of": tsv(PAIRS[:12], "too few to hold out", data={"valid": None, "test": None}),

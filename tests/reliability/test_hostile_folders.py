@@ -21,7 +21,7 @@ from tests.reliability.running import Said, in_table, nmt
 from tests.tiny import tiny_values, write_digits
 
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
-TRAINING = {"max_updates": 4, "warmup_updates": 0, "validate_every": 2, "average_last": 0}
+TRAINING = {"max_updates": 4, "warmup_updates": 0, "validate_every": 2, "average_checkpoints": 0}
 COMMANDS = {
     "translate": ["translate", "--model", "run", "12"],
     "eval": ["eval", "--model", "run"],

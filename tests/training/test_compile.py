@@ -22,7 +22,14 @@ from tests.tiny import tiny_config
 
 pytestmark = pytest.mark.slow
 
-TRAINING = {"compile": True, "max_updates": 3, "warmup_updates": 1, "validate_every": 3, "average_last": 0, "eps": 1e-4}
+TRAINING = {
+    "compile": True,
+    "max_updates": 3,
+    "warmup_updates": 1,
+    "validate_every": 3,
+    "average_checkpoints": 0,
+    "eps": 1e-4,
+}
 
 
 def train_compiled(digits, tmp_path, **environment):

@@ -25,7 +25,7 @@ def silent(line):
 
 @pytest.fixture
 def trainer(digits, tmp_path):
-    config = tiny_config(digits, training={"max_updates": 4, "validate_every": 4, "average_last": 0})
+    config = tiny_config(digits, training={"max_updates": 4, "validate_every": 4, "average_checkpoints": 0})
     start_run(config, tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
     fingerprint = run.read_json(run.info_file)["data_fingerprint"]
@@ -86,9 +86,9 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
 ):
     """The updates of the whole batch; eps as in test_workers.py."""
     monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)
-    few = {"max_updates": 4, "validate_every": 4, "average_last": 0, "eps": 1e-4}
+    few = {"max_updates": 4, "validate_every": 4, "average_checkpoints": 0, "eps": 1e-4}
     # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
-    sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "effective_tokens": 1000}}
+    sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "tokens_per_update": 1000}}
     for name, size in sizes.items():
         start_run(tiny_config(digits, training={**few, **size}), tmp_path / name, silent)
     whole, auto = (RunDir(tmp_path / name) for name in sizes)

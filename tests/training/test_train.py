@@ -67,7 +67,7 @@ def deterministic_metrics(run):
 @pytest.mark.parametrize("stop", [1, 6, 8])
 def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, stop, precision):
     model = {"dropout": 0.1, "embedding_dropout": 0.1}
-    training = {"precision": precision, "effective_tokens": 500, "log_every": 5}
+    training = {"precision": precision, "tokens_per_update": 500, "log_every": 5}
     config = tiny_config(digits, model=model, training=training)
     assert start_run(config, tmp_path / "whole", silent)
     with monkeypatch.context() as patch:
@@ -84,7 +84,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
 
 def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several tokens
-    config = tiny_config(digits, training={"batch_tokens": "auto", "effective_tokens": 800})
+    config = tiny_config(digits, training={"batch_tokens": "auto", "tokens_per_update": 800})
     assert start_run(config, tmp_path / "whole", silent)
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
@@ -108,7 +108,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
     start_run(tiny_config(digits), run_path, silent)
     from nmt.data.prepare import prepare
 
-    config = tiny_config(digits, training={"effective_tokens": 900})
+    config = tiny_config(digits, training={"tokens_per_update": 900})
     prepared = prepare(config, RunDir(run_path), tmp_path / ".store", silent)
     trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
     batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
@@ -132,7 +132,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
 
 
 def test_the_average_is_the_mean_of_the_last_checkpoints(digits, tmp_path):
-    start_run(tiny_config(digits, training={"average_last": 2}), tmp_path / "run", silent)
+    start_run(tiny_config(digits, training={"average_checkpoints": 2}), tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
     last = [read_weights(run.checkpoint(f"step-{n:08d}")) for n in (8, 12)]
     average = read_weights(run.checkpoint("average"))
@@ -141,7 +141,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(digits, tmp_path):
 
 
 def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
-    training = {"keep_checkpoints": 1, "average_last": 0, "validate_every": 2, "best_by": "loss"}
+    training = {"keep_checkpoints": 1, "average_checkpoints": 0, "validate_every": 2, "early_stopping_metric": "loss"}
     start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
     kept = {path.stem for path in run.checkpoints.glob("*.safetensors")}
@@ -151,7 +151,13 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
 
 
 def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
-    training = {"patience": 2, "validate_every": 1, "lr": 1e-12, "best_by": "bleu", "max_updates": 30}
+    training = {
+        "early_stopping_patience": 2,
+        "validate_every": 1,
+        "lr": 1e-12,
+        "early_stopping_metric": "bleu",
+        "max_updates": 30,
+    }
     start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
     assert load_state(RunDir(tmp_path / "run").state)["update"] < 30
 
@@ -340,7 +346,7 @@ def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(dig
 
 
 def test_dropping_every_pair_is_refused(digits, tmp_path):
-    config = tiny_config(digits, data={"too_long": "drop"}, model={"max_src_len": 2})
+    config = tiny_config(digits, data={"on_too_long": "drop"}, model={"max_src_len": 2})
     with pytest.raises(DataError, match="every training pair is too long"):
         start_run(config, tmp_path / "run", silent)
 
@@ -370,7 +376,7 @@ def poison(monkeypatch, updates):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, monkeypatch, precision):
-    training = {"max_updates": 4, "log_every": 1, "validate_every": 1, "average_last": 0, "precision": precision}
+    training = {"max_updates": 4, "log_every": 1, "validate_every": 1, "average_checkpoints": 0, "precision": precision}
     poison(monkeypatch, {3})
     assert start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
@@ -457,7 +463,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path
 
 
 def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path):
-    start_run(tiny_config(digits, training={"best_by": "loss"}), tmp_path / "run", silent)
+    start_run(tiny_config(digits, training={"early_stopping_metric": "loss"}), tmp_path / "run", silent)
     run = RunDir(tmp_path / "run")
     run.checkpoint("step-00000004").unlink()
     said = []

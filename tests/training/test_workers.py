@@ -46,8 +46,8 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
 
     With a large epsilon, as Adam otherwise makes steps of full length of gradients that are 0 but for rounding.
     """
-    training = {"precision": precision, "batch_tokens": batch_tokens, "effective_tokens": 900}
-    training |= {"max_updates": 4, "average_last": 0, "eps": 1e-4}
+    training = {"precision": precision, "batch_tokens": batch_tokens, "tokens_per_update": 900}
+    training |= {"max_updates": 4, "average_checkpoints": 0, "eps": 1e-4}
     start_run(tiny_config(digits, training=training), tmp_path / "one", lambda line: None)
     config = config_file(training=training)
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "two")]

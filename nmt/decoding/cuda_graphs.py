@@ -2,7 +2,7 @@
 
 A step of a translation model is a hundred small operations and more; on a GPU to launch them one by one may take longer
 than to compute them. A recording launches all at once. It holds the addresses and sizes that it was made with, so it
-serves as long as the batch has the same rows and the caches (`FixedCache`) the same room.
+serves as long as the batch has the same rows and the caches (`StaticKVCache`) the same capacity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from nmt.model.cache import FixedCache
+from nmt.model.cache import StaticKVCache
 
 Step = Callable[[Tensor], Tensor]
 # Makes of a step and its input a function that does the same operations on the same tensors, and its output.
@@ -48,13 +48,13 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-class RecordedSteps:
+class CudaGraphStep:
     """Steps that work on `caches`, recorded where the same one is made several times.
 
     Where recording fails, with a warning, all later steps of the process are made as they are.
     """
 
-    def __init__(self, caches: Sequence[FixedCache], record: Recorder):
+    def __init__(self, caches: Sequence[StaticKVCache], record: Recorder):
         self.caches = caches
         self.record = record
         self.recorded: tuple[Tensor, Callable[[], object], Tensor] | None = None  # input, what replays it, output
@@ -66,7 +66,7 @@ class RecordedSteps:
 
         `step` must be the same in each call. What is returned is written over by the next call.
         """
-        grown = [cache.make_room() for cache in self.caches]
+        grown = [cache.ensure_capacity() for cache in self.caches]
         if any(grown) or len(last) != self._num_rows:
             self._num_rows, self._num_steps, self.recorded = len(last), 0, None
         self._num_steps += 1
@@ -83,7 +83,7 @@ class RecordedSteps:
         return log_probs
 
     def _worthwhile(self) -> bool:
-        left = min(cache.room - cache.length for cache in self.caches)
+        left = min(cache.capacity - cache.length for cache in self.caches)
         return self._num_steps > STEPS_BEFORE and left >= LEAST_LEFT and self.record not in _failed
 
     def _try_to_record(self, step: Step, last: Tensor) -> tuple[Tensor, Callable[[], object], Tensor] | None:

@@ -16,11 +16,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from nmt.data.tokenizer import BOS_ID, PAD_ID
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
+from nmt.decoding.cuda_graphs import LEAST_LEFT, STEPS_BEFORE
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.options import SearchOptions
-from nmt.decoding.recorded import LEAST_LEFT, STEPS_BEFORE
-from nmt.model.cache import FixedCache
+from nmt.model.cache import StaticKVCache
 from tests.model.test_transformer import ids, make
 
 LONG = 48  # more positions than are stored at first
@@ -31,7 +31,7 @@ class Tracer:
 
     def __init__(self):
         self.made = 0
-        self.caches: list[FixedCache] = []  # of the decoder that it serves
+        self.caches: list[StaticKVCache] = []  # of the decoder that it serves
 
     def __call__(self, step, last):
         self.made += 1
@@ -48,7 +48,7 @@ class Tracer:
         return lambda: output.copy_(operations(last)), output
 
 
-def both(models, src, max_len, hypotheses=1):
+def both(models, src, max_len, beam_size=1):
     """A plain decoder, one with recorded steps, and its recorder."""
     record = Tracer()
     plain = Decoder(models, src, max_len, hypotheses)
@@ -59,7 +59,7 @@ def both(models, src, max_len, hypotheses=1):
 
 def long_model(**kind):
     model = make(**kind, max_src_len=LONG, max_tgt_len=LONG)
-    model.least_rows = 1
+    model.min_rows = 1
     return model
 
 
@@ -79,7 +79,7 @@ def sources():
     ],
 )
 @torch.inference_mode()
-def test_recorded_steps_equal_plain_ones_as_storage_grows(attention, positions):
+def test_cuda_graphs_steps_equal_plain_ones_as_storage_grows(attention, positions):
     model = long_model(attention=attention, positions=positions)
     plain, recorded, record = both([model], sources(), LONG)
     last = torch.full((5,), BOS_ID)
@@ -87,11 +87,11 @@ def test_recorded_steps_equal_plain_ones_as_storage_grows(attention, positions):
         expected, found = plain.step(last), recorded.step(last)
         assert torch.allclose(expected, found, atol=1e-4)
         last = expected.argmax(1)
-    assert record.made == 2  # with room for 32 positions, and for all
+    assert record.made == 2  # with capacity for 32 positions, and for all
 
 
 @torch.inference_mode()
-def test_recorded_steps_equal_plain_ones_as_half_of_the_sentences_leave():
+def test_cuda_graphs_steps_equal_plain_ones_as_half_of_the_sentences_leave():
     plain, recorded, record = both([long_model()], ids(6, 9), 24)
     last = torch.full((6,), BOS_ID)
     for step in range(24):
@@ -99,10 +99,10 @@ def test_recorded_steps_equal_plain_ones_as_half_of_the_sentences_leave():
         assert torch.allclose(expected, found, atol=1e-4)
         last = expected.argmax(1)
         if step == 8:
-            assert recorded.let_leave(torch.arange(6) < 4, 4) is None  # a third is not worth another recording
+            assert recorded.drop_finished(torch.arange(6) < 4, 4) is None  # a third is not worth another recording
         if step == 10:
             running = torch.tensor([True, False, False, True, False, True])
-            rows = [decoder.let_leave(running, 3) for decoder in (plain, recorded)]
+            rows = [decoder.drop_finished(running, 3) for decoder in (plain, recorded)]
             assert torch.equal(*rows)
             last = last[rows[0]]
     assert record.made == 2
@@ -152,7 +152,7 @@ def test_greedy_search_with_recorded_steps_finds_what_it_finds_without(num_model
 def test_beam_search_with_recorded_steps_finds_what_it_finds_without():
     options, limits = SearchOptions(beam_size=3, num_hypotheses=3), [30, 7, 30, 23, 30]
     found = []
-    *decoders, record = both([long_model()], sources(), 30, hypotheses=3)
+    *decoders, record = both([long_model()], sources(), 30, beam_size=3)
     for decoder in decoders:
         constraints = Constraints(options, [], (), 3 * decoder.num_sentences, decoder.device)
         found.append(beam_search(decoder, limits, constraints, options))
