@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.checksum import UNSEALED, damage, seal
+from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
 from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
@@ -38,18 +38,18 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
-        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=UNSEALED)
+        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=NO_CHECKSUM)
     except SafetensorError as error:
         number = re.search(r"os error ([0-9]+)", str(error))
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
-    seal(path)
+    write_checksum(path)
 
 
 def read_weights(path: Path) -> Weights:
     """Read named tensors; RunError if the file is missing or damaged."""
-    if fault := damage(path):
+    if fault := find_corruption(path):
         raise RunError(f"these weights are {fault}", path=path, hint="copy the file again, or use another checkpoint")
     return _read(path)
 
@@ -107,7 +107,7 @@ def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> No
 
 
 @torch.no_grad()
-def put_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+def load_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into the model."""
     for name, parameter in model.named_parameters():
         parameter.copy_(weights[name])
@@ -127,7 +127,7 @@ def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> 
     path, config = run.usable_checkpoint(), run.config().model
     check_size(config, tokenizers, path)
     model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    put_weights(model, _read(path))
+    load_weights(model, _read(path))
     return model.to(device).eval()
 
 
@@ -148,7 +148,7 @@ def load_state(path: Path) -> dict[str, Any]:
     if not path.exists():
         hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
         raise RunError("there is no training state to resume from", path=path, hint=hint)
-    if fault := damage(path, sealed=True):
+    if fault := find_corruption(path, has_checksum=True):
         raise RunError(f"the training state is {fault}", path=path)
     tensors = {name: tensor.clone() for name, tensor in _read(path).items()}  # not mapped from a file that changes
     try:
@@ -228,7 +228,7 @@ def _damaged_checkpoints(run: RunDir, state: dict[str, Any]) -> dict[str, str]:
     """The checkpoints of a state whose weights are not whole, and why."""
     history = state.get("history")
     names = list(history.get("checkpoints", ())) if isinstance(history, dict) else []
-    return {name: fault for name in names if (fault := damage(run.checkpoint(name)))}
+    return {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
 
 
 def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: torch.optim.Optimizer) -> None:

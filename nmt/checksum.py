@@ -12,35 +12,35 @@ import re
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-UNSEALED = {"sha256": "0" * 64}
-"""The metadata to save a file with that `seal` is then given."""
+NO_CHECKSUM = {"sha256": "0" * 64}
+"""The metadata to save a file with that `write_checksum` is then given."""
 
 _MAX_HEADER_BYTES = 100_000_000  # as the safetensors library allows
 _BLOCK_BYTES = 1 << 20
 
 
-class _Seal(NamedTuple):
+class _Checksum(NamedTuple):
     """Where in the file the checksum stands (0: it has none), and what it says."""
 
     offset: int
     digest: str
 
 
-def seal(path: Path) -> None:
-    """Write the checksum into a safetensors file that was saved with `UNSEALED` as its metadata."""
+def write_checksum(path: Path) -> None:
+    """Write the checksum into a safetensors file that was saved with `NO_CHECKSUM` as its metadata."""
     with open(path, "r+b") as file:
         found = _find(file)
-        assert isinstance(found, _Seal)
+        assert isinstance(found, _Checksum)
         assert found.offset
         digest = _digest(file, found.offset)
         file.seek(found.offset)
         file.write(digest.encode())
 
 
-def damage(path: Path, *, sealed: bool = False) -> str:
+def find_corruption(path: Path, *, has_checksum: bool = False) -> str:
     """What is wrong with a safetensors file, in words; empty if it is whole.
 
-    A file without a checksum is one of a run of format 1: its length alone is looked at, unless it must be `sealed`.
+    A file without a checksum is one of a run of format 1: its length alone is checked, unless `has_checksum`.
     """
     try:
         with open(path, "rb") as file:
@@ -49,14 +49,14 @@ def damage(path: Path, *, sealed: bool = False) -> str:
                 return found
             if found.offset:
                 return "" if _digest(file, found.offset) == found.digest else "damaged: the checksum does not match"
-            return "damaged: there is no checksum" if sealed else ""
+            return "damaged: there is no checksum" if has_checksum else ""
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"not readable: {error.strerror or error}"
 
 
-def _find(file: BinaryIO) -> _Seal | str:
+def _find(file: BinaryIO) -> _Checksum | str:
     """The seal of a file, or what is wrong with its header."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
@@ -73,11 +73,11 @@ def _find(file: BinaryIO) -> _Seal | str:
     if 8 + length + end != size:
         return f"damaged: the file has {size:,} bytes, and should have {8 + length + end:,}"
     if metadata is None:
-        return _Seal(0, "")
+        return _Checksum(0, "")
     at = raw.find(b'"sha256":"')
     if at < 0 or not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         return "damaged: the checksum is not readable"
-    return _Seal(8 + at + len(b'"sha256":"'), digest)
+    return _Checksum(8 + at + len(b'"sha256":"'), digest)
 
 
 def _digest(file: BinaryIO, offset: int) -> str:

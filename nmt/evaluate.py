@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 METRICS = ("bleu", "chrf", "ter")
 
 
-class Score(NamedTuple):
+class MetricScore(NamedTuple):
     """One corpus score: sacreBLEU's name for it (BLEU, chrF2, TER), its value, and its signature.
 
     Values are 0-100, higher is better; TER is edits per 100 reference words, lower is better, and can pass 100.
@@ -27,7 +27,7 @@ class Score(NamedTuple):
 
 def score(
     hypotheses: list[str], references: list[str], tgt_lang: str, metrics: Sequence[str] = ("bleu", "chrf")
-) -> list[Score]:
+) -> list[MetricScore]:
     """Corpus scores of `hypotheses` against one reference each, in the order of `metrics` (of `bleu`, `chrf`, `ter`).
 
     Both lists are plain text, line by line. Values and signatures are those of the `sacrebleu` command on the same
@@ -45,7 +45,7 @@ def score(
     scores = []
     for metric in [_metric(name, tgt_lang) for name in metrics]:
         result = metric.corpus_score(hypotheses, [references])
-        scores.append(Score(result.name, result.score, metric.get_signature().format()))
+        scores.append(MetricScore(result.name, result.score, metric.get_signature().format()))
     return scores
 
 

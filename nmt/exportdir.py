@@ -36,7 +36,7 @@ class FileMark(Section):
     crc32: int = Field(ge=0, lt=2**32)
 
     @classmethod
-    def of(cls, path: Path) -> Self:
+    def from_file(cls, path: Path) -> Self:
         """The mark of the file at `path` as it is now."""
         size = crc = 0
         with open(path, "rb") as file:
@@ -96,7 +96,7 @@ class ExportDir:
             if name not in info.files:
                 raise RunError(f"export.json does not list {name}", path=self.path, hint=_EXPORT_AGAIN)
             try:
-                damaged = FileMark.of(path) != info.files[name]
+                damaged = FileMark.from_file(path) != info.files[name]
             except OSError as error:
                 reason = f"cannot read this file of the export ({error.strerror or error})"
                 raise RunError(reason, path=path, hint=_EXPORT_AGAIN) from error
@@ -110,7 +110,7 @@ class ExportDir:
     def mark_files(self) -> dict[str, FileMark]:
         """The marks of all files of the export, by name."""
         paths = sorted(path for path in self.path.rglob("*") if path.is_file() and path != self.info_file)
-        return {path.relative_to(self.path).as_posix(): FileMark.of(path) for path in paths}
+        return {path.relative_to(self.path).as_posix(): FileMark.from_file(path) for path in paths}
 
     def _names_needed(self, info: ExportInfo) -> list[str]:
         """Names of the files that an engine reads: fixed ones, never what export.json may say."""

@@ -64,7 +64,7 @@ class FileHashes:
         except (OSError, ValueError, TypeError):
             self.known = {}
 
-    def of(self, file: Path) -> str:
+    def sha256(self, file: Path) -> str:
         """The SHA-256 of `file`, as hex."""
         name, status = str(file.resolve()), file.stat()
         stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nmt.checksum import damage
+from nmt.checksum import find_corruption
 from nmt.config import Config, dump_config, load_config
 from nmt.data.corpus import SentencePair, read_lines
 from nmt.errors import RunError
@@ -126,7 +126,7 @@ class RunDir:
         """
         if self._usable is None:
             best = self.best_checkpoint()
-            fault = damage(best)
+            fault = find_corruption(best)
             self._usable = best if not fault else self._next_best(best, fault)
         return self._usable
 
@@ -143,7 +143,7 @@ class RunDir:
 
         for name in sorted(others, key=value, reverse=True):
             path = self.checkpoint(name)
-            if not damage(path):
+            if not find_corruption(path):
                 log.warning("warning: %s: these weights are %s; %s is used instead", best, fault, name)
                 return path
         hint = "copy it again from where it was made; there is no other checkpoint that is whole"

@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from nmt.checkpoint import read_weights, save_weights
-from nmt.checksum import damage
+from nmt.checksum import find_corruption
 from nmt.errors import RunError
 
 
@@ -20,7 +20,7 @@ def weights(tmp_path):
 
 
 def test_a_saved_file_is_whole_and_any_safetensors_reader_reads_it(weights):
-    assert damage(weights, sealed=True) == ""
+    assert find_corruption(weights, has_checksum=True) == ""
     with safe_open(weights, framework="pt") as file:
         assert torch.equal(file.get_tensor("a"), torch.arange(15.0).view(3, 5))
     assert torch.equal(read_weights(weights)["b"], torch.ones(7))
@@ -36,25 +36,25 @@ def test_a_flipped_bit_anywhere_is_found(weights):
     for at in range(len(whole)):
         for bit in (1, 128):
             weights.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
-            assert damage(weights, sealed=True).startswith("damaged"), at
+            assert find_corruption(weights, has_checksum=True).startswith("damaged"), at
 
 
 def test_a_file_cut_short_anywhere_is_found(weights):
     whole = weights.read_bytes()
     for length in range(len(whole)):
         weights.write_bytes(whole[:length])
-        assert damage(weights).startswith("damaged"), length
+        assert find_corruption(weights).startswith("damaged"), length
     weights.unlink()
-    assert damage(weights) == "missing"
+    assert find_corruption(weights) == "missing"
 
 
 def test_a_file_without_a_checksum_is_of_format_1_and_its_length_is_looked_at(tmp_path):
     path = tmp_path / "old.safetensors"
     save_file({"a": torch.ones(7)}, path)
-    assert damage(path) == ""
-    assert damage(path, sealed=True) == "damaged: there is no checksum"
+    assert find_corruption(path) == ""
+    assert find_corruption(path, has_checksum=True) == "damaged: there is no checksum"
     path.write_bytes(path.read_bytes()[:-1])
-    assert damage(path) == "damaged: the file has 91 bytes, and should have 92"
+    assert find_corruption(path) == "damaged: the file has 91 bytes, and should have 92"
 
 
 def test_a_damaged_file_is_named(weights):

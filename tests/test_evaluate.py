@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError, NmtError
-from nmt.evaluate import METRICS, Score, score
+from nmt.evaluate import METRICS, MetricScore, score
 
 ENGLISH = (
     ["Two young men are outside.", "A dog runs through the snow .", "", "The children play football, don't they?"],
@@ -23,7 +23,9 @@ MANDARIN = (
 )
 
 
-def sacrebleu_command(folder: Path, hypotheses: list[str], references: list[str], tokenizer: str) -> dict[str, Score]:
+def sacrebleu_command(
+    folder: Path, hypotheses: list[str], references: list[str], tokenizer: str
+) -> dict[str, MetricScore]:
     hyp, ref = folder / "hyp.txt", folder / "ref.txt"
     for path, lines in ((hyp, hypotheses), (ref, references)):
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
@@ -36,7 +38,7 @@ def sacrebleu_command(folder: Path, hypotheses: list[str], references: list[str]
         encoding="utf-8",
         env=environment,
     )
-    return {row["name"]: Score(row["name"], row["score"], row["signature"]) for row in json.loads(done.stdout)}
+    return {row["name"]: MetricScore(row["name"], row["score"], row["signature"]) for row in json.loads(done.stdout)}
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_link_to_an_export_is_followed_when_it_is_replaced(tmp_path):
 
 def test_a_mark_is_size_and_checksum(tmp_path):
     (tmp_path / "file").write_bytes(b"123456789")
-    assert FileMark.of(tmp_path / "file") == FileMark(size=9, crc32=0xCBF43926)  # the check value of CRC-32
+    assert FileMark.from_file(tmp_path / "file") == FileMark(size=9, crc32=0xCBF43926)  # the check value of CRC-32
 
 
 def test_a_model_is_a_run_or_an_export(digits_run, digits_export, monkeypatch):

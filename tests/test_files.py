@@ -47,19 +47,19 @@ def test_the_checksum_is_sha256(tmp_path):
 def test_the_hash_of_a_file_is_remembered_until_the_file_changes(tmp_path):
     file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
     file.write_text("one", encoding="utf-8")
-    before = FileHashes(memory).of(file)
+    before = FileHashes(memory).sha256(file)
     assert before == sha256_of(file)
     assert json.loads(memory.read_text(encoding="utf-8"))[str(file)][3] == before
     file.write_text("two", encoding="utf-8")
     os.utime(file, ns=(0, 0))
-    assert FileHashes(memory).of(file) == sha256_of(file) != before
+    assert FileHashes(memory).sha256(file) == sha256_of(file) != before
 
 
 def test_a_damaged_memory_of_hashes_is_made_anew(tmp_path):
     file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
     file.write_text("one", encoding="utf-8")
     memory.write_text('["not", "a dict"', encoding="utf-8")
-    assert FileHashes(memory).of(file) == sha256_of(file)
+    assert FileHashes(memory).sha256(file) == sha256_of(file)
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_the_name_after(tmp_path, monkeypatch):

@@ -118,7 +118,7 @@ def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_pad
     src, tgt = (
         torch.where(torch.arange(41) < side[:, None], torch.randint(4, 90, (50, 41)), PAD_ID) for side in lengths
     )
-    batch = Batch.of(src, tgt, tgt).to(torch.device("cuda"))
+    batch = Batch.from_ids(src, tgt, tgt).to(torch.device("cuda"))
     config = ModelConfig(
         d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0, embedding_dropout=0.0
     )

@@ -14,7 +14,7 @@ from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_conf
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
 
-FEW_PAIRS = 100
+MIN_PAIRS = 100
 ROWS_LOOKED_AT = 100
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
@@ -45,7 +45,7 @@ def new(
         src_lang=_language("--src-lang", src_lang, src), tgt_lang=_language("--tgt-lang", tgt_lang, tgt), train=train
     )
     num_pairs, num_blank = _count_pairs(train)
-    if num_pairs < FEW_PAIRS:
+    if num_pairs < MIN_PAIRS:
         say(f"warning: only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data)
     typer.echo(dump_config(config, comments=True, header=_header(config, num_pairs, num_blank)), nl=False)

@@ -12,7 +12,7 @@ from nmt.commands.options import Beam, Device, LengthPenalty, Model, Precision, 
 from nmt.data.corpus import read_lines
 from nmt.decoding.options import SearchOptions
 from nmt.errors import DataError
-from nmt.evaluate import METRICS, Score, score
+from nmt.evaluate import METRICS, MetricScore, score
 from nmt.files import sha256_of, write_text
 from nmt.rundir import RunDir, find_run
 
@@ -29,7 +29,7 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Score a run on its test set, or on given files; the hypotheses are kept in the run."""
+    """MetricScore a run on its test set, or on given files; the hypotheses are kept in the run."""
     if (src is None) != (ref is None):
         raise typer.BadParameter("--src and --ref go together")
     names = [name.strip().lower() for name in metrics.split(",")]
@@ -38,7 +38,9 @@ def evaluate(
     run = find_run(model)
     say(f"model: {run.path}")
     name, sources, references = _read(run, split, src, ref)
-    options = changed_options(SearchOptions.of(run.config().decoding), beam_size=beam, length_penalty=length_penalty)
+    options = changed_options(
+        SearchOptions.from_config(run.config().decoding), beam_size=beam, length_penalty=length_penalty
+    )
     hypotheses, precision_used = _translate(run, sources, device, precision, options)
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
@@ -83,7 +85,7 @@ def _translate(
     return [translation.text for translation in translations], translator.engine.precision
 
 
-def _print(scores: list[Score], result: dict[str, Any], format: str) -> None:
+def _print(scores: list[MetricScore], result: dict[str, Any], format: str) -> None:
     if format == "json":
         typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
         return

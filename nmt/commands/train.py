@@ -21,7 +21,7 @@ def train(
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that train together: one a GPU, as a rule.")] = 1,
+    num_processes: Annotated[int, typer.Option(min=1, help="Processes that train together: one a GPU, as a rule.")] = 1,
 ) -> None:
     """Train a model from a configuration and a parallel corpus."""
     if resume and overwrite:
@@ -36,10 +36,10 @@ def train(
         run = Path("runs") / config.stem
     if not (resume or overwrite or _was_restarted()):
         refuse_existing(run)  # here too, so that it is told before torch is imported
-    if workers > 1 and "WORLD_SIZE" not in os.environ:
-        from nmt.training.workers import launch
+    if num_processes > 1 and "WORLD_SIZE" not in os.environ:
+        from nmt.training.distributed import launch
 
-        raise typer.Exit(launch(sys.argv[1:], workers))
+        raise typer.Exit(launch(sys.argv[1:], num_processes))
     from nmt.training.interrupt import Interrupt
 
     tell = say if os.environ.get("RANK", "0") == "0" else _keep_quiet

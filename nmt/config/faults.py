@@ -17,8 +17,8 @@ from nmt.errors import ConfigError
 
 Loc = tuple[str | int, ...]
 
-MOST_LISTED = 20
-_MOST_SHOWN = 60  # characters of a value in a message
+MAX_LISTED = 20
+_MAX_SHOWN = 60  # characters of a value in a message
 _NUMBERS = {int: "a whole number", float: "a number"}
 _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
 
@@ -54,12 +54,12 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
         return ConfigError(first.message, path=first.place.source, line=first.place.line, hint=first.hint)
     lines = [first.message + (f"\n  {first.hint}" if first.hint else "")]
     said = {first.hint}
-    for fault in rest[: MOST_LISTED - 1]:
+    for fault in rest[: MAX_LISTED - 1]:
         hint = "" if fault.hint in said else fault.hint  # such as the keys allowed, once
         said.add(hint)
         lines.append(str(ConfigError(fault.message, path=fault.place.source, line=fault.place.line, hint=hint)))
-    if len(ordered) > MOST_LISTED:
-        lines.append(f"and {len(ordered) - MOST_LISTED} more")
+    if len(ordered) > MAX_LISTED:
+        lines.append(f"and {len(ordered) - MAX_LISTED} more")
     return ConfigError("\n".join(lines), path=first.place.source, line=first.place.line)
 
 
@@ -71,7 +71,7 @@ def dotted(loc: Loc) -> str:
 
 def shortened(text: str) -> str:
     """`text`, cut where it is too long for a message."""
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
 
 
 def shown(value: object) -> str:

@@ -19,7 +19,7 @@ from nmt.errors import ConfigError
 MAX_DEPTH = 32
 MAX_NODES = 10_000
 _CORE = "tag:yaml.org,2002:"
-_LARGEST = 2**63
+_MAX_INTEGER = 2**63
 
 
 class Tree(NamedTuple):
@@ -159,7 +159,7 @@ class _Reading:
             return {"str": text, "null": None, "bool": text.lower() == "true"}[kind]
         except ValueError:  # such as `!!int abc`, or thousands of digits
             return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
-        if not math.isfinite(number) or (kind == "int" and abs(number) >= _LARGEST):
+        if not math.isfinite(number) or (kind == "int" and abs(number) >= _MAX_INTEGER):
             return self._unusable(loc, text, f"{dotted(loc)}: {shortened(text)} is not a number, or too large a one")
         return number
 

@@ -13,9 +13,9 @@ from nmt.config.sections import Config, DataConfig, ModelConfig, TokenizerConfig
 from nmt.languages import has_many_characters
 
 TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log.md)
-LEAST_UPDATES = 1000
-LEAST_VALIDATE_EVERY, MOST_VALIDATE_EVERY = 100, 5000  # updates
-LEAST_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
+MIN_UPDATES = 1000
+MIN_VALIDATE_EVERY, MAX_VALIDATE_EVERY = 100, 5000  # updates
+MIN_VOCAB_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
 SMALL_DATA = 300_000  # pairs
 
 
@@ -90,14 +90,14 @@ def _tokenizer(preset: Preset, data: DataConfig) -> TokenizerConfig:
     if not any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
         return TokenizerConfig(vocab_size=preset.vocab_size)
     # Rare characters are spelled in bytes: SentencePiece's own advice for Chinese and Japanese.
-    return TokenizerConfig(vocab_size=max(preset.vocab_size, LEAST_WITH_MANY_CHARACTERS), character_coverage=0.9995)
+    return TokenizerConfig(vocab_size=max(preset.vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS), character_coverage=0.9995)
 
 
 def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
     tokens_an_update = max(preset.batch_tokens, preset.tokens_per_update)
     updates_an_epoch = num_pairs * TOKENS_PER_PAIR / tokens_an_update
-    max_updates = preset.updates or max(LEAST_UPDATES, _hundreds(preset.epochs * updates_an_epoch))
-    every = min(max(LEAST_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MOST_VALIDATE_EVERY)
+    max_updates = preset.updates or max(MIN_UPDATES, _hundreds(preset.epochs * updates_an_epoch))
+    every = min(max(MIN_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MAX_VALIDATE_EVERY)
     return TrainingConfig(
         batch_tokens=preset.batch_tokens,
         tokens_per_update=preset.tokens_per_update,

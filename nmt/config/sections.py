@@ -10,7 +10,7 @@ Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 BatchTokens = Annotated[int, Field(ge=16)]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
-SMALLEST_COVERAGE = 0.98  # of characters; SentencePiece refuses less
+MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 
 
 class Section(BaseModel):
@@ -77,7 +77,7 @@ class TokenizerConfig(Section):
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
     character_coverage: float = Field(
-        1.0, ge=SMALLEST_COVERAGE, le=1.0, description="share of characters with a token; the rest are spelled in bytes"
+        1.0, ge=MIN_COVERAGE, le=1.0, description="share of characters with a token; the rest are spelled in bytes"
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")

@@ -45,7 +45,7 @@ class Batch(NamedTuple):
     tgt_real: Tensor
 
     @classmethod
-    def of(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
+    def from_ids(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
         """A batch of these, which are on the host."""
         real = [(ids != PAD_ID).flatten().nonzero().squeeze(1) for ids in (src, tgt_out)]
         return cls(src, tgt_in, tgt_out, *real)
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
         """At most `count` batches of as many rows, which together are this one; each is as wide as it needs to be."""
         sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))
         return [
-            Batch.of(src[:, : _width(src)], tgt_in[:, : _width(tgt_out)], tgt_out[:, : _width(tgt_out)])
+            Batch.from_ids(src[:, : _width(src)], tgt_in[:, : _width(tgt_out)], tgt_out[:, : _width(tgt_out)])
             for src, tgt_in, tgt_out in zip(*sides, strict=True)
         ]
 
@@ -94,20 +94,20 @@ def collate(
     kept = [list(ids[: max_tgt_len - 1]) for ids in targets]
     tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
     tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
-    return Batch.of(collate_sources(sources, max_src_len), tgt_in, tgt_out)
+    return Batch.from_ids(collate_sources(sources, max_src_len), tgt_in, tgt_out)
 
 
 def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     """The tokens of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
-        return Batch.of(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
+        return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
     src, _ = _gather(store.src, rows.indices, rows.src_len)
     tgt_out, is_token = _gather(store.tgt, rows.indices, rows.tgt_len)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
-    return Batch.of(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
+    return Batch.from_ids(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
 
 
 def _gather(

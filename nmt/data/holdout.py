@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nmt.errors import DataError
 
-_LARGEST_SHARE = 10  # a held-out set is at most one tenth of the distinct source sentences
+_MAX_HOLDOUT_DIVISOR = 10  # a held-out set is at most one tenth of the distinct source sentences
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int)
     if not counts:
         return Holdout(seed, {})
     # Ten times the largest set: either this holds every distinct sentence, or no set needs a cap.
-    smallest = _smallest_hashes(sources, _LARGEST_SHARE * max(counts.values()), seed)
-    if len(smallest) < _LARGEST_SHARE:
+    smallest = _smallest_hashes(sources, _MAX_HOLDOUT_DIVISOR * max(counts.values()), seed)
+    if len(smallest) < _MAX_HOLDOUT_DIVISOR:
         raise DataError(
             f"{len(smallest)} distinct source sentences are too few to hold out {' and '.join(counts)}",
-            hint=f"give at least {_LARGEST_SHARE}, or name the files of data.valid and data.test",
+            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or name the files of data.valid and data.test",
         )
     chosen: dict[int, str] = {}
     start = 0
     # In alphabetical order: the test set stays the same whether or not valid is held out too.
     for name in sorted(counts):
-        end = start + min(counts[name], len(smallest) // _LARGEST_SHARE)
+        end = start + min(counts[name], len(smallest) // _MAX_HOLDOUT_DIVISOR)
         chosen.update(dict.fromkeys(smallest[start:end], name))
         start = end
     return Holdout(seed, chosen)

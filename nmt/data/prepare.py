@@ -195,7 +195,7 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) 
     config = corpus.config
     parts = {
         "format": FORMAT,
-        "files": [hashes.of(path) for path in corpus.files()],
+        "files": [hashes.sha256(path) for path in corpus.files()],
         "data": config.data.model_dump(include={"src_lang", "tgt_lang", "holdout_size"}),
         "columns": [files.columns for files in (config.data.train, *corpus.named.values()) if files],
         "held_out": [corpus.missing, config.training.seed if corpus.missing else None],

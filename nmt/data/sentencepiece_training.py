@@ -11,7 +11,7 @@ from typing import Any
 
 import sentencepiece
 
-from nmt.config.sections import SMALLEST_COVERAGE, TokenizerConfig
+from nmt.config.sections import MIN_COVERAGE, TokenizerConfig
 from nmt.errors import DataError
 
 UNK_ID, PAD_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
@@ -138,10 +138,10 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
     reserved = _num_reserved(config)
     learned = "words" if config.type == "word" else "characters"
     hint = f"set tokenizer.vocab_size to {smallest} or more"
-    if config.type in ("unigram", "bpe") and config.character_coverage > SMALLEST_COVERAGE:
+    if config.type in ("unigram", "bpe") and config.character_coverage > MIN_COVERAGE:
         hint += (
             f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
-            f"(to {SMALLEST_COVERAGE} at least): rarer characters are then spelled in bytes"
+            f"(to {MIN_COVERAGE} at least): rarer characters are then spelled in bytes"
         )
     return DataError(
         f"a vocabulary of {config.vocab_size} is too small for the {name} text: it takes at least {smallest}, "

@@ -22,7 +22,7 @@ Step = Callable[[Tensor], Tensor]
 Recorder = Callable[[Step, Tensor], tuple[Callable[[], object], Tensor]]
 
 STEPS_BEFORE = 3  # that are made as they are in each shape: the first of them allocates
-LEAST_LEFT = 8  # steps, for which recording is worth its cost
+MIN_STEPS_LEFT = 8  # steps, for which recording is worth its cost
 
 _one_at_a_time = threading.Lock()
 _failed: set[Recorder] = set()
@@ -84,7 +84,7 @@ class CudaGraphStep:
 
     def _worthwhile(self) -> bool:
         left = min(cache.capacity - cache.length for cache in self.caches)
-        return self._num_steps > STEPS_BEFORE and left >= LEAST_LEFT and self.record not in _failed
+        return self._num_steps > STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.record not in _failed
 
     def _try_to_record(self, step: Step, last: Tensor) -> tuple[Tensor, Callable[[], object], Tensor] | None:
         own = last.clone()

@@ -108,7 +108,7 @@ def _packing(src: Tensor, min_rows: int) -> Packing | None:
     """How to encode src [B, S] without its padding, where a product costs what its rows are: on a CPU."""
     if src.device.type != "cpu":
         return None
-    packing = Packing.of(src)
+    packing = Packing.from_ids(src)
     return packing if len(packing.real) >= min_rows else None
 
 

@@ -51,7 +51,7 @@ class SearchOptions:
             raise ValueError(f"{self.num_hypotheses} hypotheses need a beam of that size; it is {self.beam_size}")
 
     @classmethod
-    def of(cls, config: DecodingConfig) -> Self:
+    def from_config(cls, config: DecodingConfig) -> Self:
         """What the `decoding` section of a run asks for."""
         return cls(
             beam_size=config.beam_size,

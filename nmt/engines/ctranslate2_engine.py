@@ -39,7 +39,7 @@ class _Chunk(NamedTuple):
 class CTranslate2Engine:
     """Translates batches of token ids with the model of one export."""
 
-    workers = 1  # of one search at a time, which CTranslate2 itself shares out among the cores
+    num_threads = 1  # of one search at a time, which CTranslate2 itself shares out among the cores
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class TorchEngine:
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair):
         self.models = list(models)
         # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
-        self.workers = torch.get_num_threads() if self.models[0].device.type == "cpu" else 1
+        self.num_threads = torch.get_num_threads() if self.models[0].device.type == "cpu" else 1
         self.never_generated = tokenizers.tgt.never_generated
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)

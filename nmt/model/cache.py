@@ -117,8 +117,8 @@ class KVCache:
 class StaticKVCache(KVCache):
     """A `KVCache` whose steps, of one position each, do the same operations on the same tensors.
 
-    The position is a tensor, and attention reads all the capacity there is, masked. Recorded steps run no Python, so who
-    makes them calls `ensure_capacity` before each and counts `length` after it.
+    So they can be recorded. The position is a tensor, and attention reads the whole capacity, masked. Recorded steps
+    run no Python, so the caller calls `ensure_capacity` before each and adds to `length` after it.
     """
 
     def __init__(self, *arguments: Any, **options: Any):

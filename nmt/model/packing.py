@@ -25,7 +25,7 @@ class Packing(NamedTuple):
     width: int  # T
 
     @classmethod
-    def of(cls, ids: Tensor, real: Tensor | None = None) -> Packing:
+    def from_ids(cls, ids: Tensor, real: Tensor | None = None) -> Packing:
         """That of ids [B, T]. Without `real`, [N], the host waits for the device that they are on."""
         is_real = ids != PAD_ID
         if real is None:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 # Lengths in inches, font sizes in points.
 _CELL = 0.34  # height of a row
-_WIDEST_CELL = 0.8  # up to which cells widen so that the source tokens can lie flat
-_LONGEST_SIDE = 40.0  # of the map; beyond it cells and labels shrink
+_MAX_CELL_WIDTH = 0.8  # up to which cells widen so that the source tokens can lie flat
+_MAX_SIDE = 40.0  # of the map; beyond it cells and labels shrink
 _FONT_SIZE = 10.0
 _READABLE = 5.0
 _NARROW, _WIDE = 0.08, 0.145  # a Latin letter and a Chinese character at _FONT_SIZE
 _ANGLE = 55  # degrees, of source tokens that cannot lie flat
 _MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH, _BAR_LABELS = 0.12, 0.09, 0.2, 0.14, 0.65
 _BAR_HEIGHT = 2.4  # at most
-_MOST_DRAWN = 16_384  # cells that an SVG holds one by one; beyond it the map is an image, else the file is tens of MB
-_LEAST_HEIGHT = 1.2  # of the color bar, where the map is lower
+_MAX_DRAWN = 16_384  # cells that an SVG holds one by one; beyond it the map is an image, else the file is tens of MB
+_MIN_HEIGHT = 1.2  # of the color bar, where the map is lower
 
 
 class _Sizes(NamedTuple):
@@ -96,9 +96,9 @@ def _text_width(text: str) -> float:
 
 def _layout(src: list[str], tgt: list[str], title: str) -> _Sizes:
     longest_src, longest_tgt = max(map(_text_width, src)), max(map(_text_width, tgt))
-    flat = longest_src + 2 * _PAD <= _WIDEST_CELL
+    flat = longest_src + 2 * _PAD <= _MAX_CELL_WIDTH
     cell_width = max(_CELL, longest_src + 2 * _PAD) if flat else _CELL
-    scale = min(1.0, _LONGEST_SIDE / max(cell_width * len(src), _CELL * len(tgt)))
+    scale = min(1.0, _MAX_SIDE / max(cell_width * len(src), _CELL * len(tgt)))
     map_width, map_height = cell_width * len(src) * scale, _CELL * len(tgt) * scale
     angle = 0 if flat else _ANGLE
     labels_height = scale * (longest_src * math.sin(math.radians(angle)) + 0.16)
@@ -112,9 +112,9 @@ def _layout(src: list[str], tgt: list[str], title: str) -> _Sizes:
     top = _MARGIN + labels_height + _PAD + (0.32 if title else 0.0)
     return _Sizes(
         width=max(left + map_width + right, 1.15 * _text_width(title) + 2 * _MARGIN),
-        height=top + max(map_height, _LEAST_HEIGHT) + _MARGIN,
+        height=top + max(map_height, _MIN_HEIGHT) + _MARGIN,
         left=left,
-        bottom=_MARGIN + max(_LEAST_HEIGHT - map_height, 0.0),
+        bottom=_MARGIN + max(_MIN_HEIGHT - map_height, 0.0),
         map_width=map_width,
         map_height=map_height,
         font_size=_FONT_SIZE * scale,
@@ -135,9 +135,9 @@ def _figure(
 
     axes = place(sizes.left, sizes.bottom, sizes.map_width, sizes.map_height)
     mesh = axes.pcolormesh(matrix, cmap="Blues", vmin=0.0, vmax=matrix.max() or 1.0, edgecolors="white", linewidth=0.6)
-    mesh.set_rasterized(matrix.size > _MOST_DRAWN)
+    mesh.set_rasterized(matrix.size > _MAX_DRAWN)
     _label(axes, src, tgt, sizes, families)
-    bar_height = min(max(sizes.map_height, _LEAST_HEIGHT), _BAR_HEIGHT)
+    bar_height = min(max(sizes.map_height, _MIN_HEIGHT), _BAR_HEIGHT)
     bar_left = sizes.left + sizes.map_width + _BAR_GAP
     bar = place(bar_left, sizes.bottom + sizes.map_height - bar_height, _BAR_WIDTH, bar_height)
     figure.colorbar(mesh, cax=bar)

@@ -16,7 +16,7 @@ _PREFERRED = (
 )
 # Fonts that say they have a character and draw something else: boxes, formula parts, color bitmaps.
 _UNFIT = ("Last Resort", "LastResort", "cm", "STIX", ".")
-_MOST_NAMED = 12  # characters in an error message
+_MAX_NAMED = 12  # characters in an error message
 
 
 def installed_families() -> list[str]:
@@ -50,7 +50,7 @@ def families_covering(texts: Iterable[str]) -> list[str]:
         _find_new_fonts()  # matplotlib remembers its list for good: a font installed since would stay unseen
         chosen, missing = _choose(wanted)
     if missing:
-        named = " ".join(sorted(missing)[:_MOST_NAMED]) + (" …" if len(missing) > _MOST_NAMED else "")
+        named = " ".join(sorted(missing)[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
         raise NmtError(
             f"no installed font has these characters: {named}",
             hint="write to a name that ends in .svg, or install a font that has them, such as Noto Sans CJK",

@@ -36,7 +36,7 @@ d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads |
 ({info["precision"]}, {info["threads"]} threads), seed {training.seed}{base} |
 | weights | {index["best"]} |
 
-## Scores
+## ValidationResult
 
 On the validation set ({valid_size} pairs, `data/valid.src` and `data/valid.tgt`), which also chose
 the checkpoint, greedy:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nmt.rundir import RunDir
-from nmt.training.validation import Scores
+from nmt.training.validation import ValidationResult
 
 
 @dataclass
@@ -26,7 +26,7 @@ class History:
         """The newest checkpoint that is no average."""
         return next(iter(self.newest(1)), None)
 
-    def add(self, name: str, scores: Scores) -> bool:
+    def add(self, name: str, scores: ValidationResult) -> bool:
         """Count a validated checkpoint in; returns whether it is the best so far."""
         self.before = list(self.checkpoints)
         self.checkpoints[name] = scores.values()
@@ -61,7 +61,7 @@ class History:
             if path.stem not in self.checkpoints and path.stem not in self.before:
                 path.unlink()
 
-    def drop(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         """Go on without these checkpoints, whose weights are lost; the best is the best of the others."""
         for name in names:
             del self.checkpoints[name]

@@ -54,7 +54,7 @@ class Optimizer:
         fused = next(model.parameters()).device.type in ("cpu", "cuda")
         self.adam = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
 
-    def collect(self) -> None:
+    def accumulate(self) -> None:
         """Add the model's gradients to those of the master copy; call after each backward pass."""
         if not self.reduced:
             return
@@ -64,8 +64,8 @@ class Optimizer:
                 master.grad = grad if master.grad is None else master.grad.add_(grad)
                 parameter.grad = None
 
-    def forget_gradients(self) -> None:
-        """Drop what was collected, and give its memory back."""
+    def zero_grad(self) -> None:
+        """Drop what was accumulated, and give its memory back."""
         for parameter in (*self.model_parameters.values(), *self.master.values()):
             parameter.grad = None
         if next(iter(self.master.values())).is_cuda:
@@ -75,7 +75,7 @@ class Optimizer:
     def step(self, update: int, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; returns their norm before clipping.
 
-        Where the norm or `loss` (summed over all workers) is not finite, weights and moments stay as they are. That is
+        Where the norm or `loss` (summed over all processes) is not finite, weights and moments stay as they are. That is
         decided on the device, as for scaled gradients: the host need not wait for it.
         """
         limit = self.config.clip_norm or math.inf
@@ -96,7 +96,7 @@ class Optimizer:
             self.adam.zero_grad(set_to_none=True)  # AdamW leaves alone what has no gradient
 
     @torch.no_grad()
-    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Take up named fp32 weights, into the copy and into the model."""
         for name, parameter in self.master.items():
             parameter.copy_(weights[name])
@@ -112,5 +112,5 @@ class Optimizer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up what `state_dict` gave."""
-        self.put_weights(state["weights"])
+        self.load_weights(state["weights"])
         self.adam.load_state_dict(state["adam"])

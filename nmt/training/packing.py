@@ -23,7 +23,7 @@ def packing_serves(model: Transformer) -> bool:
         return False
     numbers = torch.Generator(weight.device).manual_seed(1)
     ids = _ids_of_lengths(7, 2, 5).to(weight.device)
-    packing = Packing.of(ids)
+    packing = Packing.from_ids(ids)
     inputs = torch.randn(4, 1, 2, len(packing.real), head_size, generator=numbers, device=weight.device).to(
         weight.dtype
     )

@@ -15,9 +15,9 @@ from nmt.data.batching import Batch
 from nmt.model.loss import projected_token_loss
 from nmt.model.packing import Packing
 from nmt.model.transformer import Transformer
+from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
 from nmt.training.packing import packing_serves
-from nmt.training.workers import Workers
 
 
 class BatchLoss(nn.Module):
@@ -36,7 +36,10 @@ class BatchLoss(nn.Module):
         batch = Batch(*tensors)
         sources = targets = None
         if self.packed and batch.num_tgt_tokens:
-            sources, targets = Packing.of(batch.src, batch.src_real), Packing.of(batch.tgt_out, batch.tgt_real)
+            sources, targets = (
+                Packing.from_ids(batch.src, batch.src_real),
+                Packing.from_ids(batch.tgt_out, batch.tgt_real),
+            )
         states = self.states(batch.src, batch.tgt_in, sources, targets)
         weight = self.model.output_proj.weight
         return projected_token_loss(states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing)
@@ -53,17 +56,17 @@ class Step:
         self,
         model: Transformer,
         optimizer: Optimizer,
-        workers: Workers,
+        group: ProcessGroup,
         label_smoothing: float,
         compiled: bool = False,
     ):
         self.optimizer = optimizer
-        self.workers = workers
+        self.group = group
         self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
         loss = BatchLoss(model, label_smoothing, compiled, packed=packing_serves(model))
         self.loss: nn.Module = loss
-        if workers.count > 1:
+        if group.world_size > 1:
             # The only buffers are tables that never change. The option's name is new in torch 2.13.
             new = "forward_sync_buffers" in signature(DistributedDataParallel.__init__).parameters
             keep_buffers: dict[str, Any] = {"forward_sync_buffers" if new else "broadcast_buffers": False}
@@ -76,9 +79,9 @@ class Step:
         its memory does not suffice, batches are cut in two from here on, and the update is made anew.
         """
         # With other processes waiting in an exchange, there is no going back.
-        loss_sum = self._within_memory(batches, num_tokens, may_cut=self.workers.count == 1)
+        loss_sum = self._within_memory(batches, num_tokens, may_cut=self.group.world_size == 1)
         # Of several processes, each must come to the same decision: by the norm alone, which they share.
-        return loss_sum, self.optimizer.step(update, loss_sum if self.workers.count == 1 else None)
+        return loss_sum, self.optimizer.step(update, loss_sum if self.group.world_size == 1 else None)
 
     def _within_memory(self, batches: Sequence[Batch], num_tokens: int, *, may_cut: bool) -> Tensor:
         while True:
@@ -93,23 +96,23 @@ class Step:
                 if not may_cut or all(len(part.src) == 1 for part in parts):
                     raise
                 self.num_micro_batches *= 2
-                self.optimizer.forget_gradients()
+                self.optimizer.zero_grad()
 
     def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
         """Forward and backward; returns the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
         # And times the processes, because `DistributedDataParallel` takes the mean of their gradients.
-        scale = self.workers.count / num_tokens
+        scale = self.group.world_size / num_tokens
         for number, batch in enumerate(batches, 1):
             with self._alone() if number < len(batches) else nullcontext():
                 loss = self.loss(*batch.to(self.device))
                 (loss * scale).backward()
-            self.optimizer.collect()
+            self.optimizer.accumulate()
             loss_sum += loss.detach()
         return loss_sum
 
-    def try_out(self, batch: Batch) -> None:
+    def dry_run(self, batch: Batch) -> None:
         """Forward and backward without learning, so that memory that will not suffice is met at once.
 
         Each process tries by itself; then all cut batches as the one with the least memory has to.
@@ -117,8 +120,8 @@ class Step:
         no_exchange = self.loss.no_sync() if isinstance(self.loss, DistributedDataParallel) else nullcontext()
         with no_exchange:
             self._within_memory([batch], max(1, batch.num_tgt_tokens), may_cut=True)
-        self.optimizer.forget_gradients()
-        self.num_micro_batches = max(self.workers.gather(self.num_micro_batches))
+        self.optimizer.zero_grad()
+        self.num_micro_batches = max(self.group.gather(self.num_micro_batches))
 
     def _alone(self) -> AbstractContextManager[None]:
         """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""

@@ -23,10 +23,10 @@ from nmt.files import remove_leftovers
 from nmt.machine import num_cores
 from nmt.rundir import FORMAT, RunDir, clean_up_beside, find_run, put_in_place, refuse_existing, refuse_foreign
 from nmt.training.card import write_card
+from nmt.training.distributed import ProcessGroup, join_process_group, leave_process_group, local_world_size
 from nmt.training.interrupt import Interrupt
 from nmt.training.machine import changes, describe_machine, warning_of
 from nmt.training.trainer import Trainer
-from nmt.training.workers import Workers, join_workers, leave_workers, local_workers
 
 Say = Callable[[str], None]
 
@@ -55,14 +55,14 @@ def start_run(
     The folder appears once its data is prepared, so a fault in the data leaves nothing behind
     and an old run as it was. Under torchrun every process calls this; the first one prepares.
     """
-    with _together() as workers:
-        if workers.first:
-            _make_run(config, path, say, workers, overwrite=overwrite)
-        workers.await_first()
-        workers.barrier()
+    with _together() as group:
+        if group.is_main:
+            _make_run(config, path, say, group, overwrite=overwrite)
+        group.await_main()
+        group.barrier()
         run = RunDir(path)
-        with _held(run, workers):
-            trainer = _trainer(run, config, path, workers)
+        with _held(run, group):
+            trainer = _trainer(run, config, path, group)
             trainer.start()
             trainer.save()  # so that a run with checkpoints always has a state
             return _train(trainer, say, interrupt)
@@ -75,24 +75,24 @@ def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt
     if not run.config_file.is_file():
         raise RunError("there is no run to resume", path=path, hint="start it without --resume")
     run.check()
-    with _together() as workers, _held(run, workers):
+    with _together() as group, _held(run, group):
         old = run.config()
         config = config or old
         _refuse_changes(old, config, path)
-        if workers.first:
+        if group.is_main:
             _clean_up(config, path)
             run.remove_leftovers()
             prepare(config, run, _store_root(config, path), say, run.read_json(run.info_file)["data_fingerprint"])
-        workers.await_first()
-        workers.barrier()
-        trainer = _trainer(run, config, path, workers)
+        group.await_main()
+        group.barrier()
+        trainer = _trainer(run, config, path, group)
         if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):
-            trainer.resume(say if workers.first else _silent)
+            trainer.resume(say if group.is_main else _silent)
         else:  # stopped before anything was saved
             trainer.start()
             trainer.save()
-        workers.barrier()
-        if workers.first:
+        group.barrier()
+        if group.is_main:
             _note_resumption(trainer, config, say)
         return _train(trainer, say, interrupt)
 
@@ -101,7 +101,10 @@ def _note_resumption(trainer: Trainer, config: Config, say: Say) -> None:
     """Say where the run goes on, and what is no longer promised; record both."""
     run = trainer.run
     say(f"resuming {run.path} after update {trainer.update}")
-    info, now = run.read_json(run.info_file), {**describe_machine(trainer.device), "workers": trainer.workers.count}
+    info, now = (
+        run.read_json(run.info_file),
+        {**describe_machine(trainer.device), "world_size": trainer.group.world_size},
+    )
     if differences := changes(info, now):
         say(warning_of(differences))
         info["resumed"] = [*info.get("resumed", []), {"after_update": trainer.update, "changed": differences}]
@@ -119,7 +122,7 @@ def _silent(line: str) -> None:
     pass
 
 
-def _make_run(config: Config, path: Path, say: Say, workers: Workers, *, overwrite: bool) -> None:
+def _make_run(config: Config, path: Path, say: Say, group: ProcessGroup, *, overwrite: bool) -> None:
     """Prepare the data and put a run with nothing trained in place."""
     _clean_up(config, path)
     (refuse_foreign if overwrite else refuse_existing)(path)
@@ -133,41 +136,41 @@ def _make_run(config: Config, path: Path, say: Say, workers: Workers, *, overwri
         prepared = prepare(config, staging, _store_root(config, path), say)
         precision = choose_precision(config.training.precision, device)
         staging.write_config(config)
-        staging.write_json(staging.info_file, _run_info(config, prepared, device, precision.name, workers))
+        staging.write_json(staging.info_file, _run_info(config, prepared, device, precision.name, group))
         put_in_place(staging.path, path, overwrite=overwrite)
     finally:
         shutil.rmtree(staging.path, ignore_errors=True)
 
 
 @contextmanager
-def _together() -> Iterator[Workers]:
+def _together() -> Iterator[ProcessGroup]:
     """The processes of this training, joined; where one of them is lost, a RunError in the others."""
-    workers = join_workers()
+    group = join_process_group()
     try:
-        yield workers
+        yield group
     except (dist.DistError, RuntimeError) as error:
-        if workers.count == 1 or isinstance(error, torch.OutOfMemoryError):
+        if group.world_size == 1 or isinstance(error, torch.OutOfMemoryError):
             raise
         hint = "go on from the last checkpoint with --resume"
         raise RunError(f"another process of this training was lost ({error})", hint=hint) from error
-    leave_workers()
+    leave_process_group()
 
 
-def _held(run: RunDir, workers: Workers) -> AbstractContextManager[None]:
-    return run.locked() if workers.first else nullcontext()
+def _held(run: RunDir, group: ProcessGroup) -> AbstractContextManager[None]:
+    return run.locked() if group.is_main else nullcontext()
 
 
-def _trainer(run: RunDir, config: Config, path: Path, workers: Workers) -> Trainer:
+def _trainer(run: RunDir, config: Config, path: Path, group: ProcessGroup) -> Trainer:
     """The trainer of a run that is prepared, on this process's device."""
     _set_threads(config)
     device = choose_device(config.training.device)
     info = run.read_json(run.info_file)
     prepared = open_prepared(run, _store_root(config, path), info["data_fingerprint"])
-    return Trainer(run, config, prepared, device, choose_precision(info["precision"], device), workers)
+    return Trainer(run, config, prepared, device, choose_precision(info["precision"], device), group)
 
 
 def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
-    if trainer.workers.first:
+    if trainer.group.is_main:
         say(_describe(trainer))
     with interrupt or Interrupt() as asked:
         asked.defer()
@@ -183,7 +186,7 @@ def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             hint = "it needs a C++ compiler, and on a GPU Triton; or start the run with training.compile false"
             raise RunError(f"torch.compile failed: {reason}", hint=hint) from error
-    if finished and trainer.workers.first:
+    if finished and trainer.group.is_main:
         write_card(
             trainer.run, trainer.tokenizers, trainer.update, trainer.train_seconds, trainer.model.num_parameters()
         )
@@ -193,13 +196,13 @@ def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
 def _describe(trainer: Trainer) -> str:
     size, precision = f"{trainer.model.num_parameters() / 1e6:.1f}M parameters", trainer.precision
     peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large product"
-    many = f"{trainer.workers.count} processes of " if trainer.workers.count > 1 else ""
+    many = f"{trainer.group.world_size} processes of " if trainer.group.world_size > 1 else ""
     threads = f"{many}{torch.get_num_threads()} threads"
     return f"model: {size}; device {trainer.device.type}, {precision.name} ({peak}), {threads}"
 
 
 def _set_threads(config: Config) -> None:
-    torch.set_num_threads(config.training.threads or max(1, num_cores() // local_workers()))
+    torch.set_num_threads(config.training.threads or max(1, num_cores() // local_world_size()))
 
 
 def _store_root(config: Config, path: Path) -> Path:
@@ -240,7 +243,7 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
 
 
 def _run_info(
-    config: Config, prepared: Prepared, device: torch.device, precision: str, workers: Workers
+    config: Config, prepared: Prepared, device: torch.device, precision: str, group: ProcessGroup
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
@@ -249,5 +252,5 @@ def _run_info(
         "precision": precision,
         "data_fingerprint": prepared.fingerprint,
         **describe_machine(device),
-        "workers": workers.count,
+        "world_size": group.world_size,
     }

@@ -18,7 +18,7 @@ from nmt.checkpoint import (
     check_state,
     check_weights,
     last_state,
-    put_weights,
+    load_weights,
     read_weights,
     save_state,
     save_weights,
@@ -32,6 +32,7 @@ from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
+from nmt.training.distributed import ProcessGroup
 from nmt.training.history import History
 from nmt.training.interrupt import Interrupt
 from nmt.training.memory import available_bytes, needed_bytes, num_micro_batches_on_cpu, refuse_beyond_memory
@@ -39,7 +40,6 @@ from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimizer import Optimizer, learning_rate
 from nmt.training.step import Step
 from nmt.training.validation import Validator
-from nmt.training.workers import Workers
 
 MAX_SKIPPED_IN_A_ROW = 5
 
@@ -54,18 +54,18 @@ class Trainer:
         prepared: Prepared,
         device: torch.device,
         precision: Precision,
-        workers: Workers | None = None,
+        group: ProcessGroup | None = None,
     ):
         self.run, self.config, self.settings = run, config, config.training
-        self.device, self.workers = device, workers or Workers()
+        self.device, self.group = device, group or ProcessGroup()
         self.precision = precision
         torch.manual_seed(self.settings.seed)
         self.tokenizers = tokenizers = prepared.tokenizers
         self.model = Transformer(config.model, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size).to(device).train()
         self.optimizer = Optimizer(self.model, self.settings, precision.dtype)
-        self.step = Step(self.model, self.optimizer, self.workers, self.settings.label_smoothing, self.settings.compile)
-        if self.workers.rank:  # dropout differs between the processes
-            torch.manual_seed(self.settings.seed + self.workers.rank)
+        self.step = Step(self.model, self.optimizer, self.group, self.settings.label_smoothing, self.settings.compile)
+        if self.group.rank:  # dropout differs between the processes
+            torch.manual_seed(self.settings.seed + self.group.rank)
         self.flops = TrainingFlops(self.model)
         self.store = prepared.store
         limits = (config.model.max_src_len, config.model.max_tgt_len)
@@ -83,37 +83,37 @@ class Trainer:
             seed=self.settings.seed,
             drop_too_long=config.data.on_too_long == "drop",
         )
-        self.validate = Validator(*run.read_pairs("valid"), tokenizers, config, self.workers)
+        self.validate = Validator(*run.read_pairs("valid"), tokenizers, config, self.group)
         self.history = History(self.settings.early_stopping_metric)
         self.metrics = MetricsLog(run.metrics)
         self.window = Window()
         # Update, real target tokens, loss and norm, of updates that are not in the window yet.
-        self.unsettled: list[tuple[int, int, Tensor, Tensor]] = []
+        self.unflushed: list[tuple[int, int, Tensor, Tensor]] = []
         self.update = 0
         self.train_seconds = 0.0
         self.skipped_in_a_row = 0
 
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` where that is named."""
-        if self.workers.first:
+        if self.group.is_main:
             self.metrics.forget_after(0)
         if self.settings.init_from:
             path = RunDir(Path(self.settings.init_from)).best_checkpoint()
             weights = read_weights(path)
             check_weights(self.model, weights, path)
-            self.optimizer.put_weights(weights)
+            self.optimizer.load_weights(weights)
 
     def train(self, interrupt: Interrupt) -> bool:
         """Train to the end, or until `interrupt`; returns whether the end was reached. Both ways the state is saved."""
         self._check_memory()
-        self.progress = Progress(self.settings.max_updates, self.update, silent=not self.workers.first)
+        self.progress = Progress(self.settings.max_updates, self.update, silent=not self.group.is_main)
         while self.update < self.settings.max_updates and not self._out_of_patience():
             self._timed_step()
             if self.update % self.settings.log_every == 0 or self.update == self.settings.max_updates:
                 self._log()
             if self.update % self.settings.validate_every == 0:
                 self._checkpoint()
-            if self.workers.any(bool(interrupt.asked)):
+            if self.group.any(bool(interrupt.asked)):
                 self.save()
                 self.progress.close()
                 return False
@@ -126,7 +126,7 @@ class Trainer:
     def _check_memory(self) -> None:
         """Meet now what would fail later: on a CPU by an estimate, elsewhere by trying the longest batch."""
         if self.device.type == "cpu":
-            have, share = available_bytes(), self.batch_tokens // self.workers.count
+            have, share = available_bytes(), self.batch_tokens // self.group.world_size
             if self.settings.batch_tokens == "auto":
                 self.step.num_micro_batches = num_micro_batches_on_cpu(
                     share, max(self.longest), self.step.num_micro_batches, self._needed_bytes, have
@@ -135,10 +135,10 @@ class Trainer:
             return
         random = self._random_state()
         src_len, tgt_len = self.longest
-        num_rows = max(1, self.batch_tokens // max(src_len, tgt_len) // self.workers.count)
+        num_rows = max(1, self.batch_tokens // max(src_len, tgt_len) // self.group.world_size)
         src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
-        self.step.try_out(Batch.of(src, tgt, tgt))
-        self.validate.try_out(self.model, src_len)
+        self.step.dry_run(Batch.from_ids(src, tgt, tgt))
+        self.validate.dry_run(self.model, src_len)
         self._set_random_state(random)
 
     def _needed_bytes(self, num_micro_batches: int) -> int:
@@ -154,17 +154,17 @@ class Trainer:
         started = time.perf_counter()
         all_rows = self._indices_of_update()
         num_tokens = sum(rows.num_tgt_tokens for rows in all_rows)
-        share = [rows.share(self.workers.rank, self.workers.count) for rows in all_rows]
+        share = [rows.share(self.group.rank, self.group.world_size) for rows in all_rows]
         self.update += 1
         batches = [read_batch(self.store, rows) for rows in share]
         self.window.reading_seconds += time.perf_counter() - started
         loss_sum, norm = self.step(batches, num_tokens, self.update)
-        self.unsettled.append((self.update, num_tokens, loss_sum, norm))
+        self.unflushed.append((self.update, num_tokens, loss_sum, norm))
         self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in all_rows)
         self._count_seconds(started)
         self.progress.advance()
-        if self.device.type == "cpu" and self.workers.count == 1:
-            self._settle()  # there is nothing to wait for
+        if self.device.type == "cpu" and self.group.world_size == 1:
+            self._flush_losses()  # there is nothing to wait for
 
     def _count_seconds(self, started: float) -> None:
         seconds = time.perf_counter() - started
@@ -196,7 +196,7 @@ class Trainer:
         return batches
 
     def _log(self) -> None:
-        self._settle()
+        self._flush_losses()
         window, self.window = self.window, Window()
         flops = window.flops / window.seconds
         record = {
@@ -211,21 +211,21 @@ class Trainer:
             "flops_per_second": flops,
             "num_micro_batches": self.step.num_micro_batches,
             "reading_share": window.reading_seconds / window.seconds,
-            "utilization": flops / (self.precision.flops * self.workers.count),
+            "utilization": flops / (self.precision.flops * self.group.world_size),
             "train_seconds": self.train_seconds,
         }
         seconds_an_update = self.train_seconds / self.update
-        if self.workers.first:
+        if self.group.is_main:
             self.metrics.append(record)
             self.progress.report(record, (self.settings.max_updates - self.update) * seconds_an_update)
 
-    def _settle(self) -> None:
+    def _flush_losses(self) -> None:
         """Bring losses and norms to the host. Only here is the device waited for, and the sum over processes made."""
-        if not self.unsettled:
+        if not self.unflushed:
             return
         started = time.perf_counter()
-        waiting, self.unsettled = self.unsettled, []
-        losses = self.workers.sum(torch.stack([loss_sum for _, _, loss_sum, _ in waiting]).double().cpu()).tolist()
+        waiting, self.unflushed = self.unflushed, []
+        losses = self.group.sum(torch.stack([loss_sum for _, _, loss_sum, _ in waiting]).double().cpu()).tolist()
         norms = torch.stack([norm for *_, norm in waiting]).tolist()
         self._count_seconds(started)
         # One by one, so that the sums do not depend on when they are made.
@@ -244,7 +244,7 @@ class Trainer:
         self._score_and_keep(name, self.optimizer.master)
         # In this order a crash at any point leaves a state whose checkpoints are all there.
         self.save()
-        if self.workers.first:
+        if self.group.is_main:
             self.history.delete_others(self.run)
 
     def _average(self) -> None:
@@ -253,7 +253,7 @@ class Trainer:
         It is not part of the saved state, so a run that is resumed with more updates averages anew.
         """
         names = self.history.newest(self.settings.average_checkpoints)
-        self.workers.barrier()  # the first process has written the last of them
+        self.group.barrier()  # the first process has written the last of them
         if len(names) > 1:
             self._score_and_keep("average", average_weights([self.run.checkpoint(name) for name in names]))
 
@@ -263,7 +263,7 @@ class Trainer:
         scores = self.validate(self._fp32_model(weights))
         best = self.history.add(name, scores)
         self.history.forget(self.settings.keep_checkpoints)
-        if not self.workers.first:
+        if not self.group.is_main:
             return
         save_weights(self.run.checkpoint(name), weights)
         self.history.write(self.run)
@@ -280,14 +280,14 @@ class Trainer:
         if weights is self.optimizer.model_parameters:
             return self.model
         model = copy.deepcopy(self.model).float()
-        put_weights(model, weights)
+        load_weights(model, weights)
         return model
 
     def save(self) -> None:
         """Write all that `resume` needs."""
-        self._settle()
-        random = self.workers.gather(self._random_state())
-        if not self.workers.first:
+        self._flush_losses()
+        random = self.group.gather(self._random_state())
+        if not self.group.is_main:
             return
         state = {
             "update": self.update,
@@ -312,33 +312,33 @@ class Trainer:
 
     def resume(self, say: Callable[[str], None]) -> None:
         """Take up the state that the run was left in; `say` is told where a damaged file changes which that is."""
-        if not self.workers.first:
-            self.workers.barrier()  # the first process may put the state before in the place of a damaged one
+        if not self.group.is_main:
+            self.group.barrier()  # the first process may put the state before in the place of a damaged one
         state, damaged = last_state(self.run, say)
-        if self.workers.first:
-            self.workers.barrier()
+        if self.group.is_main:
+            self.group.barrier()
         try:
             check_state(state, self.optimizer.master, self.optimizer.adam)
-            self._take_up(state)
-            self.history.drop(damaged)
+            self._load_state(state)
+            self.history.remove(damaged)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise RunError(f"the training state does not fit this run ({error})", path=self.run.state) from error
-        if not self.workers.first:
+        if not self.group.is_main:
             return
         self.metrics.forget_after(self.update)
         if self.history.checkpoints:
             self.history.write(self.run)
             self.history.delete_others(self.run)
 
-    def _take_up(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> None:
         self.optimizer.load_state_dict(state)
         self.update, self.train_seconds = state["update"], state["train_seconds"]
         self.sampler.seek(DataPosition(**state["position"]))
         self.history, self.window = History(**state["history"]), Window(**state["window"])
         self.skipped_in_a_row = state["skipped_in_a_row"]
         self.step.num_micro_batches = state.get("num_micro_batches", 1)  # older states have none
-        if len(state["random"]) == self.workers.count:
-            self._set_random_state(state["random"][self.workers.rank])
+        if len(state["random"]) == self.group.world_size:
+            self._set_random_state(state["random"][self.group.rank])
 
     def _set_random_state(self, states: Mapping[str, Tensor]) -> None:
         torch.set_rng_state(states["cpu"])

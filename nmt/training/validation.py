@@ -1,4 +1,4 @@
-"""Scores of a model on the validation set: loss, perplexity, BLEU and chrF."""
+"""ValidationResult of a model on the validation set: loss, perplexity, BLEU and chrF."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
 from nmt.model.loss import projected_token_loss
 from nmt.model.transformer import Transformer
-from nmt.training.workers import Workers
+from nmt.training.distributed import ProcessGroup
 from nmt.translate import Translator
 from nmt.translate.translator import MAX_BATCH_SENTENCES
 
 _LOSS_TOKENS = 4096  # of a batch whose loss is computed, where training leaves its batches to the memory
 
 
-class Scores(NamedTuple):
+class ValidationResult(NamedTuple):
     """`loss` is cross-entropy in nats a token, without label smoothing; perplexity is its exponential."""
 
     loss: float
@@ -37,7 +37,7 @@ class Scores(NamedTuple):
 
 
 class Validator:
-    """Scores models on one validation set; greedy translation for BLEU and chrF."""
+    """ValidationResult models on one validation set; greedy translation for BLEU and chrF."""
 
     def __init__(
         self,
@@ -45,32 +45,32 @@ class Validator:
         references: list[str],
         tokenizers: TokenizerPair,
         config: Config,
-        workers: Workers | None = None,
+        group: ProcessGroup | None = None,
     ):
-        """Each of `workers` scores its share; all of them come to the same scores."""
-        self.workers = workers or Workers()
+        """Each of `group` scores its share; all of them come to the same scores."""
+        self.group = group or ProcessGroup()
         self.sources = sources
         self.references = references
         self.tokenizers = tokenizers
         self.config = config
 
-    def __call__(self, model: Transformer) -> Scores:
+    def __call__(self, model: Transformer) -> ValidationResult:
         """Score `model`, which is left in the mode it was in."""
         was_training = model.training
         model.eval()
         loss = self._loss(model)
         translator = self._translator(model)
-        rank, count = self.workers.rank, self.workers.count
+        rank, count = self.group.rank, self.group.world_size
         translations = translator.translate_fully(self.sources[rank::count])
         texts = [""] * len(self.sources)
-        for start, share in enumerate(self.workers.gather([t.text for t in translations])):
+        for start, share in enumerate(self.group.gather([t.text for t in translations])):
             texts[start::count] = share
         bleu, chrf = score(texts, self.references, self.config.data.tgt_lang)
         model.train(was_training)
         signatures = {"bleu": bleu.signature, "chrf": chrf.signature}
-        return Scores(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
+        return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
 
-    def try_out(self, model: Transformer, src_len: int) -> None:
+    def dry_run(self, model: Transformer, src_len: int) -> None:
         """Translate a batch of the longest sources, so that memory that will not suffice is met at once."""
         was_training = model.training
         model.eval()
@@ -93,13 +93,13 @@ class Validator:
     @torch.inference_mode()
     def _loss(self, model: Transformer) -> float:
         loss_sum, num_tokens = 0.0, 0
-        for batch in self._batches()[self.workers.rank :: self.workers.count]:
+        for batch in self._batches()[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
             loss = projected_token_loss(states, model.output_proj.weight, on_device.tgt_out, on_device.tgt_real)
             loss_sum += float(loss)
             num_tokens += batch.num_tgt_tokens
-        shares = self.workers.gather((loss_sum, num_tokens))
+        shares = self.group.gather((loss_sum, num_tokens))
         return sum(share[0] for share in shares) / sum(share[1] for share in shares)
 
     def _batches(self) -> list[Batch]:

@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LONGEST_UNIT = 4
-FEWEST_REPEATS = 4
+MAX_UNIT = 4
+MIN_REPEATS = 4
 
 # A word, or one character of a language written without spaces; no digits, which are rightly the same.
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
-_FEWEST_COPIED = 3
+_MIN_COPIED = 3
 _COPIED_SHARE = 0.5
 
 
 def longest_run(ids: Sequence[int]) -> tuple[int, int]:
     """(unit, repeats) of the n-gram, of up to 4 ids, that comes most often in a row; (0, 0) for no ids."""
     best = (0, 0)
-    for unit in range(1, LONGEST_UNIT + 1):
+    for unit in range(1, MAX_UNIT + 1):
         same = 0  # ids in a row that equal the one a unit before
         for i in range(unit, len(ids)):
             same = same + 1 if ids[i] == ids[i - unit] else 0
@@ -38,7 +38,7 @@ class Loop(NamedTuple):
     @property
     def forbidden_ngram(self) -> int:
         """The size of n-grams that must not come twice, so that the loop cannot."""
-        return max(2, self.unit * (2 if self.allowed < FEWEST_REPEATS else self.allowed))
+        return max(2, self.unit * (2 if self.allowed < MIN_REPEATS else self.allowed))
 
 
 def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
@@ -49,7 +49,7 @@ def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
     """
     unit, repeats = longest_run(output)
     in_source = longest_run(source)[1]
-    allowed = FEWEST_REPEATS - 1 if in_source < FEWEST_REPEATS else 2 * in_source
+    allowed = MIN_REPEATS - 1 if in_source < MIN_REPEATS else 2 * in_source
     return Loop(unit, repeats, allowed) if repeats > allowed else None
 
 
@@ -61,4 +61,4 @@ def is_copy(source: str, output: str) -> bool:
     """
     words, of_source = (Counter(word.lower() for word in _WORD.findall(text)) for text in (output, source))
     total = words.total()
-    return total >= _FEWEST_COPIED and (words & of_source).total() > _COPIED_SHARE * total
+    return total >= _MIN_COPIED and (words & of_source).total() > _COPIED_SHARE * total

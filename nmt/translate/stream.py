@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from threading import Condition, Thread
 
 FIRST_BLOCK_LINES = 16
-LARGEST_BLOCK_LINES = 1024
-LARGEST_BLOCK_CHARACTERS = 1 << 20
+MAX_BLOCK_LINES = 1024
+MAX_BLOCK_CHARACTERS = 1 << 20
 READ_AHEAD_LINES = 256
 READ_AHEAD_CHARACTERS = 1 << 20
 PATIENCE_SECONDS = 0.05
@@ -24,10 +24,10 @@ def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     for line in lines:
         block.append(line)
         characters += len(line)
-        if len(block) == limit or characters >= LARGEST_BLOCK_CHARACTERS:
+        if len(block) == limit or characters >= MAX_BLOCK_CHARACTERS:
             yield block
             block, characters = [], 0
-            limit = min(2 * limit, LARGEST_BLOCK_LINES)
+            limit = min(2 * limit, MAX_BLOCK_LINES)
     if block:
         yield block
 
@@ -43,7 +43,7 @@ def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
         while block := queue.take(limit):
             yield block
             if len(block) == limit:
-                limit = min(2 * limit, LARGEST_BLOCK_LINES)
+                limit = min(2 * limit, MAX_BLOCK_LINES)
     finally:
         queue.close()
 
@@ -68,7 +68,7 @@ class _ReadAhead:
         characters = 0
         deadline = None
         with self._changed:
-            while len(block) < limit and characters < LARGEST_BLOCK_CHARACTERS:
+            while len(block) < limit and characters < MAX_BLOCK_CHARACTERS:
                 if self._waiting:
                     line = self._waiting.popleft()
                     self._characters -= len(line)

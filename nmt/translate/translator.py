@@ -17,13 +17,13 @@ from nmt.exportdir import ExportDir, find_model
 from nmt.rundir import RunDir
 
 MAX_BATCH_SENTENCES = 256
-LEAST_SHARE = 16  # sentences; fewer are not shared out among workers
+MIN_SHARE = 16  # sentences; fewer are not shared out among workers
 
 
 class Engine(Protocol):
     """One runtime for a model. What it cannot serve it refuses with an NmtError: "… does not support …"."""
 
-    workers: int  # searches that may run at once, each in a thread of its own
+    num_threads: int  # searches that may run at once, each in a thread of its own
 
     @property
     def precision(self) -> str:
@@ -141,7 +141,7 @@ class Translator:
             TorchEngine.load(runs, tokenizers, device, precision),
             max_src_len=min(run.config().model.max_src_len for run in runs),
             batch_tokens=decoding.batch_tokens,
-            options=options or SearchOptions.of(decoding),
+            options=options or SearchOptions.from_config(decoding),
         )
 
     @classmethod
@@ -158,7 +158,7 @@ class Translator:
             CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores),
             max_src_len=info.max_src_len,
             batch_tokens=info.decoding.batch_tokens,
-            options=options or SearchOptions.of(info.decoding),
+            options=options or SearchOptions.from_config(info.decoding),
         )
 
     def translate(self, texts: Sequence[str]) -> list[str]:
@@ -199,15 +199,15 @@ class Translator:
     ) -> list[list[list[Hypothesis]]]:
         """What the engine finds for each batch, in order; as many at once as it has workers."""
         options = [self.options] * len(batches)
-        if self.engine.workers == 1:
+        if self.engine.num_threads == 1:
             return [self.engine.search(*job) for job in zip(batches, options, prefixes, strict=True)]
         return list(self._threads().map(self.engine.search, batches, options, prefixes))
 
     def _threads(self) -> ThreadPoolExecutor:
         """Threads that stay, as new ones would set up their memory anew for every call; a forked process has none."""
-        wanted = (os.getpid(), self.engine.workers)
+        wanted = (os.getpid(), self.engine.num_threads)
         if self._pool is None or self._pool[0] != wanted:
-            self._pool = wanted, ThreadPoolExecutor(self.engine.workers)
+            self._pool = wanted, ThreadPoolExecutor(self.engine.num_threads)
         return self._pool[1]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScore]:
@@ -228,7 +228,7 @@ class Translator:
         """Indices of texts of `lengths` tokens (those in `skip` left out), like lengths together, longest first."""
         batch: list[int] = []
         indices = sorted((i for i in range(len(lengths)) if i not in skip), key=lambda i: -lengths[i])
-        most = min(MAX_BATCH_SENTENCES, max(LEAST_SHARE, -(-len(indices) // self.engine.workers)))
+        most = min(MAX_BATCH_SENTENCES, max(MIN_SHARE, -(-len(indices) // self.engine.num_threads)))
         for i in indices:
             longest = min(lengths[batch[0] if batch else i] + 1, self.max_src_len)
             if batch and ((len(batch) + 1) * longest > self.batch_tokens or len(batch) == most):

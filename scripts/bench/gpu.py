@@ -35,9 +35,9 @@ from nmt.data.tokenizer import EOS_ID, PAD_ID
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
+from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
-from nmt.training.workers import Workers
 
 sys.path.insert(0, str(HERE / "peers"))
 
@@ -158,7 +158,9 @@ def ragged_batch(rows: int, vocab_size: int) -> tuple[Batch, Tensor]:
     whole = random_batch(rows, LENGTH, vocab_size)
     lengths = torch.randint(3 * LENGTH // 4, LENGTH + 1, (rows,))
     padding = torch.arange(LENGTH) >= lengths[:, None]
-    return Batch.of(*(side.masked_fill(padding, PAD_ID) for side in (whole.src, whole.tgt_in, whole.tgt_out))), lengths
+    return Batch.from_ids(
+        *(side.masked_fill(padding, PAD_ID) for side in (whole.src, whole.tgt_in, whole.tgt_out))
+    ), lengths
 
 
 def our_update(
@@ -167,7 +169,7 @@ def our_update(
     """An update of this project, the copy of the batch to the device with it."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
-    step = Step(model, optimizer, Workers(), label_smoothing=0.1, compiled=compiled)
+    step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1, compiled=compiled)
     if padded:
         step.loss.packed = False
     return lambda: void(step([batch], batch.num_tgt_tokens, 1))

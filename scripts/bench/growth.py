@@ -21,9 +21,9 @@ from nmt.data.batching import Batch
 from nmt.data.tokenizer import BOS_ID, EOS_ID
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
+from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
-from nmt.training.workers import Workers
 
 VOCAB_SIZE = 8000
 COLUMNS = {
@@ -81,7 +81,7 @@ class Measured:
         """Updates for `least_seconds`, after one that warms up; the mean counts as one measurement."""
         torch.manual_seed(1)
         model = self.case.model()
-        step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), Workers(), label_smoothing=0.1)
+        step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), label_smoothing=0.1)
         batch = random_batch(self.tokens // self.case.length, self.case.length, VOCAB_SIZE)
         step([batch], batch.num_tgt_tokens, 1)
         updates, started = 0, time.perf_counter()
@@ -117,7 +117,7 @@ def random_batch(rows: int, length: int, vocab_size: int) -> Batch:
     """Sentences of random tokens, all of one length; on the host."""
     src, tgt = torch.randint(EOS_ID + 1, vocab_size, (2, rows, length))
     src[:, -1] = tgt[:, -1] = EOS_ID
-    return Batch.of(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
+    return Batch.from_ids(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
 
 
 def main() -> None:

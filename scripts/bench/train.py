@@ -88,7 +88,7 @@ def main() -> None:
     sys.stdout.write(table(rows, COLUMNS))
     for name, fault in faults.items():
         sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
-    asked = {name: getattr(options, name) for name in ("seconds", "skip_seconds", "repeats", "workers")}
+    asked = {name: getattr(options, name) for name in ("seconds", "skip_seconds", "repeats", "num_processes")}
     keep(
         options.json,
         {
@@ -114,7 +114,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--skip-seconds", type=float, help="of training before that, left out (5)")
     parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
     parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
-    parser.add_argument("--workers", type=int, help="nmt train --workers; not given: the project's default")
+    parser.add_argument("--num-processes", type=int, help="nmt train --num-processes; not given: the project's default")
     parser.add_argument("--json", type=Path, help="file for the result")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and runs")
     parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
@@ -197,8 +197,8 @@ def measure_nmt(precision: str, workload: Workload, scratch: Path, options: argp
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(run.path)]
     if precision != "auto":
         command += ["--set", f"training.precision={precision}"]
-    if options.workers is not None:
-        command += ["--workers", str(options.workers)]
+    if options.num_processes is not None:
+        command += ["--num-processes", str(options.num_processes)]
     with open(scratch / "log.txt", "w", encoding="utf-8") as log:
         process = subprocess.Popen(command, env=clean_environment(), stdout=log, stderr=log, start_new_session=True)
         try:

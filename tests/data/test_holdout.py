@@ -6,8 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from nmt.data.holdout import choose_holdout
 
+from nmt.data.holdout import choose_holdout
 from nmt.errors import DataError
 
 SENTENCES = [f"sentence number {i}" for i in range(997)]

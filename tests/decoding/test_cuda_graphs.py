@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from nmt.data.tokenizer import BOS_ID, PAD_ID
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
-from nmt.decoding.cuda_graphs import LEAST_LEFT, STEPS_BEFORE
+from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.options import SearchOptions
@@ -51,8 +51,8 @@ class Tracer:
 def both(models, src, max_len, beam_size=1):
     """A plain decoder, one with recorded steps, and its recorder."""
     record = Tracer()
-    plain = Decoder(models, src, max_len, hypotheses)
-    recorded = Decoder(models, src, max_len, hypotheses, record)
+    plain = Decoder(models, src, max_len, beam_size)
+    recorded = Decoder(models, src, max_len, beam_size, record)
     record.caches = recorded.caches
     return plain, recorded, record
 
@@ -110,7 +110,7 @@ def test_cuda_graphs_steps_equal_plain_ones_as_half_of_the_sentences_leave():
 
 @torch.inference_mode()
 def test_short_outputs_are_not_recorded():
-    _, recorded, record = both([long_model()], sources(), STEPS_BEFORE + LEAST_LEFT - 1)
+    _, recorded, record = both([long_model()], sources(), STEPS_BEFORE + MIN_STEPS_LEFT - 1)
     for _ in range(recorded.caches[0].max_len):
         recorded.step(torch.full((5,), BOS_ID))
     assert record.made == 0

@@ -26,8 +26,8 @@ def test_what_makes_no_sense_is_refused_in_plain_words(fields, message):
 
 
 def test_a_run_says_how_it_is_searched_and_defaults_are_the_same_in_both_places():
-    assert SearchOptions.of(DecodingConfig()) == SearchOptions()
+    assert SearchOptions.from_config(DecodingConfig()) == SearchOptions()
     asked = DecodingConfig(beam_size=5, length_penalty=0.6, exact=True, no_repeat_ngram=3, min_len=2, max_len_offset=7)
-    options = SearchOptions.of(asked)
+    options = SearchOptions.from_config(asked)
     assert (options.beam_size, options.length_penalty, options.exact) == (5, 0.6, True)
     assert (options.no_repeat_ngram, options.min_len, options.max_len(10)) == (3, 2, 27)

@@ -42,7 +42,7 @@ def test_the_chunked_loss_and_its_gradients_are_those_of_all_logits_at_once(smoo
     states, weight, tgt_out = batch()
     plain, plain_count = token_loss(states @ weight.T, tgt_out, smoothing)
     plain_grads = torch.autograd.grad(plain / 7, (states, weight))
-    real = Batch.of(tgt_out, tgt_out, tgt_out).tgt_real
+    real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
     chunked = projected_token_loss(states, weight, tgt_out, real, smoothing)
     grads = torch.autograd.grad(chunked / 7, (states, weight))
     assert len(real) == int(plain_count)
@@ -54,7 +54,7 @@ def test_the_chunked_loss_and_its_gradients_are_those_of_all_logits_at_once(smoo
 def test_the_chunked_loss_takes_bf16_within_its_precision():
     states, weight, tgt_out = batch()
     plain, _ = token_loss(states @ weight.T, tgt_out, 0.1)
-    real = Batch.of(tgt_out, tgt_out, tgt_out).tgt_real
+    real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
     reduced = projected_token_loss(states.bfloat16(), weight.bfloat16(), tgt_out, real, 0.1)
     reduced.backward()
     assert torch.allclose(reduced, plain, rtol=0.02)

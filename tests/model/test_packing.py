@@ -23,7 +23,7 @@ def ragged(*lengths: int) -> torch.Tensor:
 
 def test_packing_keeps_real_positions_in_order_and_unpacking_puts_them_back():
     rows = ragged(3, 1, 4)
-    packing = Packing.of(rows)
+    packing = Packing.from_ids(rows)
     states = torch.randn(3, 5, 2)
     packed = packing.pack(states)
     assert torch.equal(packed[0], states[rows != PAD_ID])
@@ -37,7 +37,7 @@ def test_packing_keeps_real_positions_in_order_and_unpacking_puts_them_back():
 @every_kind
 def test_packed_states_equal_padded_ones(kind):
     model, src, tgt_in = make(**kind), ragged(5, 2, 9), ragged(7, 1, MAX_LEN - 1)
-    sources, targets = Packing.of(src), Packing.of(tgt_in)
+    sources, targets = Packing.from_ids(src), Packing.from_ids(tgt_in)
     with torch.no_grad():
         padded, memory = model.encode(src), model.encode(src, sources)
         assert memory.states.shape == (1, 16, 24)
@@ -55,7 +55,7 @@ def note(states, shapes):
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive"])
 def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention):
     src, tgt = ragged(5, 2, 9), ragged(7, 1, 4)
-    batch = Batch.of(src, tgt, tgt)
+    batch = Batch.from_ids(src, tgt, tgt)
     losses, gradients = [], []
     for packed in (False, True):
         model = make(attention=attention).train()
@@ -76,7 +76,7 @@ def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention
 
 def test_a_batch_without_a_target_is_not_packed():
     nothing = torch.full((1, 1), PAD_ID)
-    batch = Batch.of(ids(1, 1), ids(1, 1), nothing)
+    batch = Batch.from_ids(ids(1, 1), ids(1, 1), nothing)
     assert BatchLoss(make(), 0.1, packed=True)(*batch) == 0
 
 
@@ -85,7 +85,7 @@ def test_on_a_gpu_a_kernel_for_packed_rows_is_called_as_its_signature_says(causa
     """Shapes and types alone: no number is computed, so that no GPU is needed."""
     with FakeTensorMode():
         queries, keys = (
-            Packing.of(
+            Packing.from_ids(
                 torch.empty(3, width, dtype=torch.int64, device="cuda"),
                 torch.empty(real, dtype=torch.int64, device="cuda"),
             )

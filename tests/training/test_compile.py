@@ -58,7 +58,7 @@ def test_compiled_and_packed_batches_have_the_loss_of_those_that_are_not(monkeyp
     compiled, plain = BatchLoss(model, 0.1, compiled=True, packed=True), BatchLoss(model, 0.1)
     for lengths in ((5, 2, 9), (3, 8, 1, 4), (6, 6)):
         rows = ragged(*lengths)
-        batch = Batch.of(rows, rows, rows)
+        batch = Batch.from_ids(rows, rows, rows)
         assert torch.allclose(compiled(*batch), plain(*batch), rtol=1e-4)
 
 

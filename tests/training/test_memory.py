@@ -53,7 +53,7 @@ def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same
     num_tokens = sum(batch.num_tgt_tokens for batch in batches)
     whole = trainer.step._gather_gradients(batches, num_tokens)
     expected = [parameter.grad.clone() for parameter in trainer.model.parameters()]
-    trainer.optimizer.forget_gradients()
+    trainer.optimizer.zero_grad()
     forward, most = trainer.step.loss.forward, len(batches[0].src) // 3
 
     def small_device(src, *others):
@@ -84,7 +84,7 @@ def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
 def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_is_fastest_with(
     digits, tmp_path, monkeypatch
 ):
-    """The updates of the whole batch; eps as in test_workers.py."""
+    """The updates of the whole batch; eps as in test_distributed.py."""
     monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)
     few = {"max_updates": 4, "validate_every": 4, "average_checkpoints": 0, "eps": 1e-4}
     # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
@@ -111,8 +111,8 @@ def test_a_batch_of_automatic_size_is_cut_smaller_where_memory_is_short(trainer,
 
 
 def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(trainer, monkeypatch):
-    monkeypatch.setattr(trainer.workers, "gather", lambda count: [count, 4])
-    trainer.step.try_out(read_batch(trainer.store, trainer._indices_of_update()[0]))
+    monkeypatch.setattr(trainer.group, "gather", lambda count: [count, 4])
+    trainer.step.dry_run(read_batch(trainer.store, trainer._indices_of_update()[0]))
     assert trainer.step.num_micro_batches == 4
 
 

@@ -36,7 +36,7 @@ def make() -> Transformer:
 def one_update(model, optimizer, update):
     src = torch.tensor([[5, 6, 7]])
     model(src, src).float().square().mean().backward()
-    optimizer.collect()
+    optimizer.accumulate()
     return optimizer.step(update)
 
 

@@ -75,7 +75,7 @@ def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, texts):
     translator = Translator.load(digits_run, device="cpu")
-    translator.engine.workers = 2
+    translator.engine.num_threads = 2
     expected = translator.translate(texts)
     child = multiprocessing.get_context("fork").Process(
         target=lambda: sys.exit(translator.translate(texts) != expected)
@@ -97,6 +97,6 @@ def test_searches_in_threads_find_what_one_after_another_finds(digits_run, texts
     translator = Translator.load(digits_run, device="cpu")
     found = []
     for workers in (1, 3):
-        translator.engine.workers = workers
+        translator.engine.num_threads = workers
         found.append(translator.translate_fully(texts))
     assert found[0] == found[1]

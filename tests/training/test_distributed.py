@@ -51,12 +51,12 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
     start_run(tiny_config(digits, training=training), tmp_path / "one", lambda line: None)
     config = config_file(training=training)
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "two")]
-    done = run_nmt(*command, "--workers", "2")
+    done = run_nmt(*command, "--num-processes", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert done.stderr.count("done: ") == 1
     one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
-    assert two.read_json(two.info_file)["workers"] == 2
+    assert two.read_json(two.info_file)["world_size"] == 2
     assert one.index().keys() == two.index().keys()
     assert load_state(two.state)["position"] == load_state(one.state)["position"]
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (one, two)]
@@ -70,7 +70,7 @@ def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_
     text = config.read_text(encoding="utf-8").replace("train.tsv", "missing.tsv")
     config.write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "run")]
-    done = run_nmt(*command, "--workers", "2")
+    done = run_nmt(*command, "--num-processes", "2")
     assert done.returncode == 1
     assert done.stderr.count("missing.tsv") == 1
     assert "stopped" not in done.stderr
@@ -127,7 +127,18 @@ def test_a_process_that_dies_takes_the_others_down_and_says_how_to_go_on(config_
 def test_an_interrupt_stops_all_processes_after_the_same_update(config_file, tmp_path):
     config = config_file(training={"max_updates": 100_000, "validate_every": 100_000, "warmup_updates": 10})
     run = RunDir(tmp_path / "run")
-    command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(run.path), "--workers", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "nmt",
+        "train",
+        "--config",
+        str(config),
+        "--run",
+        str(run.path),
+        "--num-processes",
+        "2",
+    ]
     process = subprocess.Popen(
         command, env=quiet_environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
     )  # a session of its own, so that the signal reaches no one else

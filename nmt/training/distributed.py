@@ -17,37 +17,37 @@ from torch import distributed as dist
 _PATIENCE = timedelta(hours=24)  # rank 0 may prepare a large corpus alone; a rank that dies is noticed by torchrun
 
 
-class Workers:
+class ProcessGroup:
     """This process among those that train together; a process of its own is the only one of one."""
 
-    def __init__(self, rank: int = 0, count: int = 1, store: dist.Store | None = None):
+    def __init__(self, rank: int = 0, world_size: int = 1, store: dist.Store | None = None):
         """`store` is what torchrun's processes share."""
         self.rank = rank
-        self.count = count
+        self.world_size = world_size
         self._store = store
 
     @property
-    def first(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the process that writes the run and speaks."""
         return self.rank == 0
 
-    def await_first(self) -> None:
+    def await_main(self) -> None:
         """Wait until the first process is here, which may prepare a corpus first: asleep, so that signals are heard."""
         if self._store is None:
             return
-        if self.first:
+        if self.is_main:
             self._store.set("first", "here")
         while not self._store.check(["first"]):
             time.sleep(0.05)
 
     def barrier(self) -> None:
         """Wait until every process is here."""
-        if self.count > 1:
+        if self.world_size > 1:
             self.gather(None)  # of objects, so over gloo: a device may be busy
 
     def any(self, flag: bool) -> bool:
         """Whether `flag` is set in any process."""
-        if self.count == 1:
+        if self.world_size == 1:
             return flag
         flags = torch.tensor([flag], dtype=torch.int32)
         dist.all_reduce(flags, op=dist.ReduceOp.MAX)
@@ -55,15 +55,15 @@ class Workers:
 
     def gather(self, value: Any) -> list[Any]:
         """The `value` of every process, in the order of ranks, in every process."""
-        if self.count == 1:
+        if self.world_size == 1:
             return [value]
-        values: list[Any] = [None] * self.count
+        values: list[Any] = [None] * self.world_size
         dist.all_gather_object(values, value, group=_host_group())
         return values
 
     def sum(self, total: Tensor) -> Tensor:
         """The sum of `total` over the processes, in every process."""
-        if self.count > 1:
+        if self.world_size > 1:
             dist.all_reduce(total)
         return total
 
@@ -79,25 +79,25 @@ def _host_group() -> Any:
     return _host
 
 
-def join_workers() -> Workers:
+def join_process_group() -> ProcessGroup:
     """Meet the other processes that torchrun started; alone where it did not."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
-        return Workers()
+        return ProcessGroup()
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     store: dist.Store | None = None
     if not dist.is_initialized():
         store, rank, _ = next(dist.rendezvous("env://"))
-        if local_workers() == count:
+        if local_world_size() == count:
             # After a restart the agent's store still holds the addresses of the processes before.
             store = dist.PrefixStore(f"restart-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
-    return Workers(dist.get_rank(), dist.get_world_size(), store)
+    return ProcessGroup(dist.get_rank(), dist.get_world_size(), store)
 
 
-def leave_workers() -> None:
+def leave_process_group() -> None:
     """Take leave of the others, once all is done."""
     global _host
     _host = None
@@ -105,7 +105,7 @@ def leave_workers() -> None:
         dist.destroy_process_group()
 
 
-def local_workers() -> int:
+def local_world_size() -> int:
     """How many of the processes share this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
