@@ -9,13 +9,13 @@ from nmt import Translator
 from nmt.config import ModelConfig
 from nmt.data.batching import Batch, read_batch
 from nmt.data.prepare import prepare
-from nmt.data.tokenizer import BOS_ID, PAD_ID
 from nmt.decoding.decoder import Decoder
 from nmt.device import choose_precision
 from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, attend
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
+from nmt.special_tokens import BOS_ID, PAD_ID
 from nmt.training.packing import packing_serves
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run

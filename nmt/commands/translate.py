@@ -271,7 +271,7 @@ class _Attention:
         self.head = head
 
     def _weights(self, translation: Translation) -> list[list[float]]:
-        from nmt.data.tokenizer import EOS_ID
+        from nmt.special_tokens import EOS_ID
 
         # The source ends in eos; the output does where it ended of itself.
         target = [*translation.tgt_ids, EOS_ID] if translation.finished else translation.tgt_ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Literal, get_args, get_origin
 
 import yaml
@@ -52,7 +53,7 @@ def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bo
     line = f"{indent}{name}: {_value(value)}"
     comment = _comment(field) if comments else ""
     if comment and len(line) + len(comment) + 4 > _WIDTH:
-        yield f"{indent}# {comment}"
+        yield from (f"{indent}# {part}" for part in wrap(comment, _WIDTH - len(indent) - 2))
     elif comment:
         line += f"  # {comment}"
     yield line

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.store import Side, TokenStore
-from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 

@@ -13,8 +13,7 @@ import sentencepiece
 
 from nmt.config.sections import MIN_COVERAGE, TokenizerConfig
 from nmt.errors import DataError
-
-UNK_ID, PAD_ID, BOS_ID, EOS_ID = 0, 1, 2, 3
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 MAX_SENTENCE_BYTES = 16_384
 """Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""

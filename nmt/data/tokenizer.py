@@ -22,11 +22,10 @@ from typing import Self
 import sentencepiece
 
 from nmt.config.sections import TokenizerConfig
-from nmt.data.sentencepiece_training import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Sentences, train_model, without_surrogates
+from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
 from nmt.errors import DataError
 from nmt.files import read_at_most, write_atomically
-
-__all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer", "TokenizerPair", "train_tokenizers"]
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 DEFAULT_THREADS = 4
 """Fixed, not the number of cores: scores of unigram tokens depend on it in the last digits, and so does their order."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nmt.data.tokenizer import BOS_ID, EOS_ID
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
+from nmt.special_tokens import BOS_ID, EOS_ID
 
 _BLOCK_TOKENS = 16
 _NONE = float("-inf")  # score of a hypothesis that is none

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.data.tokenizer import PAD_ID
 from nmt.decoding.cuda_graphs import CudaGraphStep, Recorder, record_graph
 from nmt.model.cache import KVCache, StaticKVCache, rows_of
 from nmt.model.packing import Packing
 from nmt.model.transformer import Memory, Transformer
+from nmt.special_tokens import PAD_ID
 
 # A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
 # order than the rest, as those for few rows may do (`Transformer.min_rows`): a source has such a length.

@@ -15,11 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nmt.data.tokenizer import EOS_ID, TokenizerPair
+from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir, ExportInfo
+from nmt.special_tokens import EOS_ID
 
 if TYPE_CHECKING:
     import ctranslate2

@@ -10,7 +10,7 @@ import torch
 
 from nmt.checkpoint import load_model
 from nmt.data.batching import collate_sources, pad_rows
-from nmt.data.tokenizer import BOS_ID, EOS_ID, TokenizerPair
+from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder, ensemble_log_probs
@@ -24,6 +24,7 @@ from nmt.errors import NmtError
 from nmt.model.quantized import Int8Linear, quantize
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
+from nmt.special_tokens import BOS_ID, EOS_ID
 
 
 class TorchEngine:

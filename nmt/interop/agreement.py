@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nmt.data.tokenizer import EOS_ID
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.errors import RunError
 from nmt.evaluate import score
+from nmt.special_tokens import EOS_ID
 from nmt.translate.translator import Engine, Translator
 
 NUM_SENTENCES = 100

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.data.tokenizer import PAD_ID
+from nmt.special_tokens import PAD_ID
 
 CHUNK_ROWS = 1024  # rows of logits alive at once
 

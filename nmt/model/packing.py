@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.data.tokenizer import PAD_ID
+from nmt.special_tokens import PAD_ID
 
 
 class Packing(NamedTuple):

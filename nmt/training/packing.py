@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nmt.data.tokenizer import EOS_ID, PAD_ID
 from nmt.model.attention import MultiHeadAttention, attend_packed, varlen_may_serve
 from nmt.model.masks import causal_mask, mask_bias, padding_mask
 from nmt.model.packing import PackedMask, Packing
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import EOS_ID, PAD_ID
 
 
 def packing_serves(model: Transformer) -> bool:

@@ -26,12 +26,12 @@ from nmt.checkpoint import (
 from nmt.config import Config
 from nmt.data.batching import Batch, BatchIndices, DataPosition, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.prepare import Prepared
-from nmt.data.tokenizer import EOS_ID
 from nmt.device import Precision
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
+from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup
 from nmt.training.history import History
 from nmt.training.interrupt import Interrupt

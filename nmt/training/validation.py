@@ -9,12 +9,13 @@ import torch
 
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
-from nmt.data.tokenizer import EOS_ID, TokenizerPair
+from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
 from nmt.model.loss import projected_token_loss
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup
 from nmt.translate import Translator
 from nmt.translate.translator import MAX_BATCH_SENTENCES

@@ -31,10 +31,10 @@ from workload import find_multi30k
 
 from nmt.config.sections import ModelConfig, TrainingConfig
 from nmt.data.batching import Batch
-from nmt.data.tokenizer import EOS_ID, PAD_ID
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import EOS_ID, PAD_ID
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step

@@ -18,9 +18,9 @@ from harness import say, table, use_cores, warn_of_load
 
 from nmt.config.sections import ModelConfig, TrainingConfig
 from nmt.data.batching import Batch
-from nmt.data.tokenizer import BOS_ID, EOS_ID
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import BOS_ID, EOS_ID
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step

@@ -9,7 +9,7 @@ import torch
 from nmt.data import batching
 from nmt.data.batching import DataPosition, TokenBudgetSampler, collate, fill_batches, permute, tokens_for
 from nmt.data.store import Side
-from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
 class Pairs:
@@ -70,13 +70,13 @@ def test_epochs_differ_and_seeds_differ(pairs):
 
 @pytest.mark.parametrize("pool", [64, 1 << 16])
 @pytest.mark.parametrize("num_before", [0, 1, 17, 60, 140])
-def test_a_sampler_goes_on_from_any_place(pairs, pool, num_before, monkeypatch):
+def test_a_sampler_goes_on_from_any_position(pairs, pool, num_before, monkeypatch):
     monkeypatch.setattr(batching, "_POOL_PAIRS", pool)
     whole = sampler(pairs)
     for _ in range(num_before):
         whole.next_indices()
     resumed = sampler(pairs)
-    resumed.seek(DataPosition(whole.place.epoch, whole.place.pool, whole.place.batch))
+    resumed.seek(DataPosition(whole.position.epoch, whole.position.pool, whole.position.batch))
     assert [whole.next_indices().indices.tolist() for _ in range(40)] == [
         resumed.next_indices().indices.tolist() for _ in range(40)
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nmt.config.sections import TokenizerConfig
-from nmt.data.tokenizer import EOS_ID, train_tokenizers
+from nmt.data.tokenizer import train_tokenizers
 from nmt.errors import DataError
+from nmt.special_tokens import EOS_ID
 
 GERMAN = [
     "Ein Hund läuft durch den Wald .",

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config.sections import TokenizerConfig
-from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer, TokenizerPair, train_tokenizers
+from nmt.data.tokenizer import Tokenizer, TokenizerPair, train_tokenizers
 from nmt.errors import DataError
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 GERMAN = [
     "Ein Hund läuft durch den Wald .",

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from nmt.config import ModelConfig
 from nmt.data.batching import collate_sources
-from nmt.data.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
@@ -18,6 +17,7 @@ from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 BANNED = (UNK_ID, PAD_ID, BOS_ID)
 NEVER = float("-inf")

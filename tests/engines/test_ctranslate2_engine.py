@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from nmt import Translator
-from nmt.data.tokenizer import EOS_ID
 from nmt.decoding.options import SearchOptions
 from nmt.engines import ctranslate2_engine
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
@@ -20,6 +19,7 @@ from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir
 from nmt.rundir import RunDir
+from nmt.special_tokens import EOS_ID
 
 pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
 

@@ -9,11 +9,12 @@ import pytest
 import nmt.device as devices
 from nmt import Translator
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import EOS_ID, TokenizerPair, train_tokenizers
+from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.decoding.options import SearchOptions
 from nmt.device import DTYPES
 from nmt.errors import NmtError
 from nmt.rundir import RunDir
+from nmt.special_tokens import EOS_ID
 
 TEXTS = ["1 2 3", "98765", "", "4"]
 

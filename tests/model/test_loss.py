@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch
-from nmt.data.tokenizer import PAD_ID
 from nmt.model import loss as loss_module
 from nmt.model.loss import projected_token_loss, token_loss
+from nmt.special_tokens import PAD_ID
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -7,9 +7,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from nmt.data.batching import Batch
-from nmt.data.tokenizer import PAD_ID
 from nmt.model.attention import ScaledDotProductScore, attend_packed
 from nmt.model.packing import PackedMask, Packing
+from nmt.special_tokens import PAD_ID
 from nmt.training.step import BatchLoss
 from tests.model.test_transformer import MAX_LEN, close, every_kind, ids, make
 

@@ -83,7 +83,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
 
 
 def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several tokens
+    monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several micro-batches
     config = tiny_config(digits, training={"batch_tokens": "auto", "tokens_per_update": 800})
     assert start_run(config, tmp_path / "whole", silent)
     with monkeypatch.context() as patch:
@@ -91,7 +91,7 @@ def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp
         assert not start_run(config, tmp_path / "stopped", silent)
     assert resume_run(None, tmp_path / "stopped", silent)
     whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
-    assert state_of(whole)["tokens"] > 1
+    assert state_of(whole)["num_micro_batches"] > 1
     assert same(state_of(whole), state_of(stopped))
 
 
