@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 __all__ = ["Translator", "__version__"]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent until a program asks for messages
 
 if TYPE_CHECKING:
     from nmt.translate import Translator

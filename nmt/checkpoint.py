@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from nmt.errors import RunError
 from nmt.files import write_atomically
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
+
+log = logging.getLogger(__name__)
 
 Weights = dict[str, Tensor]
 Shapes = dict[str, tuple[int, ...]]
@@ -186,11 +189,11 @@ def _unpacked(value: Any, tensors: Weights) -> Any:
     return dict(items) if kind == "dict" else tuple(items)
 
 
-def last_state(run: RunDir, say: Callable[[str], None]) -> tuple[dict[str, Any], list[str]]:
+def last_state(run: RunDir) -> tuple[dict[str, Any], list[str]]:
     """The newest training state that is whole, and which of its checkpoints are not.
 
     Where the newest is damaged, or lacks a checkpoint, and the one before it does not, that one takes its place, and
-    `say` is told: what was trained since is trained again. RunError where there is none.
+    a warning says so: what was trained since is trained again. RunError where there is none.
     """
     if run.old_state.exists() and not run.state.exists():
         hint = "train on from its weights: name it in training.init_from of a new run; `nmt translate` works as before"
@@ -206,22 +209,22 @@ def last_state(run: RunDir, say: Callable[[str], None]) -> tuple[dict[str, Any],
         damaged = _damaged_checkpoints(run, state)
         faults += [RunError(f"these weights are {fault}", path=run.checkpoint(n)) for n, fault in damaged.items()]
         if not damaged:
-            _warn_of(faults, say)
+            _warn_of(faults)
             if path == run.previous_state:
                 os.replace(path, run.state)
-                say("going on from the training state that was saved before")
+                log.info("going on from the training state that was saved before")
             return state, []
         partly = partly or (state, list(damaged))
     if partly is None:
         raise faults[0]
-    _warn_of(faults, say)
-    say(f"going on without {', '.join(partly[1])}")
+    _warn_of(faults)
+    log.info(f"going on without {', '.join(partly[1])}")
     return partly
 
 
-def _warn_of(faults: Sequence[RunError], say: Callable[[str], None]) -> None:
+def _warn_of(faults: Sequence[RunError]) -> None:
     for fault in dict.fromkeys(map(str, faults)):
-        say(f"warning: {fault}")
+        log.warning(fault)
 
 
 def _damaged_checkpoints(run: RunDir, state: dict[str, Any]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from typing import Annotated
 
@@ -32,11 +34,34 @@ app.add_typer(export.app, name="export")
 def _options(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
+    _log_to_stderr()
     if version:
         from nmt import __version__
 
         typer.echo(f"nmt {__version__}")
         raise typer.Exit
+
+
+class _ConsoleHandler(logging.Handler):
+    """Write messages to standard error, above a progress bar if one is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write `record`; warnings say that they are one."""
+        prefix = "warning: " if record.levelno >= logging.WARNING else ""
+        line = prefix + record.getMessage()
+        if "tqdm" in sys.modules:
+            sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
+        else:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+
+def _log_to_stderr() -> None:
+    """Show the messages of nmt, once; of several processes that train together, rank 0 alone speaks."""
+    logger = logging.getLogger("nmt")
+    if not any(isinstance(handler, _ConsoleHandler) for handler in logger.handlers):
+        logger.addHandler(_ConsoleHandler())
+    logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
 
 
 def main() -> None:

@@ -144,7 +144,7 @@ class RunDir:
         for name in sorted(others, key=value, reverse=True):
             path = self.checkpoint(name)
             if not find_corruption(path):
-                log.warning("warning: %s: these weights are %s; %s is used instead", best, fault, name)
+                log.warning("%s: these weights are %s; %s is used instead", best, fault, name)
                 return path
         hint = "copy it again from where it was made; there is no other checkpoint that is whole"
         raise RunError(f"these weights are {fault}", path=best, hint=hint)

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.letters import write_letters
 from tests.tiny import tiny_config, write_digits
+
+
+class _Messages(logging.Handler):
+    """Collects what nmt logs, as the command line shows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(("warning: " if record.levelno >= logging.WARNING else "") + record.getMessage())
+
+
+@pytest.fixture
+def messages() -> Iterator[list[str]]:
+    """What nmt logs during the test, line by line; warnings begin with "warning: "."""
+    logger, handler = logging.getLogger("nmt"), _Messages()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler.lines
+    logger.setLevel(level)
+    logger.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +73,7 @@ def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
     config = tiny_config(digits, training=training)
-    return once(tmp_path_factory, "digits", lambda path: start_run(config, path, lambda line: None))
+    return once(tmp_path_factory, "digits", lambda path: start_run(config, path))
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +84,7 @@ def digits_export(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) ->
     from nmt.rundir import RunDir
 
     path = tmp_path_factory.mktemp("exports") / "digits"
-    export_ctranslate2(RunDir(digits_run), path, lambda line: None)
+    export_ctranslate2(RunDir(digits_run), path)
     return path
 
 
@@ -75,4 +99,4 @@ def letters_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         data={"src_lang": "de", "protect": True, "placeholder_share": 0.9},
         training={"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "log_every": 200},
     )
-    return once(tmp_path_factory, "letters", lambda path: start_run(config, path, lambda line: None))
+    return once(tmp_path_factory, "letters", lambda path: start_run(config, path))

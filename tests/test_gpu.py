@@ -51,7 +51,7 @@ def test_attention_on_the_gpu_equals_attention_on_the_cpu():
 
 def test_training_in_bf16_learns_and_the_run_translates_on_either_device(digits, tmp_path):
     training = {"device": "cuda", "precision": "auto", "max_updates": 400, "warmup_updates": 50, "validate_every": 200}
-    assert start_run(tiny_config(digits, training=training), tmp_path / "run", lambda line: None)
+    assert start_run(tiny_config(digits, training=training), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert run.read_json(run.info_file)["precision"] == "bf16"
     losses = [record["loss"] for record in read_metrics(run.metrics) if record["kind"] == "train"]
@@ -94,7 +94,7 @@ def test_compiled_updates_are_those_that_are_not(digits, tmp_path, precision):
     for compiled in (False, True):
         path = tmp_path / f"compiled-{compiled}"
         config = tiny_config(digits, training={**few, "log_every": 1, "compile": compiled})
-        assert start_run(config, path, lambda line: None)
+        assert start_run(config, path)
         losses.append([each["loss"] for each in read_metrics(RunDir(path).metrics) if each["kind"] == "train"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3 if precision == "fp32" else 2e-2)
 
@@ -105,7 +105,7 @@ def test_a_batch_of_automatic_size_is_cut_until_it_fits_the_memory(digits, tmp_p
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(2**30 / torch.cuda.get_device_properties(0).total_memory)
     try:
-        assert start_run(tiny_config(digits, training={**size, **few}), tmp_path / "run", lambda line: None)
+        assert start_run(tiny_config(digits, training={**size, **few}), tmp_path / "run")
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     (record,) = [each for each in read_metrics(RunDir(tmp_path / "run").metrics) if each["kind"] == "train"]

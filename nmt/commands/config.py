@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from itertools import islice
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands.options import Overrides, say
+from nmt.commands.options import Overrides
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
+
+log = logging.getLogger(__name__)
 
 MIN_PAIRS = 100
 ROWS_LOOKED_AT = 100
@@ -46,7 +49,7 @@ def new(
     )
     num_pairs, num_blank = _count_pairs(train)
     if num_pairs < MIN_PAIRS:
-        say(f"warning: only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
+        log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data)
     typer.echo(dump_config(config, comments=True, header=_header(config, num_pairs, num_blank)), nl=False)
 

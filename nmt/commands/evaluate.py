@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.commands.options import Beam, Device, LengthPenalty, Model, Precision, changed_options, say
+from nmt.commands.options import Beam, Device, LengthPenalty, Model, Precision, changed_options
 from nmt.data.corpus import read_lines
 from nmt.decoding.options import SearchOptions
 from nmt.errors import DataError
 from nmt.evaluate import METRICS, MetricScore, score
 from nmt.files import sha256_of, write_text
 from nmt.rundir import RunDir, find_run
+
+log = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -36,7 +39,7 @@ def evaluate(
     if unknown := [name for name in names if name not in METRICS]:
         raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are {', '.join(METRICS)}")
     run = find_run(model)
-    say(f"model: {run.path}")
+    log.info(f"model: {run.path}")
     name, sources, references = _read(run, split, src, ref)
     options = changed_options(
         SearchOptions.from_config(run.config().decoding), beam_size=beam, length_penalty=length_penalty
@@ -56,7 +59,7 @@ def evaluate(
     kept = run.evaluations / f"{name}.hyp"
     write_text(kept, "".join(line + "\n" for line in hypotheses))
     run.write_json(run.evaluations / f"{name}.json", result)
-    say(f"{len(sources)} sentences; hypotheses in {kept}")
+    log.info(f"{len(sources)} sentences; hypotheses in {kept}")
 
 
 def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[str, list[str], list[str]]:
@@ -81,7 +84,7 @@ def _translate(
     translations = DocumentTranslator.of(translator, run).translate_fully(sources)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
-            say(f"warning: source {number} is longer than {translator.max_src_len} tokens; its end is not translated")
+            log.warning(f"source {number} is longer than {translator.max_src_len} tokens; its end is not translated")
     return [translation.text for translation in translations], translator.engine.precision
 
 

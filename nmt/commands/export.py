@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmt.commands.options import say
 from nmt.exportdir import Quantization, refuse_existing_export
 from nmt.rundir import find_run
+
+log = logging.getLogger(__name__)
 
 app = typer.Typer(help="Make a run ready for another runtime.", no_args_is_help=True)
 
@@ -34,6 +36,6 @@ def ctranslate2(
     refuse_existing_export(out, overwrite=overwrite)  # here too, so that it is told before torch is imported
     from nmt.interop.export import export_ctranslate2
 
-    export_ctranslate2(found, out, say, quantization=quantization, overwrite=overwrite)
+    export_ctranslate2(found, out, quantization=quantization, overwrite=overwrite)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    say(f"done: {out}, {size / 1e6:.1f} MB\n  nmt translate --model {shlex.quote(str(out))} 'text'")
+    log.info(f"done: {out}, {size / 1e6:.1f} MB\n  nmt translate --model {shlex.quote(str(out))} 'text'")

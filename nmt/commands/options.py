@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,8 @@ from nmt.decoding.options import SearchOptions
 from nmt.errors import RunError
 from nmt.exportdir import ExportDir, find_model, is_export
 from nmt.rundir import RunDir, find_run
+
+log = logging.getLogger(__name__)
 
 Model = Annotated[
     str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")
@@ -65,7 +68,7 @@ def find_models(models: list[str] | None) -> list[RunDir] | ExportDir:
         return [find_run(model) for model in models]
     found = find_model(models[0] if models else None)
     if not models:
-        say(f"model: {found.path}")
+        log.info(f"model: {found.path}")
     return found if isinstance(found, ExportDir) else [found]
 
 
@@ -85,8 +88,3 @@ def changed_options(
         return replace(options, **changes)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def say(line: str) -> None:
-    """A line for the person, on standard error: standard output is for translations, scores and configurations."""
-    typer.echo(line, err=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmt.commands.options import Model, say
+from nmt.commands.options import Model
 from nmt.plots import draw_curves, read_metrics
 from nmt.rundir import find_run
+
+log = logging.getLogger(__name__)
 
 
 def plot(
@@ -22,4 +25,4 @@ def plot(
     run = find_run(model)
     picture = output or run.path / "curves.svg"
     draw_curves(read_metrics(run.metrics), picture)
-    say(f"learning curves: {picture}")
+    log.info(f"learning curves: {picture}")

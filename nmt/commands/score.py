@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.commands.options import Device, Models, find_models, say
+from nmt.commands.options import Device, Models, find_models
 from nmt.config.sections import ParallelFiles
 from nmt.data.corpus import read_parallel
 
 if TYPE_CHECKING:
     from nmt.translate.translator import ForcedScore, Translator
+
+log = logging.getLogger(__name__)
 
 BLOCK_LINES = 1000  # scored together, sorted by length
 
@@ -40,7 +43,7 @@ def score(
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block])
         for pair, scored in zip(block, scores, strict=True):
             if scored.truncated:
-                say(f"warning: line {pair.line} is longer than the model's limit; its end is not scored")
+                log.warning(f"line {pair.line} is longer than the model's limit; its end is not scored")
             typer.echo(_render(scored, translator, per_token))
 
 

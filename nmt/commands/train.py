@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -10,9 +11,11 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands.options import Overrides, say
+from nmt.commands.options import Overrides
 from nmt.config import load_config
 from nmt.rundir import refuse_existing
+
+log = logging.getLogger(__name__)
 
 
 def train(
@@ -42,29 +45,24 @@ def train(
         raise typer.Exit(launch(sys.argv[1:], num_processes))
     from nmt.training.interrupt import Interrupt
 
-    tell = say if os.environ.get("RANK", "0") == "0" else _keep_quiet
     go_on = f"Go on with: nmt train --resume --run {shlex.quote(str(run))}"
     with Interrupt() as interrupt:
         try:
             from nmt.training.train import resume_run, start_run
 
             if resume or (_was_restarted() and run.exists()):
-                finished = resume_run(wanted, run, say, interrupt)
+                finished = resume_run(wanted, run, interrupt)
             else:
                 assert wanted is not None
-                finished = start_run(wanted, run, say, overwrite=overwrite, interrupt=interrupt)
+                finished = start_run(wanted, run, overwrite=overwrite, interrupt=interrupt)
         except KeyboardInterrupt:
             saved = f"what was saved last is kept. {go_on}" if interrupt.deferred else "training had not begun"
-            tell(f"stopped at once; {saved}")
+            log.info(f"stopped at once; {saved}")
             raise typer.Exit(interrupt.exit_code) from None
     if not finished:
-        tell(f"stopped; the state is saved. {go_on}")
+        log.info(f"stopped; the state is saved. {go_on}")
         raise typer.Exit(interrupt.exit_code)
-    tell(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
-
-
-def _keep_quiet(line: str) -> None:
-    """One of several processes speaks."""
+    log.info(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
 
 
 def _was_restarted() -> bool:

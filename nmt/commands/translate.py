@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,6 @@ from nmt.commands.options import (
     TopP,
     changed_options,
     find_models,
-    say,
 )
 from nmt.data.corpus import MAX_LINE_BYTES
 from nmt.errors import DataError, NmtError
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from nmt.translate import DocumentTranslator, TranslatedText, Translation, Translator
+
+log = logging.getLogger(__name__)
 
 
 def translate(
@@ -145,11 +147,11 @@ def _translate(
 
 def _warn(translation: TranslatedText, number: int, limit: int) -> None:
     if translation.truncated:
-        say(f"warning: line {number} is longer than {limit} tokens; its end is not translated")
+        log.warning(f"line {number} is longer than {limit} tokens; its end is not translated")
     if translation.protected_lost:
-        say(f"warning: line {number}: not kept exactly: {' '.join(translation.protected_lost)}")
+        log.warning(f"line {number}: not kept exactly: {' '.join(translation.protected_lost)}")
     if translation.looping:
-        say(f"warning: line {number}: the translation repeats itself")
+        log.warning(f"line {number}: the translation repeats itself")
 
 
 @contextmanager
@@ -168,7 +170,7 @@ def _standard_input() -> Iterator[str]:
     """The lines of standard input; a person at a terminal is prompted."""
     typing = sys.stdin.isatty()
     if typing:
-        say("type a line to translate, Ctrl-D to end")
+        log.info("type a line to translate, Ctrl-D to end")
     # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
     with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
         yield from _decoded_lines(stream, "standard input")
@@ -197,7 +199,7 @@ def _decoded_lines(stream: IO[bytes], name: str) -> Iterator[str]:
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
-            say(f"warning: {name}:{number}: not valid UTF-8; the broken bytes are replaced")
+            log.warning(f"{name}:{number}: not valid UTF-8; the broken bytes are replaced")
             yield line.decode("utf-8", errors="replace")
 
 
@@ -300,11 +302,11 @@ class _Attention:
         if not translation.parts:
             raise NmtError("there is nothing to draw: no token was translated")
         if len(translation.parts) > 1:
-            say(f"warning: the text was translated in {len(translation.parts)} parts; the first is drawn")
+            log.warning(f"the text was translated in {len(translation.parts)} parts; the first is drawn")
         part = translation.parts[0]
         weights, tokenizers = self._weights(part), self.translator.tokenizers
         src_tokens = [*tokenizers.src.tokens(part.src_ids), "</s>"]
         tgt_tokens = [*tokenizers.tgt.tokens(part.tgt_ids), "</s>"][: len(weights)]
         for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
-            say(f"warning: {warning}")
-        say(f"attention: {path}")
+            log.warning(warning)
+        log.info(f"attention: {path}")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nmt.commands.options import Overrides, say
+from nmt.commands.options import Overrides
 from nmt.config import load_config
 from nmt.errors import RunError
+
+log = logging.getLogger(__name__)
 
 
 def vocab(
@@ -29,10 +32,10 @@ def vocab(
         )
     from nmt.data.prepare import train_on_corpus
 
-    tokenizers = train_on_corpus(wanted, None, say)
+    tokenizers = train_on_corpus(wanted, None)
     tokenizers.save(folder)
     sizes = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     for side, tokenizer in sizes.items():
-        say(f"{side}: {tokenizer.vocab_size} tokens, {tokenizer.type}")
+        log.info(f"{side}: {tokenizer.vocab_size} tokens, {tokenizer.type}")
     joint = "" if tokenizers.joint else ", joint: false"
-    say(f"done: {folder}; use it with  tokenizer: {{path: {folder}{joint}}}")
+    log.info(f"done: {folder}; use it with  tokenizer: {{path: {folder}{joint}}}")

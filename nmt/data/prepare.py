@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ from nmt.files import FileHashes
 from nmt.languages import written_without_spaces
 from nmt.rundir import RunDir
 
-Say = Callable[[str], None]
+log = logging.getLogger(__name__)
+
 SPLITS = ("valid", "test")
 _GZ_GROWS = 4  # text is about this much larger than its .gz
 
@@ -79,11 +81,11 @@ class Corpus:
         return [path for files in named for path in paths_of(files)]
 
 
-def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: str | None = None) -> Prepared:
+def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:
     """Make or find all that training reads.
 
     Writes the validation and test sets and the tokenizer into `run` where they are not there yet, and the tokenized
-    corpus under `store_root`, unless one with the same fingerprint lies there. `say` is given lines for the user.
+    corpus under `store_root`, unless one with the same fingerprint lies there.
     RunError where the fingerprint is not the one `expected` (by a run that is resumed).
     """
     corpus = Corpus(config)
@@ -93,7 +95,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
             if not pairs:
                 raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
             run.write_pairs(split, pairs)
-    tokenizers = _tokenizers(config, run, corpus, say)
+    tokenizers = _tokenizers(config, run, corpus)
     fingerprint = _fingerprint(corpus, tokenizers, FileHashes(store_root / "hashes.json"))
     if expected not in (None, fingerprint):
         hint = "restore the files the run was started with, or start a new run with training.init_from"
@@ -102,7 +104,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     if folder.is_dir():
         store = TokenStore(folder)
     else:
-        _announce_need(corpus, tokenizers, store_root, say)
+        _announce_need(corpus, tokenizers, store_root)
         notes: dict[str, Any] = {}
         store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes, _sampling(config))
     report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
@@ -113,9 +115,11 @@ def prepare(config: Config, run: RunDir, store_root: Path, say: Say, expected: s
     if corpus.holdout and min(corpus.holdout.sizes.values()) < config.data.holdout_size:
         names, size = " and for ".join(corpus.missing), min(corpus.holdout.sizes.values())
         asked = config.data.holdout_size
-        say(f"only {size} source sentences are held out for {names}, not {asked}: at most a tenth is taken")
+        log.info(f"only {size} source sentences are held out for {names}, not {asked}: at most a tenth is taken")
     for line in describe(report):
-        say(line)
+        log.info(line)
+    for line in warnings_about(report):
+        log.warning(line)
     return Prepared(tokenizers, store, fingerprint, report)
 
 
@@ -125,7 +129,7 @@ def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
     return Prepared(tokenizers, store, fingerprint, run.read_json(run.report_file))
 
 
-def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> TokenizerPair:
+def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
     """Those of the run; else those named by the configuration; else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
@@ -134,7 +138,7 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> Tokeni
     elif config.tokenizer.path:
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:
-        tokenizers = train_on_corpus(config, corpus, say)
+        tokenizers = train_on_corpus(config, corpus)
     if tokenizers.joint != config.tokenizer.joint:
         has = "one vocabulary" if tokenizers.joint else "two vocabularies"
         raise ConfigError(
@@ -150,7 +154,7 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus, say: Say) -> Tokeni
     return tokenizers
 
 
-def train_on_corpus(config: Config, corpus: Corpus | None, say: Say) -> TokenizerPair:
+def train_on_corpus(config: Config, corpus: Corpus | None) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config` (held-out sentences are not seen)."""
     whole = corpus or Corpus(config)
     wanted = config.tokenizer
@@ -161,7 +165,7 @@ def train_on_corpus(config: Config, corpus: Corpus | None, say: Say) -> Tokenize
     def side(name: str) -> Callable[[], Iterable[str]]:
         return lambda: (getattr(_masked(pair, config), name) for pair in whole.whole_pairs("train"))
 
-    return train_tokenizers(wanted, side("src"), side("tgt"), seed=config.training.seed, warn=say)
+    return train_tokenizers(wanted, side("src"), side("tgt"), seed=config.training.seed)
 
 
 def _masked(pair: SentencePair, config: Config) -> SentencePair:
@@ -169,7 +173,7 @@ def _masked(pair: SentencePair, config: Config) -> SentencePair:
     return mask_pair(pair, config.tokenizer.user_symbols) if config.data.protect else pair
 
 
-def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, say: Say) -> None:
+def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
     """Say how much disk a large store will take, by its first pairs; DataError where there is less."""
     first = list(islice(corpus.whole_pairs("train"), 2000))
     files = paths_of(corpus.config.data.train)
@@ -187,7 +191,7 @@ def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path, 
         raise DataError(
             f"the tokenized corpus needs about {need >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
         )
-    say(f"tokenizing into {store_root}: about {-(-need >> 20):,} MB of disk, of {free >> 20:,} MB free")
+    log.info(f"tokenizing into {store_root}: about {-(-need >> 20):,} MB of disk, of {free >> 20:,} MB free")
 
 
 def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) -> str:
@@ -321,17 +325,19 @@ def describe(report: dict[str, Any]) -> list[str]:
             f"  {report['with_protected_spans']:,} pairs hold protected spans; "
             f"{report['copies_with_placeholders']:,} copies with placeholders are among the pairs"
         )
+    return lines
+
+
+def warnings_about(report: dict[str, Any]) -> list[str]:
+    """Return what a person should know before training on the corpus of `report`."""
+    lines = []
     if report["same_on_both_sides"] * 2 > report["pairs"]:
-        lines.append("  warning: most pairs have the same text on both sides; are the columns right?")
+        lines.append("most pairs have the same text on both sides; are the columns right?")
     for split in SPLITS:
         if dropped := report[split]["empty_dropped"]:
-            lines.append(
-                f"  warning: {dropped:,} pairs of the {split} set have an empty side; its scores leave them out"
-            )
+            lines.append(f"{dropped:,} pairs of the {split} set have an empty side; its scores leave them out")
         if cut := report[split]["too_long"]:
-            lines.append(f"  warning: {cut:,} sources of the {split} set are too long; their ends are not translated")
+            lines.append(f"{cut:,} sources of the {split} set are too long; their ends are not translated")
         if overlap := report[f"train_sources_in_{split}"]:
-            lines.append(
-                f"  warning: {overlap:,} training pairs have a source of the {split} set; its scores will flatter"
-            )
+            lines.append(f"{overlap:,} training pairs have a source of the {split} set; its scores will flatter")
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,8 @@ import sentencepiece
 from nmt.config.sections import MIN_COVERAGE, TokenizerConfig
 from nmt.errors import DataError
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+log = logging.getLogger(__name__)
 
 MAX_SENTENCE_BYTES = 16_384
 """Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""
@@ -31,18 +34,21 @@ def without_surrogates(text: str) -> str:
 
 
 def train_model(
-    config: TokenizerConfig, sides: dict[str, Sentences], seed: int, threads: int, warn: Callable[[str], None]
+    config: TokenizerConfig,
+    sides: dict[str, Sentences],
+    seed: int,
+    threads: int,
 ) -> bytes:
     """Train one SentencePiece model on all `sides` ({"source": sentences, ...}) together; returns it serialized.
 
     At most `config.max_sentences` of each side are used, drawn evenly with `seed`; each side is read twice, streaming.
-    A vocabulary that the text cannot fill is smaller than asked for, and `warn` is told. Raises DataError where a side
-    holds no text or the vocabulary is too small.
+    A vocabulary that the text cannot fill is smaller than asked for, with a warning. Raises DataError if a side holds
+    no text or the vocabulary is too small.
     """
     name = " and ".join(sides)
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
         raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
-    samples = [_sample(side, sentences, config.max_sentences, seed, warn) for side, sentences in sides.items()]
+    samples = [_sample(side, sentences, config.max_sentences, seed) for side, sentences in sides.items()]
     model = io.BytesIO()
     fault: list[BaseException] = []  # SentencePiece hides the exceptions of its input behind its own
     try:
@@ -54,7 +60,7 @@ def train_model(
         )
     except (RuntimeError, SystemError, ValueError, OSError) as error:
         raise (fault[0] if fault else _translated(error, config, name)) from None
-    _warn_if_clamped(model.getvalue(), config, name, warn)
+    _warn_if_clamped(model.getvalue(), config, name)
     return model.getvalue()
 
 
@@ -79,7 +85,12 @@ def _options(config: TokenizerConfig) -> dict[str, Any]:
     }
 
 
-def _sample(side: str, sentences: Sentences, limit: int, seed: int, warn: Callable[[str], None]) -> Iterator[str]:
+def _sample(
+    side: str,
+    sentences: Sentences,
+    limit: int,
+    seed: int,
+) -> Iterator[str]:
     """At most `limit` usable sentences, equally likely, in their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
     total = too_long = 0
     for text in sentences():
@@ -91,7 +102,7 @@ def _sample(side: str, sentences: Sentences, limit: int, seed: int, warn: Callab
             f"no {side} text to train a tokenizer on", hint=f"look at the {side} side: it is empty or blank"
         )
     if too_long:
-        warn(f"{too_long} {side} lines of over {MAX_SENTENCE_BYTES:,} bytes were left out of tokenizer training")
+        log.warning(f"{too_long} {side} lines of over {MAX_SENTENCE_BYTES:,} bytes were left out of tokenizer training")
     return _draw(sentences, total, limit, seed)
 
 
@@ -149,10 +160,14 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
     )
 
 
-def _warn_if_clamped(model: bytes, config: TokenizerConfig, name: str, warn: Callable[[str], None]) -> None:
+def _warn_if_clamped(
+    model: bytes,
+    config: TokenizerConfig,
+    name: str,
+) -> None:
     size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
     if size < config.vocab_size:
-        warn(
+        log.warning(
             f"tokenizer.vocab_size {config.vocab_size} is more than the {name} text supports "
             f"(type {config.type}); the vocabulary has {size} tokens"
         )

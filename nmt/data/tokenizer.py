@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -186,19 +186,18 @@ def train_tokenizers(
     tgt: Sentences,
     seed: int = 1,
     threads: int = DEFAULT_THREADS,
-    warn: Callable[[str], None] = log.warning,
 ) -> TokenizerPair:
     """Train one joint tokenizer, or one for each side, as `config` says.
 
     `src` and `tgt` start a new pass over the sentences of their side at every call (two passes each). The same
-    sentences, seed and threads give the same bytes. `warn` gets a line when the vocabulary is smaller than asked for.
+    sentences, seed and threads give the same bytes. A vocabulary smaller than asked for is a logged warning.
     Raises DataError where a side has no text or the vocabulary asked for is too small; the message says what would do.
     """
     if config.joint:
-        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads, warn))
+        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
         return TokenizerPair(joint, joint, joint=True)
-    src_model = train_model(config, {"source": src}, seed, threads, warn)
-    tgt_model = train_model(config, {"target": tgt}, seed, threads, warn)
+    src_model = train_model(config, {"source": src}, seed, threads)
+    tgt_model = train_model(config, {"target": tgt}, seed, threads)
     return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
 
 

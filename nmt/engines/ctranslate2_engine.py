@@ -25,6 +25,8 @@ from nmt.special_tokens import EOS_ID
 if TYPE_CHECKING:
     import ctranslate2
 
+log = logging.getLogger(__name__)
+
 CHUNK_SENTENCES = 64  # a worker translates together, at most
 _HARDLY_ANY = 1e-9
 _IMPOSSIBLE = -1e8  # scores below it belong to outputs that a rule forbids
@@ -72,7 +74,7 @@ class CTranslate2Engine:
 
     @property
     def precision(self) -> str:
-        """The precision that CTranslate2 computes in here: float16 weights, say, become float32 on most CPUs."""
+        """The precision that CTranslate2 computes in here: on most CPUs float16 weights become float32."""
         return self._translator.compute_type
 
     def search(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from nmt.interop.ctranslate2 import refuse_unsupported, require_ctranslate2, wri
 from nmt.rundir import RunDir
 from nmt.translate.translator import Engine, Translator
 
+log = logging.getLogger(__name__)
+
 LOSS_WARNED_OF = 0.5  # BLEU
 
 
 def export_ctranslate2(
-    run: RunDir, out: Path, say: Callable[[str], None], *, quantization: Quantization = "none", overwrite: bool = False
+    run: RunDir, out: Path, *, quantization: Quantization = "none", overwrite: bool = False
 ) -> ExportInfo:
     """Export the best model of `run` to the folder `out`, which appears once the export has been found to agree.
 
@@ -44,22 +46,22 @@ def export_ctranslate2(
         tokenizers.save(export.tokenizer)
         if run.card.is_file():
             shutil.copyfile(run.card, export.card)
-        info = _describe_export(run, config, quantization, say)
+        info = _describe_export(run, config, quantization)
         engines = TorchEngine([model], tokenizers), CTranslate2Engine(export, info, tokenizers, "cpu")
-        agreement = _check(run, config, tokenizers, engines, quantization, say)
+        agreement = _check(run, config, tokenizers, engines, quantization)
         info = info.model_copy(update={"agreement": agreement, "files": export.mark_files()})
         export.write_info(info)
         export.check_files(export.info())
     return info
 
 
-def _describe_export(run: RunDir, config: Config, quantization: Quantization, say: Callable[[str], None]) -> ExportInfo:
+def _describe_export(run: RunDir, config: Config, quantization: Quantization) -> ExportInfo:
     """What export.json says, but for the agreement and the files."""
     import ctranslate2
 
     decoding = config.decoding
     if decoding.exact:
-        say("warning: CTranslate2 has no exact beam search: decoding.exact is off in the export")
+        log.warning("CTranslate2 has no exact beam search: decoding.exact is off in the export")
         decoding = decoding.model_copy(update={"exact": False})
     return ExportInfo(
         quantization=quantization,
@@ -86,23 +88,22 @@ def _check(
     tokenizers: TokenizerPair,
     engines: tuple[Engine, CTranslate2Engine],
     quantization: Quantization,
-    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Compare both engines, tell the person, and give what export.json keeps of it.
+    """Compare both engines, log the result, and return what export.json keeps of it.
 
     RunError if an fp32 export does not agree; of another precision the difference in BLEU on the run's test set is
     told.
     """
     limit = config.model.max_src_len - 1
     found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run)])
-    say(describe(found))
+    log.info(describe(found))
     agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}
     require_agreement(found, reduced=quantization != "none")
     if quantization == "none":
         return agreement
-    say(f"CTranslate2 computes {quantization} weights in {engines[1].precision} on this processor")
+    log.info(f"CTranslate2 computes {quantization} weights in {engines[1].precision} on this processor")
     pairs = run.read_pairs("test")
-    say(f"translating the test set both ways ({len(pairs[0])} sentences) …")
+    log.info(f"translating the test set both ways ({len(pairs[0])} sentences) …")
     both = [
         Translator(
             tokenizers,
@@ -114,9 +115,11 @@ def _check(
         for engine in engines
     ]
     loss = measure_loss(both[0], both[1], pairs, config.data.tgt_lang)
-    say(f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})")
+    log.info(
+        f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"
+    )
     if loss.difference < -LOSS_WARNED_OF:
-        say("warning: this precision costs much; int16, float16 or none may cost less")
+        log.warning("this precision costs much; int16, float16 or none may cost less")
     return {**agreement, "bleu": loss.as_json()}
 
 

@@ -56,7 +56,7 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def warning_of(differences: list[str]) -> str:
     """What a person is told before a resumed run goes on."""
     return (
-        f"warning: {'; '.join(differences)}. The run goes on as well as before, but its weights will not be "
+        f"{'; '.join(differences)}. The run goes on as well as before, but its weights will not be "
         "bit for bit those of a run that was never stopped"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from tqdm import tqdm
 
 from nmt.errors import RunError
 from nmt.files import MAX_METRICS_BYTES, read_at_most, write_text
+
+log = logging.getLogger(__name__)
 
 
 class MetricsLog:
@@ -68,14 +71,9 @@ class Progress:
         shown += f"{record['utilization']:.0%} of peak  lr {record['lr']:.2e}"
         if self.bar.disable:
             left = f"{seconds_left / 60:.0f} min left"
-            self.say(f"update {record['update']}/{self.max_updates}  {shown}  {left}")
+            log.info(f"update {record['update']}/{self.max_updates}  {shown}  {left}")
         else:
             self.bar.set_postfix_str(shown)
-
-    def say(self, line: str) -> None:
-        """A line to stderr, above the bar."""
-        if not self.silent:
-            tqdm.write(line, file=sys.stderr)
 
     def close(self) -> None:
         """Leave the bar as it stands."""

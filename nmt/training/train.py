@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.machine import changes, describe_machine, warning_of
 from nmt.training.trainer import Trainer
 
-Say = Callable[[str], None]
+log = logging.getLogger(__name__)
+
 
 # What may differ when a run is resumed: none of it changes what the weights mean. Files may have been moved, but hold
 # the same text: the fingerprint tells.
@@ -47,9 +49,7 @@ _MAY_CHANGE = {
 }
 
 
-def start_run(
-    config: Config, path: Path, say: Say, *, overwrite: bool = False, interrupt: Interrupt | None = None
-) -> bool:
+def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt: Interrupt | None = None) -> bool:
     """Train a new run at `path`; returns whether it was finished (False: interrupted, state saved).
 
     The folder appears once its data is prepared, so a fault in the data leaves nothing behind
@@ -57,7 +57,7 @@ def start_run(
     """
     with _together() as group:
         if group.is_main:
-            _make_run(config, path, say, group, overwrite=overwrite)
+            _make_run(config, path, group, overwrite=overwrite)
         group.await_main()
         group.barrier()
         run = RunDir(path)
@@ -65,10 +65,10 @@ def start_run(
             trainer = _trainer(run, config, path, group)
             trainer.start()
             trainer.save()  # so that a run with checkpoints always has a state
-            return _train(trainer, say, interrupt)
+            return _train(trainer, interrupt)
 
 
-def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt | None = None) -> bool:
+def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = None) -> bool:
     """Go on with the run at `path`, with its own configuration, or with `config` where that differs harmlessly."""
     run = RunDir(path)
     clean_up_beside(path)
@@ -82,31 +82,31 @@ def resume_run(config: Config | None, path: Path, say: Say, interrupt: Interrupt
         if group.is_main:
             _clean_up(config, path)
             run.remove_leftovers()
-            prepare(config, run, _store_root(config, path), say, run.read_json(run.info_file)["data_fingerprint"])
+            prepare(config, run, _store_root(config, path), run.read_json(run.info_file)["data_fingerprint"])
         group.await_main()
         group.barrier()
         trainer = _trainer(run, config, path, group)
         if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):
-            trainer.resume(say if group.is_main else _silent)
+            trainer.resume()
         else:  # stopped before anything was saved
             trainer.start()
             trainer.save()
         group.barrier()
         if group.is_main:
-            _note_resumption(trainer, config, say)
-        return _train(trainer, say, interrupt)
+            _note_resumption(trainer, config)
+        return _train(trainer, interrupt)
 
 
-def _note_resumption(trainer: Trainer, config: Config, say: Say) -> None:
+def _note_resumption(trainer: Trainer, config: Config) -> None:
     """Say where the run goes on, and what is no longer promised; record both."""
     run = trainer.run
-    say(f"resuming {run.path} after update {trainer.update}")
+    log.info(f"resuming {run.path} after update {trainer.update}")
     info, now = (
         run.read_json(run.info_file),
         {**describe_machine(trainer.device), "world_size": trainer.group.world_size},
     )
     if differences := changes(info, now):
-        say(warning_of(differences))
+        log.warning(warning_of(differences))
         info["resumed"] = [*info.get("resumed", []), {"after_update": trainer.update, "changed": differences}]
     run.write_config(config)
     run.write_json(run.info_file, {**info, **now, "format": FORMAT})
@@ -118,11 +118,7 @@ def _clean_up(config: Config, path: Path) -> None:
     remove_leftovers(_store_root(config, path))
 
 
-def _silent(line: str) -> None:
-    pass
-
-
-def _make_run(config: Config, path: Path, say: Say, group: ProcessGroup, *, overwrite: bool) -> None:
+def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
     """Prepare the data and put a run with nothing trained in place."""
     _clean_up(config, path)
     (refuse_foreign if overwrite else refuse_existing)(path)
@@ -133,7 +129,7 @@ def _make_run(config: Config, path: Path, say: Say, group: ProcessGroup, *, over
         staging.path.mkdir(parents=True)
         _set_threads(config)
         device = choose_device(config.training.device)
-        prepared = prepare(config, staging, _store_root(config, path), say)
+        prepared = prepare(config, staging, _store_root(config, path))
         precision = choose_precision(config.training.precision, device)
         staging.write_config(config)
         staging.write_json(staging.info_file, _run_info(config, prepared, device, precision.name, group))
@@ -169,9 +165,9 @@ def _trainer(run: RunDir, config: Config, path: Path, group: ProcessGroup) -> Tr
     return Trainer(run, config, prepared, device, choose_precision(info["precision"], device), group)
 
 
-def _train(trainer: Trainer, say: Say, interrupt: Interrupt | None) -> bool:
+def _train(trainer: Trainer, interrupt: Interrupt | None) -> bool:
     if trainer.group.is_main:
-        say(_describe(trainer))
+        log.info(_describe(trainer))
     with interrupt or Interrupt() as asked:
         asked.defer()
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimizer import Optimizer, learning_rate
 from nmt.training.step import Step
 from nmt.training.validation import Validator
+
+log = logging.getLogger(__name__)
 
 MAX_SKIPPED_IN_A_ROW = 5
 
@@ -174,7 +177,7 @@ class Trainer:
     def _count_skipped(self, update: int) -> None:
         """RunError after `MAX_SKIPPED_IN_A_ROW` updates without a finite loss and gradient, which change nothing."""
         self.skipped_in_a_row += 1
-        self.progress.say(f"warning: update {update} skipped: its loss or gradient is not finite")
+        log.warning(f"update {update} skipped: its loss or gradient is not finite")
         if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
             self.progress.close()
             kept = self.history.last
@@ -270,7 +273,7 @@ class Trainer:
         seconds = time.perf_counter() - started
         record = {"kind": "valid", "update": self.update, "checkpoint": name, **scores.values(), "seconds": seconds}
         self.metrics.append(record)
-        self.progress.say(
+        log.info(
             f"valid {name}: loss {scores.loss:.3f}  perplexity {scores.perplexity:.2f}  BLEU {scores.bleu:.2f}  "
             f"chrF {scores.chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
         )
@@ -310,11 +313,11 @@ class Trainer:
             states["mps"] = torch.mps.get_rng_state()
         return states
 
-    def resume(self, say: Callable[[str], None]) -> None:
-        """Take up the state that the run was left in; `say` is told where a damaged file changes which that is."""
+    def resume(self) -> None:
+        """Take up the state that the run was left in."""
         if not self.group.is_main:
             self.group.barrier()  # the first process may put the state before in the place of a damaged one
-        state, damaged = last_state(self.run, say)
+        state, damaged = last_state(self.run)
         if self.group.is_main:
             self.group.barrier()
         try:

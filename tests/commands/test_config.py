@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nmt.commands.config import app
+from nmt.cli import app
 from nmt.config import load_config
 from nmt.errors import ConfigError, DataError, NmtError
 
@@ -30,7 +30,7 @@ def _in_a_folder_with_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(app, list(arguments))
+    return CliRunner().invoke(app, ["config", *arguments])
 
 
 def succeed(*arguments: str):

@@ -6,19 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.data.prepare import describe, prepare
+from nmt.data.prepare import describe, prepare, warnings_about
 from nmt.errors import DataError
 from nmt.rundir import RunDir
 from tests.tiny import tiny_config, write_digits
 
 
-def silent(line):
-    pass
-
-
 def test_sets_that_are_named_are_written_into_the_run(digits, tmp_path):
     run = RunDir(tmp_path / "run")
-    prepared = prepare(tiny_config(digits), run, tmp_path / "store", silent)
+    prepared = prepare(tiny_config(digits), run, tmp_path / "store")
     rows = [row.split("\t") for row in (digits / "test.tsv").read_text().splitlines()]
     assert run.read_pairs("test") == ([row[0] for row in rows], [row[1] for row in rows])
     assert len(prepared.store) == 3000
@@ -29,7 +25,7 @@ def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(
     source.write_text("".join(f"{n} a\t{n} {version}\n" for n in range(100) for version in "xyz"))
     data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout_size": 7}
     run = RunDir(tmp_path / "run")
-    prepared = prepare(tiny_config(tmp_path, data=data), run, tmp_path / "store", silent)
+    prepared = prepare(tiny_config(tmp_path, data=data), run, tmp_path / "store")
     valid, test = set(run.read_pairs("valid")[0]), set(run.read_pairs("test")[0])
     assert (len(valid), len(test), len(valid & test)) == (7, 7, 0)
     assert len(run.read_pairs("valid")[0]) == 21
@@ -45,7 +41,7 @@ def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_
         if name == "three":
             text = (folder / "train.tsv").read_text()
             (folder / "train.tsv").write_text("9 9\t9 9\n" + text)
-        prints.append(prepare(config, RunDir(tmp_path / name), tmp_path / "store", silent).fingerprint)
+        prints.append(prepare(config, RunDir(tmp_path / name), tmp_path / "store").fingerprint)
     assert prints[0] == prints[1] != prints[2]
     assert len(list((tmp_path / "store").glob("*/store.json"))) == 2
 
@@ -56,12 +52,12 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     long_row = " ".join("1" * 40)
     text = (folder / "train.tsv").read_text() + f"{shared}\n1 2\t\n{long_row}\t{long_row}\n"
     (folder / "train.tsv").write_text(text)
-    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent).report
+    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
     assert report["pairs"] == 22
     assert (report["too_long"], report["too_long_are"]) == (1, "truncated")
     assert (report["empty_dropped"], report["train_sources_in_test"]) == (1, 1)
     assert report["src"]["length_longest"] > 40
-    lines = "\n".join(describe(report))
+    lines = "\n".join([*describe(report), *warnings_about(report)])
     assert "1 pairs longer than 32 source or 32 target tokens are truncated" in lines
     assert "1 pairs with an empty side are dropped" in lines
     assert "1 training pairs have a source of the test set" in lines
@@ -70,39 +66,37 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
 def test_one_language_in_both_columns_is_warned_of(tmp_path):
     folder = write_digits(tmp_path, num_train=20)
     (folder / "train.tsv").write_text("".join(f"{n} {n}\t{n} {n}\n" for n in range(30)))
-    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent).report
-    assert any("the same text on both sides; are the columns right?" in line for line in describe(report))
+    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
+    assert any("the same text on both sides; are the columns right?" in line for line in warnings_about(report))
 
 
 def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
     folder = write_digits(tmp_path)
     (folder / "train.tsv").write_text("1 2\t\n\t3 4\n")
     with pytest.raises(DataError):
-        prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store", silent)
+        prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store")
 
 
-def test_the_disk_a_store_will_take_is_told_before_it_is_built(digits, tmp_path):
-    said = []
-    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", said.append)
-    assert any(line.startswith("tokenizing into") and "1 MB of disk" in line for line in said)
-    said.clear()
-    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", said.append)
-    assert not any(line.startswith("tokenizing into") for line in said)
+def test_the_disk_a_store_will_take_is_told_before_it_is_built(digits, tmp_path, messages):
+    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store")
+    assert any(line.startswith("tokenizing into") and "1 MB of disk" in line for line in messages)
+    messages.clear()
+    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store")
+    assert not any(line.startswith("tokenizing into") for line in messages)
 
 
 def test_a_disk_too_small_for_the_store_is_told_before_it_is_built(digits, tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(DataError, match="needs about 0 MB; 0 MB are free"):
-        prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store", silent)
+        prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store")
 
 
-def test_drawn_segmentations_are_counted_apart_from_the_pairs_and_make_another_store(digits, tmp_path):
-    lines = []
+def test_drawn_segmentations_are_counted_apart_from_the_pairs_and_make_another_store(digits, tmp_path, messages):
     usual = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300})
     drawn = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300, "samples": 4})
-    one = prepare(usual, RunDir(tmp_path / "one"), tmp_path, lines.append)
-    four = prepare(drawn, RunDir(tmp_path / "four"), tmp_path, lines.append)
+    one = prepare(usual, RunDir(tmp_path / "one"), tmp_path)
+    four = prepare(drawn, RunDir(tmp_path / "four"), tmp_path)
     assert (four.report["pairs"], four.report["segmentations"]) == (one.report["pairs"], 4)
     assert len(four.store) == 4 * len(one.store)
     assert one.fingerprint != four.fingerprint
-    assert any("training pairs, each in 4 segmentations" in line for line in lines)
+    assert any("training pairs, each in 4 segmentations" in line for line in messages)

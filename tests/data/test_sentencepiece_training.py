@@ -19,23 +19,18 @@ LOOKALIKES = ["<pad>", "</s>", "<s>", "<unk>", "<0x41>", "<0x0A>", "⁇", " ⁇ 
 KINDS = ["unigram", "bpe", "char", "word"]
 
 
-def ignore(message):
-    assert "\n" not in message
-
-
-def trained(src=GERMAN, tgt=CHINESE, warn=ignore, seed=1, threads=1, **keys):
+def trained(src=GERMAN, tgt=CHINESE, seed=1, threads=1, **keys):
     config = TokenizerConfig(**{"vocab_size": 340, **keys})
-    return train_tokenizers(config, lambda: iter(src), lambda: iter(tgt), seed=seed, threads=threads, warn=warn)
+    return train_tokenizers(config, lambda: iter(src), lambda: iter(tgt), seed=seed, threads=threads)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("joint", [True, False])
-def test_a_vocabulary_larger_than_the_text_supports_is_clamped_with_one_warning_each(kind, joint):
-    told: list[str] = []
-    pair = trained(type=kind, joint=joint, vocab_size=9000, warn=told.append)
+def test_a_vocabulary_larger_than_the_text_supports_is_clamped_with_one_warning_each(kind, joint, messages):
+    pair = trained(type=kind, joint=joint, vocab_size=9000)
     sides = [("source and target", pair.src)] if joint else [("source", pair.src), ("target", pair.tgt)]
-    assert told == [
-        f"tokenizer.vocab_size 9000 is more than the {name} text supports (type {kind}); "
+    assert messages == [
+        f"warning: tokenizer.vocab_size 9000 is more than the {name} text supports (type {kind}); "
         f"the vocabulary has {tokenizer.vocab_size} tokens"
         for name, tokenizer in sides
     ]
@@ -88,7 +83,7 @@ def test_the_smallest_texts_train_a_tokenizer(kind):
 
 
 def test_training_writes_nothing_to_the_terminal(capfd):
-    trained(warn=lambda _: None, vocab_size=9000)
+    trained(vocab_size=9000)
     with pytest.raises(DataError):
         trained(vocab_size=8)
     assert capfd.readouterr() == ("", "")
@@ -112,10 +107,9 @@ def test_no_more_than_max_sentences_are_used_and_the_seed_draws_them():
     assert max(characters[0]) > chr(0x4E00 + 2500)
 
 
-def test_overlong_lines_are_left_out_with_a_warning():
-    told: list[str] = []
-    tokenizer = trained(src=[*GERMAN, "x y " * 5000, "狗" * 6000], vocab_size=318, warn=told.append).src
-    assert told == ["2 source lines of over 16,384 bytes were left out of tokenizer training"]
+def test_overlong_lines_are_left_out_with_a_warning(messages):
+    tokenizer = trained(src=[*GERMAN, "x y " * 5000, "狗" * 6000], vocab_size=318).src
+    assert messages == ["warning: 2 source lines of over 16,384 bytes were left out of tokenizer training"]
     assert "x" not in tokenizer.tokens(range(tokenizer.vocab_size))
 
 
@@ -131,7 +125,7 @@ def test_a_fault_in_the_text_comes_through_as_it_is(fault, fails_on_pass):
             raise fault
 
     with pytest.raises(type(fault)) as caught:
-        train_tokenizers(TokenizerConfig(), failing, lambda: iter(CHINESE), threads=1, warn=ignore)
+        train_tokenizers(TokenizerConfig(), failing, lambda: iter(CHINESE), threads=1)
     assert caught.value is fault
 
 

@@ -18,8 +18,7 @@ PAIRS = [SentencePair(f"{n} sheep", f"{n} 只羊", n) for n in range(1, 60)]
 @pytest.fixture(scope="module")
 def tokenizers():
     config = TokenizerConfig(type="char", vocab_size=320, joint=False)
-    silent = lambda line: None  # noqa: E731
-    return train_tokenizers(config, lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS], warn=silent)
+    return train_tokenizers(config, lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS])
 
 
 def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
@@ -64,7 +63,7 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
     lines = [f"the {animal} sees the {other}" for animal in ("sheep", "goat", "shepherd") for other in ("dog", "hen")]
     pairs = [SentencePair(line, line[::-1], n) for n, line in enumerate(lines)]
     config = TokenizerConfig(type="bpe", vocab_size=300, joint=True)
-    tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs], warn=lambda _: None)
+    tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs])
 
     def tokens(name: str, seed: int) -> list[list[int]]:
         store = build_store(tmp_path / name, iter(pairs), tokenizers, {}, Sampling(samples=3, alpha=0.3, seed=seed))

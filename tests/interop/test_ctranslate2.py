@@ -62,7 +62,7 @@ def tokenizers() -> TokenizerPair:
 @pytest.fixture(scope="module")
 def separate() -> TokenizerPair:
     config = TokenizerConfig(type="char", vocab_size=290, joint=False)
-    return train_tokenizers(config, lambda: iter(["abc abd"]), lambda: iter(["xyz xuv w"]), threads=1, warn=str)
+    return train_tokenizers(config, lambda: iter(["abc abd"]), lambda: iter(["xyz xuv w"]), threads=1)
 
 
 def random_model(tokenizers: TokenizerPair, **options: object) -> Transformer:

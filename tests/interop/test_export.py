@@ -47,13 +47,12 @@ def test_the_export_says_what_it_is(digits_run, digits_export):
     ]
 
 
-def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path):
-    said: list[str] = []
-    export_ctranslate2(RunDir(digits_run), tmp_path / "out", said.append, quantization="int8")
+def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path, messages):
+    export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int8")
     bleu = json.loads((tmp_path / "out" / "export.json").read_text())["agreement"]["bleu"]
     assert bleu["sentences"] == 40
     assert bleu["difference"] == pytest.approx(bleu["export"] - bleu["run"], abs=0.011)
-    assert any(f"BLEU on the test set: {bleu['run']:.2f} in the run" in line for line in said)
+    assert any(f"BLEU on the test set: {bleu['run']:.2f} in the run" in line for line in messages)
     assert (tmp_path / "out" / "model.bin").stat().st_size < 0.5 * ExportDir(digits_run).path.joinpath(
         "checkpoints", RunDir(digits_run).best_checkpoint().name
     ).stat().st_size
@@ -62,7 +61,7 @@ def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path):
 def test_an_export_that_does_not_agree_leaves_nothing(digits_run, tmp_path, monkeypatch):
     monkeypatch.setattr(agreement, "TOLERANCE", 0.0)  # no two runtimes agree to the last bit
     with pytest.raises(RunError, match="the export does not agree with the run"):
-        export_ctranslate2(RunDir(digits_run), tmp_path / "out", lambda line: None)
+        export_ctranslate2(RunDir(digits_run), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,17 +70,18 @@ def test_a_failed_export_leaves_the_one_before(digits_run, digits_export, tmp_pa
     shutil.copytree(digits_export, out)
     monkeypatch.setattr(agreement, "TOLERANCE", 0.0)
     with pytest.raises(RunError, match="does not agree"):
-        export_ctranslate2(RunDir(digits_run), out, lambda line: None, overwrite=True)
+        export_ctranslate2(RunDir(digits_run), out, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     ExportDir(out).check_files(ExportDir(out).info())
 
 
-def test_an_interrupted_export_leaves_nothing(digits_run, tmp_path):
-    def interrupt(line: str) -> None:
+def test_an_interrupted_export_leaves_nothing(digits_run, tmp_path, monkeypatch):
+    def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr("nmt.interop.export.compare", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        export_ctranslate2(RunDir(digits_run), tmp_path / "out", interrupt)
+        export_ctranslate2(RunDir(digits_run), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -97,16 +97,15 @@ def changed_run(run: Path, copy: Path, old: str, new: str) -> RunDir:
 def test_a_model_that_ctranslate2_cannot_run_is_refused_before_anything_is_written(digits_run, tmp_path):
     run = changed_run(digits_run, tmp_path / "run", "attention: scaled_dot_product", "attention: gaussian")
     with pytest.raises(RunError, match=r"CTranslate2 cannot run a model with model\.attention: gaussian"):
-        export_ctranslate2(run, tmp_path / "out", lambda line: None)
+        export_ctranslate2(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_exact_search_is_off_in_the_export(digits_run, tmp_path):
-    said: list[str] = []
+def test_exact_search_is_off_in_the_export(digits_run, tmp_path, messages):
     run = changed_run(digits_run, tmp_path / "run", "exact: false", "exact: true")
-    info = export_ctranslate2(run, tmp_path / "out", said.append)
+    info = export_ctranslate2(run, tmp_path / "out")
     assert not info.decoding.exact
-    assert said[0] == "warning: CTranslate2 has no exact beam search: decoding.exact is off in the export"
+    assert messages[0] == "warning: CTranslate2 has no exact beam search: decoding.exact is off in the export"
 
 
 def test_a_run_without_sentences_is_refused(digits_run, tmp_path):
@@ -114,5 +113,5 @@ def test_a_run_without_sentences_is_refused(digits_run, tmp_path):
     for name in ("test.src", "test.tgt", "valid.src", "valid.tgt"):
         (tmp_path / "run" / "data" / name).write_text("\n \n")
     with pytest.raises(RunError, match="neither test nor valid sentences to check the export with"):
-        export_ctranslate2(RunDir(tmp_path / "run"), tmp_path / "out", lambda line: None)
+        export_ctranslate2(RunDir(tmp_path / "run"), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -44,7 +44,7 @@ def test_damaged_best_weights_are_named_and_so_are_those_used_instead(tmp_path, 
     (record,) = caplog.records
     used = run.usable_checkpoint().stem
     assert used != best.stem
-    message = f"warning: {best}: these weights are damaged: the checksum does not match; {used} is used instead"
+    message = f"{best}: these weights are damaged: the checksum does not match; {used} is used instead"
     assert record.getMessage() == message
 
 

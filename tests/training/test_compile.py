@@ -44,7 +44,7 @@ def train_compiled(digits, tmp_path, **environment):
 def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
     done = train_compiled(digits, tmp_path)
     assert done.returncode == 0, done.stderr
-    start_run(tiny_config(digits, training={**TRAINING, "compile": False}), tmp_path / "plain", lambda line: None)
+    start_run(tiny_config(digits, training={**TRAINING, "compile": False}), tmp_path / "plain")
     compiled, plain = (read_weights(RunDir(tmp_path / name).best_checkpoint()) for name in ("run", "plain"))
     for name, tensor in plain.items():
         assert torch.allclose(tensor, compiled[name], atol=1e-5), name

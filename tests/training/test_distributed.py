@@ -48,7 +48,7 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
     """
     training = {"precision": precision, "batch_tokens": batch_tokens, "tokens_per_update": 900}
     training |= {"max_updates": 4, "average_checkpoints": 0, "eps": 1e-4}
-    start_run(tiny_config(digits, training=training), tmp_path / "one", lambda line: None)
+    start_run(tiny_config(digits, training=training), tmp_path / "one")
     config = config_file(training=training)
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config), "--run", str(tmp_path / "two")]
     done = run_nmt(*command, "--num-processes", "2")

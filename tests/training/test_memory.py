@@ -19,14 +19,10 @@ from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config
 
 
-def silent(line):
-    pass
-
-
 @pytest.fixture
 def trainer(digits, tmp_path):
     config = tiny_config(digits, training={"max_updates": 4, "validate_every": 4, "average_checkpoints": 0})
-    start_run(config, tmp_path / "run", silent)
+    start_run(config, tmp_path / "run")
     run = RunDir(tmp_path / "run")
     fingerprint = run.read_json(run.info_file)["data_fingerprint"]
     prepared = open_prepared(run, tmp_path / ".store", fingerprint)
@@ -36,7 +32,7 @@ def trainer(digits, tmp_path):
 def test_a_training_beyond_the_memory_is_refused_with_the_figures(digits, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "available_bytes", lambda: 100 << 20)
     with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are free"):
-        start_run(tiny_config(digits), tmp_path / "run", silent)
+        start_run(tiny_config(digits), tmp_path / "run")
 
 
 def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
@@ -90,7 +86,7 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
     # Both sides of a pair are of one length here, so that the real tokens of an update are all of a batch.
     sizes = {"whole": {"batch_tokens": 1000}, "auto": {"batch_tokens": "auto", "tokens_per_update": 1000}}
     for name, size in sizes.items():
-        start_run(tiny_config(digits, training={**few, **size}), tmp_path / name, silent)
+        start_run(tiny_config(digits, training={**few, **size}), tmp_path / name)
     whole, auto = (RunDir(tmp_path / name) for name in sizes)
     assert load_state(auto.state)["position"] == load_state(whole.state)["position"]
     assert (load_state(whole.state)["num_micro_batches"], load_state(auto.state)["num_micro_batches"]) == (1, 4)

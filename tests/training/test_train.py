@@ -25,10 +25,6 @@ from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config, write_digits
 
 
-def silent(line):
-    pass
-
-
 def stop_after(monkeypatch, update):
     """Ask for a stop, as Ctrl-C does, once `update` is done."""
     step = Step.__call__
@@ -69,11 +65,11 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
     model = {"dropout": 0.1, "embedding_dropout": 0.1}
     training = {"precision": precision, "tokens_per_update": 500, "log_every": 5}
     config = tiny_config(digits, model=model, training=training)
-    assert start_run(config, tmp_path / "whole", silent)
+    assert start_run(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
         stop_after(patch, stop)
-        assert not start_run(config, tmp_path / "stopped", silent)
-    assert resume_run(None, tmp_path / "stopped", silent)
+        assert not start_run(config, tmp_path / "stopped")
+    assert resume_run(None, tmp_path / "stopped")
     whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
     assert same(state_of(whole), state_of(stopped))
     assert whole.index() == stopped.index()
@@ -85,11 +81,11 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
 def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several micro-batches
     config = tiny_config(digits, training={"batch_tokens": "auto", "tokens_per_update": 800})
-    assert start_run(config, tmp_path / "whole", silent)
+    assert start_run(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
-        assert not start_run(config, tmp_path / "stopped", silent)
-    assert resume_run(None, tmp_path / "stopped", silent)
+        assert not start_run(config, tmp_path / "stopped")
+    assert resume_run(None, tmp_path / "stopped")
     whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
     assert state_of(whole)["num_micro_batches"] > 1
     assert same(state_of(whole), state_of(stopped))
@@ -97,19 +93,19 @@ def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp
 
 def test_a_finished_run_goes_on_with_more_updates(digits, tmp_path):
     path = tmp_path / "run"
-    start_run(tiny_config(digits), path, silent)
-    assert resume_run(tiny_config(digits, training={"max_updates": 16}), path, silent)
+    start_run(tiny_config(digits), path)
+    assert resume_run(tiny_config(digits, training={"max_updates": 16}), path)
     assert list(RunDir(path).index()["checkpoints"])[-2:] == ["step-00000016", "average"]
 
 
 def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
     """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
     run_path = tmp_path / "run"
-    start_run(tiny_config(digits), run_path, silent)
+    start_run(tiny_config(digits), run_path)
     from nmt.data.prepare import prepare
 
     config = tiny_config(digits, training={"tokens_per_update": 900})
-    prepared = prepare(config, RunDir(run_path), tmp_path / ".store", silent)
+    prepared = prepare(config, RunDir(run_path), tmp_path / ".store")
     trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
     batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
     assert len(batches) > 1
@@ -132,7 +128,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
 
 
 def test_the_average_is_the_mean_of_the_last_checkpoints(digits, tmp_path):
-    start_run(tiny_config(digits, training={"average_checkpoints": 2}), tmp_path / "run", silent)
+    start_run(tiny_config(digits, training={"average_checkpoints": 2}), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     last = [read_weights(run.checkpoint(f"step-{n:08d}")) for n in (8, 12)]
     average = read_weights(run.checkpoint("average"))
@@ -142,7 +138,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(digits, tmp_path):
 
 def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
     training = {"keep_checkpoints": 1, "average_checkpoints": 0, "validate_every": 2, "early_stopping_metric": "loss"}
-    start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
+    start_run(tiny_config(digits, training=training), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     kept = {path.stem for path in run.checkpoints.glob("*.safetensors")}
     assert set(run.index()["checkpoints"]) == {run.index()["best"], "step-00000012"}
@@ -158,13 +154,13 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
         "early_stopping_metric": "bleu",
         "max_updates": 30,
     }
-    start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
+    start_run(tiny_config(digits, training=training), tmp_path / "run")
     assert load_state(RunDir(tmp_path / "run").state)["update"] < 30
 
 
 def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(digits, digits_run, tmp_path):
     training = {"init_from": str(digits_run), "lr": 1e-12, "max_updates": 4}
-    start_run(tiny_config(digits, training=training), tmp_path / "tuned", silent)
+    start_run(tiny_config(digits, training=training), tmp_path / "tuned")
     base, tuned = RunDir(digits_run), RunDir(tmp_path / "tuned")
     assert (base.tokenizer / "joint.model").read_bytes() == (tuned.tokenizer / "joint.model").read_bytes()
     before, after = read_weights(base.best_checkpoint()), read_weights(tuned.checkpoint("step-00000004"))
@@ -174,16 +170,16 @@ def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(di
 def test_fine_tuning_with_another_model_is_refused_and_leaves_no_run(digits, digits_run, tmp_path):
     config = tiny_config(digits, training={"init_from": str(digits_run)}, model={"d_ff": 32})
     with pytest.raises(RunError, match=r"model\.d_ff is 32 here and 96 in the run to continue from"):
-        start_run(config, tmp_path / "tuned", silent)
+        start_run(config, tmp_path / "tuned")
     assert list(tmp_path.glob("tuned*")) == list(tmp_path.glob(".tuned*")) == []
 
 
 def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
     path = tmp_path / "run"
-    start_run(tiny_config(digits), path, silent)
+    start_run(tiny_config(digits), path)
     with pytest.raises(RunError, match="--resume, replace it by --overwrite"):
-        start_run(tiny_config(digits), path, silent)
-    assert start_run(tiny_config(digits, training={"seed": 2}), path, silent, overwrite=True)
+        start_run(tiny_config(digits), path)
+    assert start_run(tiny_config(digits, training={"seed": 2}), path, overwrite=True)
     assert RunDir(path).config().training.seed == 2
 
 
@@ -192,7 +188,7 @@ def test_a_folder_that_is_no_run_is_never_overwritten(digits, tmp_path):
     precious.mkdir()
     (precious / "chapter.txt").write_text("words")
     with pytest.raises(RunError, match="not a run"):
-        start_run(tiny_config(digits), precious, silent, overwrite=True)
+        start_run(tiny_config(digits), precious, overwrite=True)
     assert (precious / "chapter.txt").read_text() == "words"
 
 
@@ -200,35 +196,35 @@ def test_a_fault_in_the_data_leaves_no_run(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=30)
     (folder / "train.tsv").write_bytes(b"1 2\t2 1\n\xff\t1\n")
     with pytest.raises(DataError):
-        start_run(tiny_config(folder), tmp_path / "runs" / "run", silent)
+        start_run(tiny_config(folder), tmp_path / "runs" / "run")
     assert [path.name for path in (tmp_path / "runs").iterdir()] in ([], [".store"])
 
 
 def test_resuming_with_another_model_is_refused_by_key(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+    start_run(tiny_config(digits), tmp_path / "run")
     with pytest.raises(RunError, match=r"model\.d_ff was 96 when the run was started and is 64 now"):
-        resume_run(tiny_config(digits, model={"d_ff": 64}), tmp_path / "run", silent)
+        resume_run(tiny_config(digits, model={"d_ff": 64}), tmp_path / "run")
 
 
 def test_resuming_on_a_changed_corpus_is_refused(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=60)
-    start_run(tiny_config(folder), tmp_path / "run", silent)
+    start_run(tiny_config(folder), tmp_path / "run")
     (folder / "train.tsv").write_text("1 2\t2 1\n" * 30)
     with pytest.raises(RunError, match="the corpus has changed"):
-        resume_run(None, tmp_path / "run", silent)
+        resume_run(None, tmp_path / "run")
 
 
 def test_a_run_goes_on_where_its_corpus_has_been_moved_to(tmp_path):
     before, after = write_digits(tmp_path / "before", num_train=60), tmp_path / "after"
     run = tmp_path / "run"
-    start_run(tiny_config(before), run, silent)
+    start_run(tiny_config(before), run)
     before.rename(after)
-    assert resume_run(tiny_config(after, training={"max_updates": 16}), run, silent)
+    assert resume_run(tiny_config(after, training={"max_updates": 16}), run)
     assert RunDir(run).config().data.train.tsv == str(after / "train.tsv")
 
 
 def test_metrics_hold_what_they_say(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+    start_run(tiny_config(digits), tmp_path / "run")
     records = read_metrics(RunDir(tmp_path / "run").metrics)
     train = [record for record in records if record["kind"] == "train"]
     valid = [record for record in records if record["kind"] == "valid"]
@@ -289,20 +285,20 @@ def test_a_saved_state_is_whole_or_absent(tmp_path):
 
 
 def test_a_run_whose_state_is_gone_is_not_trained_anew(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+    start_run(tiny_config(digits), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     run.state.unlink()
     run.previous_state.unlink()
     before = sorted(path.name for path in run.checkpoints.iterdir())
     with pytest.raises(RunError, match="no training state to resume from"):
-        resume_run(None, run.path, silent)
+        resume_run(None, run.path)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == before
 
 
 def test_two_processes_do_not_train_one_run(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+    start_run(tiny_config(digits), tmp_path / "run")
     with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
-        resume_run(None, tmp_path / "run", silent)
+        resume_run(None, tmp_path / "run")
 
 
 def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
@@ -319,20 +315,20 @@ def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
 
 
 def test_a_run_is_not_overwritten_by_one_that_continues_from_it(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+    start_run(tiny_config(digits), tmp_path / "run")
     config = tiny_config(digits, training={"init_from": str(tmp_path / "run")})
     with pytest.raises(RunError, match="cannot be overwritten by one that continues from it"):
-        start_run(config, tmp_path / "run", silent, overwrite=True)
+        start_run(config, tmp_path / "run", overwrite=True)
 
 
 def test_a_fine_tuned_run_resumes_without_its_base(digits, tmp_path, monkeypatch):
-    start_run(tiny_config(digits), tmp_path / "base", silent)
+    start_run(tiny_config(digits), tmp_path / "base")
     config = tiny_config(digits, training={"init_from": str(tmp_path / "base")})
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
-        assert not start_run(config, tmp_path / "tuned", silent)
+        assert not start_run(config, tmp_path / "tuned")
     (tmp_path / "base").rename(tmp_path / "elsewhere")
-    assert resume_run(None, tmp_path / "tuned", silent)
+    assert resume_run(None, tmp_path / "tuned")
 
 
 def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(digits, tmp_path):
@@ -340,25 +336,25 @@ def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(dig
 
     separate = {"joint": False, "type": "char", "vocab_size": 300}
     config = tiny_config(digits, tokenizer=separate, model={"tied_embeddings": "target"})
-    train_on_corpus(config, None, silent).save(tmp_path / "vocab")
+    train_on_corpus(config, None).save(tmp_path / "vocab")
     with pytest.raises(ConfigError, match=r"tokenizer\.joint is true, but this tokenizer has two vocabularies"):
-        start_run(tiny_config(digits, tokenizer={"path": str(tmp_path / "vocab")}), tmp_path / "run", silent)
+        start_run(tiny_config(digits, tokenizer={"path": str(tmp_path / "vocab")}), tmp_path / "run")
 
 
 def test_dropping_every_pair_is_refused(digits, tmp_path):
     config = tiny_config(digits, data={"on_too_long": "drop"}, model={"max_src_len": 2})
     with pytest.raises(DataError, match="every training pair is too long"):
-        start_run(config, tmp_path / "run", silent)
+        start_run(config, tmp_path / "run")
 
 
 def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=60)
-    start_run(tiny_config(folder), tmp_path / "run", silent)
+    start_run(tiny_config(folder), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     (folder / "train.tsv").write_text("12\t21\n" * 30)
     with pytest.raises(RunError, match="the corpus has changed"):
-        resume_run(tiny_config(folder, training={"max_updates": 20}), run.path, silent)
+        resume_run(tiny_config(folder, training={"max_updates": 20}), run.path)
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
 
 
@@ -378,7 +374,7 @@ def poison(monkeypatch, updates):
 def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, monkeypatch, precision):
     training = {"max_updates": 4, "log_every": 1, "validate_every": 1, "average_checkpoints": 0, "precision": precision}
     poison(monkeypatch, {3})
-    assert start_run(tiny_config(digits, training=training), tmp_path / "run", silent)
+    assert start_run(tiny_config(digits, training=training), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     train = [record for record in read_metrics(run.metrics) if record["kind"] == "train"]
     assert [record["skipped"] for record in train] == [0, 0, 1, 0]
@@ -403,7 +399,7 @@ def test_a_loss_that_is_not_finite_skips_the_update_too(digits):
 def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(digits, tmp_path, monkeypatch):
     poison(monkeypatch, range(6, 100))
     with pytest.raises(RunError) as caught:
-        start_run(tiny_config(digits), tmp_path / "run", silent)
+        start_run(tiny_config(digits), tmp_path / "run")
     assert str(caught.value) == (
         f"{tmp_path / 'run'}: the loss or the gradient was not finite in 5 updates in a row, up to update 10\n"
         "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
@@ -413,13 +409,13 @@ def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(dig
 
 
 def test_a_run_in_training_is_not_overwritten(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+    start_run(tiny_config(digits), tmp_path / "run")
     with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
-        start_run(tiny_config(digits), tmp_path / "run", silent, overwrite=True)
+        start_run(tiny_config(digits), tmp_path / "run", overwrite=True)
 
 
-def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp_path, messages):
+    start_run(tiny_config(digits), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     info = run.read_json(run.info_file)
     assert {
@@ -433,41 +429,38 @@ def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp
         "device",
     } <= info.keys()
     run.write_json(run.info_file, info | {"threads": 7, "instruction_set": "NEON"})
-    said = []
-    resume_run(tiny_config(digits, training={"max_updates": 14}), run.path, said.append)
+    resume_run(tiny_config(digits, training={"max_updates": 14}), run.path)
     now = info["instruction_set"]
     changed = ["7 threads before, 1 threads now", f"instruction set NEON before, instruction set {now} now"]
     assert (
         f"warning: {'; '.join(changed)}. The run goes on as well as before, but its weights will not be "
         "bit for bit those of a run that was never stopped"
-    ) in said
+    ) in messages
     assert run.read_json(run.info_file)["resumed"] == [{"after_update": 12, "changed": changed}]
-    said.clear()
-    resume_run(None, run.path, said.append)
-    assert not any("bit for bit" in line for line in said)
+    messages.clear()
+    resume_run(None, run.path)
+    assert not any("bit for bit" in line for line in messages)
 
 
-def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run", silent)
+def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path, messages):
+    start_run(tiny_config(digits), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     weights = run.checkpoint("step-00000012").read_bytes()
     run.state.write_bytes(run.state.read_bytes()[:-9])
-    said = []
-    assert resume_run(None, run.path, said.append)
-    assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in said)
-    assert "going on from the training state that was saved before" in said
-    assert f"resuming {run.path} after update 8" in said
+    assert resume_run(None, run.path)
+    assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in messages)
+    assert "going on from the training state that was saved before" in messages
+    assert f"resuming {run.path} after update 8" in messages
     assert run.checkpoint("step-00000012").read_bytes() == weights
     records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]
     assert len(records) == len(set(records))
 
 
-def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path):
-    start_run(tiny_config(digits, training={"early_stopping_metric": "loss"}), tmp_path / "run", silent)
+def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path, messages):
+    start_run(tiny_config(digits, training={"early_stopping_metric": "loss"}), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     run.checkpoint("step-00000004").unlink()
-    said = []
-    assert resume_run(None, run.path, said.append)
-    assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in said
-    assert "going on without step-00000004" in said
+    assert resume_run(None, run.path)
+    assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in messages
+    assert "going on without step-00000004" in messages
     assert "step-00000004" not in run.index()["checkpoints"]

@@ -133,7 +133,7 @@ def looping_run(tmp_path_factory):
         rows = ["".join(draw.choices("0123456789", k=draw.randint(4, 7))) for _ in range(count)]
         (folder / f"{split}.tsv").write_text("".join(f"{row}\t{'ab' * 10}\n" for row in rows))
     training = {"max_updates": 60, "warmup_updates": 10, "validate_every": 30, "log_every": 30}
-    assert start_run(tiny_config(folder, training=training), folder / "run", lambda line: None)
+    assert start_run(tiny_config(folder, training=training), folder / "run")
     return folder / "run"
 
 
