@@ -75,8 +75,8 @@ class Optimizer:
     def step(self, update: int, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; returns their norm before clipping.
 
-        If the norm or `loss` (summed over all processes) is not finite, weights and moments stay as they are. The device
-        decides that, as for scaled gradients: the host need not wait for it.
+        If the norm or `loss` (summed over all processes) is not finite, weights and moments stay as they are. The
+        device decides that, as for scaled gradients: the host need not wait for it.
         """
         limit = self.config.clip_norm or math.inf
         norm = nn.utils.clip_grad_norm_(self.master.values(), limit)
