@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +17,8 @@ from pydantic import Field, ValidationError
 
 from nmt.config.sections import DecodingConfig, Section
 from nmt.errors import RunError
-from nmt.files import flush, write_text
-from nmt.rundir import RunDir, find_run
+from nmt.files import new_folder, write_text
+from nmt.rundir import RunDir, find_run, restore_replaced
 
 FORMAT = 1  # of the folder; an export says which one it is
 Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]
@@ -141,6 +140,8 @@ def is_export(path: Path) -> bool:
 def find_model(model: str | None) -> RunDir | ExportDir:
     """What to translate with: as `find_run`, but the folder named may be an export too."""
     named = model or os.environ.get("NMT_MODEL")
+    if named:
+        restore_replaced(Path(named))
     return ExportDir(Path(named)) if named and is_export(Path(named)) else find_run(model)
 
 
@@ -157,37 +158,16 @@ def refuse_existing_export(path: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def new_export(path: Path, *, overwrite: bool) -> Iterator[ExportDir]:
-    """Yield an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+    """Yield an export in an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
 
-    If the block raises, the folder is removed, and what was at `path` stays as it was. An export that is overwritten
-    is removed once the new one stands.
+    If the block raises, the folder is removed and `path` stays as it was. RunError if something is at `path`, unless it
+    is an export and `overwrite` is given.
     """
-    refuse_existing_export(path, overwrite=overwrite)
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.mkdir()
-    try:
-        yield ExportDir(partial)
-        for made in (*partial.rglob("*"), partial):
-            flush(made)
-        _put_in_place(partial, path, overwrite=overwrite)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
+    @contextmanager
+    def guard(existing: Path) -> Iterator[None]:
+        refuse_existing_export(existing, overwrite=overwrite)
+        yield
 
-def _put_in_place(made: Path, path: Path, *, overwrite: bool) -> None:
-    refuse_existing_export(path, overwrite=overwrite)  # again: the export has taken a while
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    replaces = path.exists()
-    if replaces:
-        os.rename(path, old)
-    try:
-        os.rename(made, path)
-    except OSError:
-        if replaces:
-            os.rename(old, path)
-        raise
-    flush(path.parent)
-    if replaces:
-        shutil.rmtree(old, ignore_errors=True)
+    with new_folder(path, replace=guard) as folder:
+        yield ExportDir(folder)

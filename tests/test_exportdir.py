@@ -20,25 +20,6 @@ def fill(folder: Path) -> None:
     (folder / "sub" / "file").write_text("x")
 
 
-def test_the_folder_gets_its_name_when_it_is_whole(tmp_path):
-    with new_export(tmp_path / "a" / "out", overwrite=False) as export:
-        fill(export.path)
-        assert not (tmp_path / "a" / "out").exists()
-    assert (tmp_path / "a" / "out" / "sub" / "file").read_text() == "x"
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
-
-
-def test_what_fails_leaves_nothing(tmp_path):
-    def fail() -> None:
-        with new_export(tmp_path / "out", overwrite=False) as export:
-            fill(export.path)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
     out = tmp_path / "out"
     with new_export(out, overwrite=False) as export:
@@ -56,14 +37,12 @@ def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_link_to_an_export_is_followed_when_it_is_replaced(tmp_path):
-    with new_export(tmp_path / "real", overwrite=False) as export:
-        fill(export.path)
-    (tmp_path / "link").symlink_to("real")
-    with new_export(tmp_path / "link", overwrite=True) as export:
-        (export.path / "export.json").write_text("new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real" / "export.json").read_text() == "new"
+def test_an_export_whose_replacement_was_killed_is_found_and_usable(digits_export, tmp_path):
+    shutil.copytree(digits_export, tmp_path / ".out.0000000a.old")
+    (tmp_path / ".out.0000000a.partial").mkdir()
+    (tmp_path / ".out.0000000a.lock").touch()
+    assert is_export(find_model(str(tmp_path / "out")).path)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_mark_is_size_and_checksum(tmp_path):
