@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Translator", "__version__"]
+DISTRIBUTION = "nmt-toolkit"
+"""The name on the package index: `pip install nmt-toolkit`. (`nmt` there is somebody else's package.)"""
+
+__all__ = ["DISTRIBUTION", "Translator", "__version__"]
 
 if TYPE_CHECKING:
     from nmt.translate import Translator

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nmt import DISTRIBUTION
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
@@ -277,7 +278,7 @@ def _ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError as error:
-        hint = 'pip install "nmt[ctranslate2]"'
+        hint = f'pip install "{DISTRIBUTION}[ctranslate2]"'
         raise RunError(f"this export needs CTranslate2, which is not installed ({error})", hint=hint) from None
     return ctranslate2
 
