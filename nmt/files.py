@@ -14,12 +14,13 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, RunError
 from nmt.locks import try_lock
 
 MAX_METRICS_BYTES = 200_000_000
@@ -197,6 +198,23 @@ def _restore_or_remove(path: Path, token: str) -> None:
         return
     os.rename(old, partial)  # so that what is called `old` is whole, even if this process is killed now
     shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_special_files(root: Path, kind: str) -> None:
+    """RunError if the folder of a `kind` (run, export) holds a link that leads out of it, a pipe or a device."""
+    real = os.path.realpath(root)
+    hint = f"{kind}s must not contain links to other folders or special files: copy the original here, or delete it"
+    for folder, folders, files in os.walk(real):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # deleted meanwhile, by a training
+                continue
+            if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(real + os.sep):
+                raise RunError(f"a link that leads out of the {kind}", path=path, hint=hint)
+            if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                raise RunError("neither a file nor a folder", path=path, hint=hint)
 
 
 class FileHashes:

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +15,13 @@ from nmt.checksum import find_corruption
 from nmt.config import Config, dump_config, load_config
 from nmt.data.corpus import SentencePair, read_lines
 from nmt.errors import RunError
-from nmt.files import new_folder, read_at_most, remove_leftovers, write_atomically, write_text
+from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
 from nmt.locks import try_lock
 
 FORMAT = 2  # of the run directory; a run says which one it is. 1: weights without a checksum, the state a pickle
 MAX_JSON_BYTES = 10_000_000
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NOT_OURS = "a run holds plain files and folders of its own; take this one from where it was made, or delete it"
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +59,7 @@ class RunDir:
 
     def check(self) -> None:
         """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
-        root = os.path.realpath(self.path)
-        for folder, folders, files in os.walk(root):
-            for name in (*folders, *files):
-                _refuse_unusual(Path(folder, name), root)
+        refuse_special_files(self.path, "run")
         if self.info_file.exists():
             made = self.read_json(self.info_file).get("format", 1)
             if not isinstance(made, int) or not 1 <= made <= FORMAT:
@@ -191,18 +186,6 @@ def find_run(model: str | None) -> RunDir:
     newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
     newest.check()
     return newest
-
-
-def _refuse_unusual(path: Path, root: str) -> None:
-    """RunError for a link that leads out of `root`, and for what is neither file nor folder."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:  # deleted meanwhile, by a training
-        return
-    if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(root + os.sep):
-        raise RunError("a link that leads out of the run", path=path, hint=_NOT_OURS)
-    if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        raise RunError("neither a file nor a folder", path=path, hint=_NOT_OURS)
 
 
 def refuse_existing(path: Path) -> None:

@@ -334,5 +334,5 @@ def _errors_of(path: Path) -> Iterator[None]:
     """What CTranslate2 raises, as a RunError of the export at `path`."""
     try:
         yield
-    except (RuntimeError, ValueError, MemoryError) as error:
+    except (RuntimeError, ValueError, MemoryError, LookupError, OverflowError, TypeError) as error:
         raise RunError(f"CTranslate2 cannot use this export: {error}", path=path) from error
