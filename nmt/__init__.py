@@ -6,7 +6,10 @@ import logging
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Translator", "__version__"]
+DISTRIBUTION = "nmt-toolkit"
+"""The name on the package index: `pip install nmt-toolkit`. (`nmt` there is somebody else's package.)"""
+
+__all__ = ["DISTRIBUTION", "Translator", "__version__"]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent until a program asks for messages
 

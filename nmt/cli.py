@@ -72,6 +72,5 @@ def main() -> None:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
     except OSError as error:  # a full disk, a folder that cannot be written to
-        place = "" if error.filename is None else f"{error.filename}: "
-        sys.stderr.write(f"error: {place}{error.strerror or error}\n")
+        sys.stderr.write(f"error: {NmtError(str(error.strerror or error), path=error.filename)}\n")
         sys.exit(1)

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
+
+_NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, such as those of a terminal; surrogates; other line ends
+
+
+def printable(text: str, *, but: str = "") -> str:
+    """Return `text` with control characters and lone surrogates, except those in `but`, written as escapes (`\\x1b`).
+
+    File names and keys from a stranger may hold sequences that a terminal obeys, and names that are not UTF-8 hold
+    surrogates that cannot be written.
+    """
+    return "".join(
+        c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        if unicodedata.category(c) in _NOT_SHOWN and c not in but
+        else c
+        for c in text
+    )
 
 
 class NmtError(Exception):
     """A fault the user can fix.
 
-    `message` says what is wrong, `path` and `line` where (lines count from 1), `hint` what to do about it.
+    `message` says what is wrong, `path` and `line` where (lines count from 1), `hint` what to do about it. As a text,
+    the error is `printable`.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None, hint: str = ""):
@@ -19,8 +37,9 @@ class NmtError(Exception):
         super().__init__(self._render())
 
     def _render(self) -> str:
-        place = "" if self.path is None else f"{self.path}: " if self.line is None else f"{self.path}:{self.line}: "
-        return f"{place}{self.message}" + (f"\n  {self.hint}" if self.hint else "")
+        path = "" if self.path is None else printable(str(self.path))
+        place = "" if self.path is None else f"{path}: " if self.line is None else f"{path}:{self.line}: "
+        return printable(f"{place}{self.message}" + (f"\n  {self.hint}" if self.hint else ""), but="\n")
 
 
 class ConfigError(NmtError):

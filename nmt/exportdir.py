@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ from pydantic import Field, ValidationError
 
 from nmt.config.sections import DecodingConfig, Section
 from nmt.errors import RunError
-from nmt.files import flush, write_text
-from nmt.rundir import RunDir, find_run
+from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
+from nmt.model_bin import find_corruption
+from nmt.rundir import MAX_JSON_BYTES, RunDir, find_run, restore_replaced
 
 FORMAT = 1  # of the folder; an export says which one it is
 Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]
@@ -27,6 +27,7 @@ Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfl
 
 _EXPORT_AGAIN = "make it again with `nmt export ctranslate2`"
 _CHUNK = 1 << 20
+_MAX_BYTES = 100_000_000  # of a file that is not the model
 
 
 class FileMark(Section):
@@ -73,11 +74,12 @@ class ExportDir:
         self.card = path / "README.md"
 
     def info(self) -> ExportInfo:
-        """What the export says of itself; RunError if it is missing, damaged, or of another format."""
-        try:
-            value = json.loads(self.info_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise self._damaged(f"cannot read this file of the export ({error})") from error
+        """Return what the export says of itself; RunError if it is missing, damaged, or of another format.
+
+        RunError too if the folder holds links out of it, pipes or devices.
+        """
+        refuse_special_files(self.path, "export")
+        value = self._read_json(self.info_file, MAX_JSON_BYTES)
         if not isinstance(value, dict):
             raise self._damaged("not a JSON object")
         if value.get("format") != FORMAT:
@@ -90,18 +92,28 @@ class ExportDir:
             raise self._damaged(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
 
     def check_files(self, info: ExportInfo) -> None:
-        """RunError if a file is not what it was when the export was made. Reads every file once."""
+        """RunError if a file is too large, or not what it was when the export was made. Reads every file once."""
         for name in self._names_needed(info):
-            path = self.path / name
             if name not in info.files:
                 raise RunError(f"export.json does not list {name}", path=self.path, hint=_EXPORT_AGAIN)
             try:
-                damaged = FileMark.from_file(path) != info.files[name]
+                fault = self._find_fault(name, info.files[name])
             except OSError as error:
-                reason = f"cannot read this file of the export ({error.strerror or error})"
-                raise RunError(reason, path=path, hint=_EXPORT_AGAIN) from error
-            if damaged:
-                raise RunError("this file is not as it was exported: damaged", path=path, hint=_EXPORT_AGAIN)
+                fault = f"cannot read this file of the export ({error.strerror or error})"
+            if fault:
+                raise RunError(fault, path=self.path / name, hint=_EXPORT_AGAIN)
+
+    def _find_fault(self, name: str, mark: FileMark) -> str:
+        """Return what is wrong with a file, found without reading more than a file of its kind has."""
+        path = self.path / name
+        size = path.stat().st_size
+        if size != mark.size:
+            return f"this file is not as it was exported: it has {size:,} bytes, and had {mark.size:,}"
+        if name != "model.bin" and size > _MAX_BYTES:
+            return f"cannot read this file of the export (over {_MAX_BYTES:,} bytes)"
+        if name == "model.bin" and (fault := find_corruption(path)):
+            return f"this is no model of CTranslate2, or it is {fault}"
+        return "" if FileMark.from_file(path) == mark else "this file is not as it was exported: damaged"
 
     def write_info(self, info: ExportInfo) -> None:
         """Write export.json."""
@@ -124,23 +136,34 @@ class ExportDir:
         """The tokens by id, as CTranslate2 reads them; RunError if damaged."""
         shared = self.path / "shared_vocabulary.json"
         path = shared if shared.exists() else self.path / f"{side}_vocabulary.json"
+        tokens = self._read_json(path, _MAX_BYTES)
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise RunError("not a list of tokens", path=path, hint=_EXPORT_AGAIN)
+        return tokens
+
+    def _read_json(self, path: Path, limit: int) -> object:
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise RunError(f"cannot read this file of the export ({error})", path=path, hint=_EXPORT_AGAIN) from error
+            return json.loads(read_at_most(path, limit))
+        except RecursionError:
+            reason: object = "nested too deeply"
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+        raise RunError(f"cannot read this file of the export ({reason})", path=path, hint=_EXPORT_AGAIN)
 
     def _damaged(self, message: str) -> RunError:
         return RunError(message, path=self.info_file, hint=_EXPORT_AGAIN)
 
 
 def is_export(path: Path) -> bool:
-    """Whether `path` is a folder that `nmt export` made."""
-    return (path / "export.json").is_file()
+    """Whether `path` is a folder that `nmt export` made: it has an export.json, of whatever kind."""
+    return os.path.lexists(path / "export.json")
 
 
 def find_model(model: str | None) -> RunDir | ExportDir:
     """What to translate with: as `find_run`, but the folder named may be an export too."""
     named = model or os.environ.get("NMT_MODEL")
+    if named:
+        restore_replaced(Path(named))
     return ExportDir(Path(named)) if named and is_export(Path(named)) else find_run(model)
 
 
@@ -157,37 +180,16 @@ def refuse_existing_export(path: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def new_export(path: Path, *, overwrite: bool) -> Iterator[ExportDir]:
-    """Yield an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+    """Yield an export in an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
 
-    If the block raises, the folder is removed, and what was at `path` stays as it was. An export that is overwritten
-    is removed once the new one stands.
+    If the block raises, the folder is removed and `path` stays as it was. RunError if something is at `path`, unless it
+    is an export and `overwrite` is given.
     """
-    refuse_existing_export(path, overwrite=overwrite)
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.mkdir()
-    try:
-        yield ExportDir(partial)
-        for made in (*partial.rglob("*"), partial):
-            flush(made)
-        _put_in_place(partial, path, overwrite=overwrite)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
+    @contextmanager
+    def guard(existing: Path) -> Iterator[None]:
+        refuse_existing_export(existing, overwrite=overwrite)
+        yield
 
-def _put_in_place(made: Path, path: Path, *, overwrite: bool) -> None:
-    refuse_existing_export(path, overwrite=overwrite)  # again: the export has taken a while
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    replaces = path.exists()
-    if replaces:
-        os.rename(path, old)
-    try:
-        os.rename(made, path)
-    except OSError:
-        if replaces:
-            os.rename(old, path)
-        raise
-    flush(path.parent)
-    if replaces:
-        shutil.rmtree(old, ignore_errors=True)
+    with new_folder(path, replace=guard) as folder:
+        yield ExportDir(folder)

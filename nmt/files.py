@@ -1,41 +1,100 @@
-"""Writing files so that a reader sees the old one or the new one, never a part; reading no more than is meant."""
+"""Writing files and folders so that a reader sees the old or the new one, never a part; reading within limits.
+
+What is being written has a temporary name beside its final one: `.NAME.TOKEN.partial`. Its maker holds a lock on
+`.NAME.TOKEN.lock`, so that any process can tell the work of a living maker from what a killed one left. (A process id
+would not do: containers that share a folder number their processes apart.)
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Literal
+
+from nmt.errors import NmtError, RunError
+from nmt.locks import try_lock
 
 MAX_METRICS_BYTES = 200_000_000
 """A larger metrics.jsonl is none: a day's training writes a few million bytes."""
 
-_LEFTOVER = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.(partial|old)")
+_LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTALL)
+_NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # for a link or a pipe by a lock's name
+
+Guard = Callable[[Path], AbstractContextManager[object]]
+"""Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
 
 
 @contextmanager
 def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it to the disk and rename it to `path`.
 
-    If the block raises, the temporary file is removed and `path` stays as it was. A link is followed. What was at
-    `path` is renamed to `keep_old_as`, where that is given, once the new file is on the disk.
+    If the block raises, the temporary file is removed and `path` stays as it was. A link is followed. If `keep_old_as`
+    is given, the old file at `path` gets that name once the new one is on the disk. The new file has the mode that the
+    umask gives to new files, whatever the block did. NmtError if `path` is a folder, a pipe or a device.
     """
     path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    if path.exists() and not path.is_file():
+        raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
+    with _temporary_names(path) as (folder, _, mode):
+        folder.mkdir()  # a folder, because libraries put temporary files of their own beside a file that they write
+        partial = folder / path.name
         yield partial
+        os.chmod(partial, mode)
         flush(partial)
         if keep_old_as is not None and path.exists():
             os.replace(path, keep_old_as)
-        os.replace(partial, path)
-        flush(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
+        _give_name(partial, path)
+
+
+@contextmanager
+def new_folder(path: Path, *, replace: Guard | None = None) -> Iterator[Path]:
+    """Yield an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+
+    If the block raises, the folder is removed and `path` stays as it was. A link is followed. If something is at
+    `path`, before the block or after it, `replace` decides: it raises, or what is there is removed once the new folder
+    stands. Without `replace` FileExistsError. If the process is killed, the next `remove_leftovers` or `new_folder`
+    there gives a replaced folder its name back.
+    """
+    path = Path(os.path.realpath(path))
+    with _temporary_names(path) as (partial, old, _):
+        _set_aside(path, None, replace)
+        partial.mkdir()
+        yield partial
+        for made in (*partial.rglob("*"), partial):
+            flush(made)
+        _set_aside(path, old, replace)
+        _give_name(partial, path)
+
+
+def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
+    """Ask `replace` about what is at `path`, if anything, and rename it to `old`, if given."""
+    if not os.path.lexists(path):
+        return
+    if Path.cwd().is_relative_to(path):
+        raise NmtError("the current folder is not replaced", path=path, hint="run the command in another folder")
+    if replace is None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    with ExitStack() as stack:
+        stack.enter_context(replace(path))
+        if os.name == "nt":
+            stack.close()  # a folder with an open file in it, such as a lock, cannot be renamed there: by nobody else
+        if old is not None:
+            os.rename(path, old)
+
+
+def _give_name(partial: Path, path: Path) -> None:
+    """Rename `partial` to `path`, and wait until the name is on the disk."""
+    os.replace(partial, path)
+    flush(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -45,12 +104,117 @@ def write_text(path: Path, text: str) -> None:
 
 
 def flush(path: Path) -> None:
-    """Have a file's contents, or a folder's names, on the disk before going on."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Wait until a file's contents, or a folder's names, are on the disk. Windows cannot flush a folder."""
+    if os.name == "nt" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _temporary_names(path: Path) -> Iterator[tuple[Path, Path, int]]:
+    """Yield the names for the new and for the old content of `path`, and the mode of a new file; lock them meanwhile.
+
+    At the end nothing is left under either name. If the old content was not replaced, it gets its name back.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path.parent, path.name)
+    token, lock = _lock_new_token(path)
+    try:
+        yield _temporary(path, token, "partial"), _temporary(path, token, "old"), os.fstat(lock).st_mode & 0o777
+    finally:
+        _restore_or_remove(path, token)
+        os.close(lock)
+        _temporary(path, token, "lock").unlink(missing_ok=True)
+
+
+def _temporary(path: Path, token: str, kind: Literal["partial", "old", "lock"]) -> Path:
+    return path.with_name(f".{path.name}.{token}.{kind}")
+
+
+def _lock_new_token(path: Path) -> tuple[str, int]:
+    """Return a token that no other process uses for `path`, and the descriptor of its locked file."""
+    while True:
+        token = secrets.token_hex(4)
+        name = _temporary(path, token, "lock")
+        try:
+            lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            continue
+        try:
+            locked = try_lock(lock)
+        except OSError:
+            return token, lock  # a file system without locks: no process can take this one, so none removes our work
+        # Another process may have seen the file before it was locked, taken us for dead, and removed it.
+        if locked and name.exists() and os.path.samestat(os.fstat(lock), name.stat()):
+            return token, lock
+        os.close(lock)
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes left in `folder` under temporary names; of the file or folder `name`, if given.
+
+    What one of them was replacing gets its name back. The work of living processes is left alone.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for match in filter(None, map(_LOCK_NAME.fullmatch, names)):
+        if name in (None, match["name"]):
+            _clean_up_after(folder / match["name"], match["token"])
+
+
+def _clean_up_after(path: Path, token: str) -> None:
+    """Remove what the maker with `token` left of `path`, if it is dead."""
+    name = _temporary(path, token, "lock")
+    try:
+        lock = os.open(name, os.O_RDWR | _NO_WAITING)
+    except OSError:
+        return
+    is_dead = False
+    try:
+        with suppress(OSError):
+            is_dead = try_lock(lock)
+        if is_dead:
+            _restore_or_remove(path, token)
+    finally:
+        os.close(lock)
+    if is_dead:
+        name.unlink(missing_ok=True)
+
+
+def _restore_or_remove(path: Path, token: str) -> None:
+    """Remove what is under the temporary names of `path`; what was being replaced, and was not, gets its name back."""
+    partial, old = _temporary(path, token, "partial"), _temporary(path, token, "old")
+    shutil.rmtree(partial, ignore_errors=True)
+    if not old.exists():
+        return
+    if not os.path.lexists(path):
+        os.rename(old, path)
+        return
+    os.rename(old, partial)  # so that what is called `old` is whole, even if this process is killed now
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_special_files(root: Path, kind: str) -> None:
+    """RunError if the folder of a `kind` (run, export) holds a link that leads out of it, a pipe or a device."""
+    real = os.path.realpath(root)
+    hint = f"{kind}s must not contain links to other folders or special files: copy the original here, or delete it"
+    for folder, folders, files in os.walk(real):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # deleted meanwhile, by a training
+                continue
+            if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(real + os.sep):
+                raise RunError(f"a link that leads out of the {kind}", path=path, hint=hint)
+            if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                raise RunError("neither a file nor a folder", path=path, hint=hint)
 
 
 class FileHashes:
@@ -67,12 +231,13 @@ class FileHashes:
     def sha256(self, file: Path) -> str:
         """The SHA-256 of `file`, as hex."""
         name, status = str(file.resolve()), file.stat()
-        stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino]
+        # The time of the last change too: a copy may set the time of modification back (rsync -t), but not that one.
+        stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
         known = self.known.get(name)
-        if not isinstance(known, list) or known[:3] != stamp:
+        if not isinstance(known, list) or known[:-1] != stamp:
             known = self.known[name] = [*stamp, sha256_of(file)]
             write_text(self.path, json.dumps(self.known, indent=1))
-        return str(known[3])
+        return str(known[-1])
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
@@ -82,35 +247,6 @@ def read_at_most(path: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise ValueError(f"over {limit:,} bytes")
     return content
-
-
-def leftovers(folder: Path, name: str | None = None) -> list[Path]:
-    """What processes that are dead left in `folder` under a temporary name; of the file or folder `name`, if given."""
-    found = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
-        match = _LEFTOVER.fullmatch(path.name)
-        if match and name in (None, match["name"]) and not _is_alive(int(match["pid"])):
-            found.append(path)
-    return found
-
-
-def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what `leftovers` finds."""
-    for path in leftovers(folder, name):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def sha256_of(path: Path) -> str:

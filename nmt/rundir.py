@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
 import re
-import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +15,13 @@ from nmt.checksum import find_corruption
 from nmt.config import Config, dump_config, load_config
 from nmt.data.corpus import SentencePair, read_lines
 from nmt.errors import RunError
-from nmt.files import flush, leftovers, read_at_most, remove_leftovers, write_atomically, write_text
+from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
+from nmt.locks import try_lock
 
 FORMAT = 2  # of the run directory; a run says which one it is. 1: weights without a checksum, the state a pickle
 MAX_JSON_BYTES = 10_000_000
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NOT_OURS = "a run holds plain files and folders of its own; take this one from where it was made, or delete it"
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +59,7 @@ class RunDir:
 
     def check(self) -> None:
         """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
-        root = os.path.realpath(self.path)
-        for folder, folders, files in os.walk(root):
-            for name in (*folders, *files):
-                _refuse_unusual(Path(folder, name), root)
+        refuse_special_files(self.path, "run")
         if self.info_file.exists():
             made = self.read_json(self.info_file).get("format", 1)
             if not isinstance(made, int) or not 1 <= made <= FORMAT:
@@ -97,13 +91,11 @@ class RunDir:
     def locked(self) -> Iterator[None]:
         """Hold the run for training; RunError if another process does. The lock ends with the process."""
         self.state.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self.state.parent / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        lock = os.open(self.state.parent / "lock", flags, 0o666)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                hint = "wait for it, or stop it"
-                raise RunError("another process is training this run", path=self.path, hint=hint) from None
+            if not try_lock(lock):
+                raise RunError("another process is training this run", path=self.path, hint="wait for it, or stop it")
             yield
         finally:
             os.close(lock)
@@ -175,6 +167,7 @@ def find_run(model: str | None) -> RunDir:
     named = model or os.environ.get("NMT_MODEL")
     if named:
         run = RunDir(Path(named))
+        restore_replaced(run.path)
         if not run.path.is_dir():
             raise RunError("no such run", path=run.path, hint="name a folder that `nmt train` made")
         if not run.config_file.is_file():
@@ -195,18 +188,6 @@ def find_run(model: str | None) -> RunDir:
     return newest
 
 
-def _refuse_unusual(path: Path, root: str) -> None:
-    """RunError for a link that leads out of `root`, and for what is neither file nor folder."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:  # deleted meanwhile, by a training
-        return
-    if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(root + os.sep):
-        raise RunError("a link that leads out of the run", path=path, hint=_NOT_OURS)
-    if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        raise RunError("neither a file nor a folder", path=path, hint=_NOT_OURS)
-
-
 def refuse_existing(path: Path) -> None:
     """RunError if something is where a new run is to be."""
     if path.exists():
@@ -214,34 +195,36 @@ def refuse_existing(path: Path) -> None:
         raise RunError("this run exists already", path=path, hint=hint)
 
 
-def refuse_foreign(path: Path) -> None:
-    """RunError if something that is not a run, or one in training, is where a run is to be overwritten."""
-    if not path.exists():
-        return
+@contextmanager
+def replaceable_run(path: Path) -> Iterator[None]:
+    """Hold the run at `path` so that it can be replaced; RunError if it is not a run, or is in training."""
     if not (path / "config.yaml").is_file():
         raise RunError("not a run, so it is not overwritten", path=path, hint="choose another name with --run")
     with RunDir(path).locked():
-        pass
+        yield
 
 
-def put_in_place(made: Path, path: Path, *, overwrite: bool) -> None:
-    """Give the run `made` its final name; an old run there is deleted only once the new one stands, and if asked."""
-    if not overwrite:
-        refuse_existing(path)
-    refuse_foreign(path)
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    if path.exists():
-        with RunDir(path).locked():
-            os.rename(path, old)
-    os.rename(made, path)
-    flush(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
+@contextmanager
+def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
+    """Yield a run in an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+
+    If the block raises, the folder is removed and `path` stays as it was. RunError if something is at `path`, unless it
+    is a run that nobody trains and `overwrite` is given.
+    """
+
+    @contextmanager
+    def guard(existing: Path) -> Iterator[None]:
+        if not overwrite:
+            refuse_existing(existing)
+        with replaceable_run(existing):
+            yield
+
+    with new_folder(path, replace=guard) as folder:
+        yield RunDir(folder)
 
 
-def clean_up_beside(path: Path) -> None:
-    """Remove what killed processes left of a run at `path`; one that was being overwritten gets its name back."""
-    if not path.exists():
-        moved = [old for old in leftovers(path.parent, path.name) if old.name.endswith(".old")]
-        if moved:
-            os.rename(moved[-1], path)
-    remove_leftovers(path.parent, path.name)
+def restore_replaced(path: Path) -> None:
+    """Give a run or an export at `path` its name back if a process was killed while it replaced it."""
+    if not os.path.lexists(path):
+        real = Path(os.path.realpath(path))
+        remove_leftovers(real.parent, real.name)

@@ -126,7 +126,7 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
         found.append("metrics.jsonl")
     if not same(without_clocks(load_state(reference.state)), without_clocks(load_state(run.state))):
         found.append("the training state")
-    found += [str(path) for path in run.path.parent.rglob(".*") if path.name.endswith((".partial", ".old"))]
+    found += [str(path) for path in run.path.parent.rglob(".*") if path.name.endswith((".partial", ".old", ".lock"))]
     return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import portalocker
 import pytest
 
 from tests.letters import write_letters
@@ -54,7 +54,7 @@ def once(tmp_path_factory: pytest.TempPathFactory, name: str, train: Callable[[P
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     trained = shared / f"trained-{name}"
     with open(shared / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        portalocker.lock(lock, portalocker.LOCK_EX)
         if not trained.exists():
             train(trained)
     return Path(shutil.copytree(trained, tmp_path_factory.mktemp("runs") / name))

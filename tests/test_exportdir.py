@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -18,25 +20,6 @@ def fill(folder: Path) -> None:
     (folder / "export.json").write_text("{}")
     (folder / "sub").mkdir()
     (folder / "sub" / "file").write_text("x")
-
-
-def test_the_folder_gets_its_name_when_it_is_whole(tmp_path):
-    with new_export(tmp_path / "a" / "out", overwrite=False) as export:
-        fill(export.path)
-        assert not (tmp_path / "a" / "out").exists()
-    assert (tmp_path / "a" / "out" / "sub" / "file").read_text() == "x"
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
-
-
-def test_what_fails_leaves_nothing(tmp_path):
-    def fail() -> None:
-        with new_export(tmp_path / "out", overwrite=False) as export:
-            fill(export.path)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
@@ -56,14 +39,12 @@ def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_link_to_an_export_is_followed_when_it_is_replaced(tmp_path):
-    with new_export(tmp_path / "real", overwrite=False) as export:
-        fill(export.path)
-    (tmp_path / "link").symlink_to("real")
-    with new_export(tmp_path / "link", overwrite=True) as export:
-        (export.path / "export.json").write_text("new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real" / "export.json").read_text() == "new"
+def test_an_export_whose_replacement_was_killed_is_found_and_usable(digits_export, tmp_path):
+    shutil.copytree(digits_export, tmp_path / ".out.0000000a.old")
+    (tmp_path / ".out.0000000a.partial").mkdir()
+    (tmp_path / ".out.0000000a.lock").touch()
+    assert is_export(find_model(str(tmp_path / "out")).path)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_mark_is_size_and_checksum(tmp_path):
@@ -117,8 +98,12 @@ FAULTS = {
         lambda folder: change(folder, files={"../../etc/passwd": {"size": 1, "crc32": 1}}),
         "export.json does not list model.bin",
     ),
+    "export.json of 3 GB": (lambda folder: os.truncate(folder / "export.json", 3 << 30), "over 10,000,000 bytes"),
     "no model": (lambda folder: (folder / "model.bin").unlink(), "model.bin: cannot read this file of the export"),
-    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "model.bin: this file is not as it was exported"),
+    "model cut": (
+        lambda folder: cut(folder / "model.bin", 1000),
+        "model.bin: this file is not as it was exported: it has 1,000 bytes, and had ",
+    ),
     "a bit": (lambda folder: flip(folder / "model.bin"), "model.bin: this file is not as it was exported"),
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json: cannot read this file"),
     "no words": (lambda folder: (folder / "shared_vocabulary.json").unlink(), "shared_vocabulary.json: cannot read"),
@@ -127,14 +112,33 @@ FAULTS = {
 }
 HOSTILE = {
     "more words": (lambda folder: more_words(folder), "the vocabularies are not those of the tokenizer"),
+    "words are a number": (lambda folder: (folder / "shared_vocabulary.json").write_text("7"), "not a list of tokens"),
     "words are numbers": (
-        lambda folder: (folder / "shared_vocabulary.json").write_text("7"),
-        "the vocabularies are not",
+        lambda folder: (folder / "shared_vocabulary.json").write_text("[7]"),
+        "not a list of tokens",
     ),
-    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "CTranslate2 cannot use this export: "),
+    "no variables": (
+        lambda folder: (folder / "model.bin").write_bytes(b"\6\0\0\0\1\0\0" + bytes(12)),
+        "CTranslate2 cannot use this export: ",
+    ),
+    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "reaches over the end of the file"),
+    "model cut in its names": (lambda folder: cut(folder / "model.bin", 30), "damaged: it ends too early"),
+    "more after the model": (lambda folder: append(folder / "model.bin", b"x"), "bytes, and should have "),
     "garbage": (
         lambda folder: (folder / "model.bin").write_bytes(b"\xb5" * 4096),
-        "CTranslate2 cannot use this export",
+        "model.bin: this is no model of CTranslate2, or it is damaged: it does not begin as a model of CTranslate2",
+    ),
+    "another name of a variable": (
+        lambda folder: replace(folder / "model.bin", b"ffn/linear_0", b"ffn/linear_9"),
+        "CTranslate2 cannot use this export: variable ",
+    ),
+    "another shape": (
+        lambda folder: replace(folder / "model.bin", b"encoder/layer_norm/gamma\0\1", b"encoder/layer_norm/gamma\0\2"),
+        "encoder/layer_norm/gamma does not have the size of its shape",
+    ),
+    "many variables": (
+        lambda folder: (folder / "model.bin").write_bytes(b"\6\0\0\0\1\0\0" + bytes(4) + b"\xff" * 4),
+        "it claims 4,294,967,295 variables",
     ),
     "config": (lambda folder: (folder / "config.json").write_text("[]"), "CTranslate2 cannot use this export: "),
     "tokenizer": (
@@ -146,6 +150,15 @@ HOSTILE = {
 
 def cut(path: Path, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
+
+
+def append(path: Path, content: bytes) -> None:
+    path.write_bytes(path.read_bytes() + content)
+
+
+def replace(path: Path, old: bytes, new: bytes) -> None:
+    assert old in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(old, new))
 
 
 def flip(path: Path) -> None:
@@ -177,3 +190,48 @@ def test_a_hostile_export_whose_checksums_are_right_gives_one_clear_error(fault,
     with pytest.raises(NmtError) as caught:
         Translator.load(copy, "cpu")
     assert message in str(caught.value)
+
+
+NAMES = ("export.json", "model.bin", "config.json", "shared_vocabulary.json", "tokenizer/joint.model")
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link_out(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def twenty_gigabytes(path: Path) -> None:
+    """Of nothing, which take no room; export.json says that they should be there."""
+    path.touch()
+    os.truncate(path, HUGE)
+    info = path.parents[path.as_posix().endswith("tokenizer/joint.model")] / "export.json"
+    if info != path:
+        values = json.loads(info.read_text())
+        name = path.relative_to(info.parent).as_posix()
+        values["files"][name] = {"size": HUGE, "crc32": 0}
+        info.write_text(json.dumps(values))
+
+
+HUGE = 20_000_000_000
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize(
+    ("put", "message"),
+    [
+        (pipe, "neither a file nor a folder"),
+        (link_out, "a link that leads out of the export"),
+        (twenty_gigabytes, "over 1|it does not begin as a model"),
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_pipe_a_link_or_a_huge_file_in_an_export_is_refused_at_once(name, put, message, copy):
+    (copy / name).unlink()
+    put(copy / name)
+    start = time.monotonic()
+    with pytest.raises(RunError, match=message):
+        Translator.load(copy, "cpu")
+    assert time.monotonic() - start < 5

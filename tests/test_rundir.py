@@ -39,6 +39,13 @@ def test_a_named_run_goes_before_the_environment_and_that_before_the_newest(tmp_
     assert find_run(None).path.name == "b"
 
 
+def test_a_run_whose_replacement_was_killed_is_found(tmp_path):
+    make_run(tmp_path / ".run.0000000a.old")
+    (tmp_path / ".run.0000000a.lock").touch()
+    assert find_run("run").path.name == "run"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     (tmp_path / "thesis").mkdir()
     with pytest.raises(RunError, match=r"not a run: it has no config\.yaml"):

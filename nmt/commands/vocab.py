@@ -10,7 +10,6 @@ import typer
 
 from nmt.commands.options import Overrides
 from nmt.config import load_config
-from nmt.errors import RunError
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +25,12 @@ def vocab(
     """Train the tokenizer alone; use it later through the key tokenizer.path."""
     wanted = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
-    if any(folder.glob("*.model")) and not overwrite:
-        raise RunError(
-            "there is a tokenizer already", path=folder, hint="replace it by --overwrite, or name another --output"
-        )
     from nmt.data.prepare import train_on_corpus
+    from nmt.data.tokenizer import refuse_existing_tokenizer
 
+    refuse_existing_tokenizer(folder, overwrite=overwrite)  # here too, so that it is told before the training
     tokenizers = train_on_corpus(wanted, None)
-    tokenizers.save(folder)
+    tokenizers.save(folder, overwrite=overwrite)
     sizes = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     for side, tokenizer in sizes.items():
         log.info(f"{side}: {tokenizer.vocab_size} tokens, {tokenizer.type}")

@@ -7,8 +7,6 @@ a temporary name and renamed when whole; a folder with the final name is complet
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from nmt.data.corpus import SentencePair
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.errors import RunError
-from nmt.files import write_atomically
+from nmt.files import new_folder, write_text
 from nmt.machine import num_cores
 
 FORMAT = 1
@@ -124,10 +122,8 @@ class _SideWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in (self.tokens, self.offsets):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
+        self.tokens.close()
+        self.offsets.close()
 
     def append(self, texts: list[str]) -> None:
         """Append every segmentation of `texts`: the usual one of each, then the drawn ones."""
@@ -156,31 +152,30 @@ def build_store(
     after the last pair, so whoever yields the pairs may count into it. The store holds each pair `sampling.samples`
     times: an epoch over it is that many passes over the corpus.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
     try:
-        largest = max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-        dtype = "uint16" if largest <= 1 << 16 else "uint32"
-        num_pairs = 0
-        with (
-            _SideWriter(partial, "src", tokenizers.src, dtype, sampling) as src,
-            _SideWriter(partial, "tgt", tokenizers.tgt, dtype, sampling) as tgt,
-        ):
-            while block := list(islice(pairs, _BLOCK_PAIRS)):
-                src.append([pair.src for pair in block])
-                tgt.append([pair.tgt for pair in block])
-                num_pairs += len(block) * sampling.samples
-        sizes = {"src_vocab_size": tokenizers.src.vocab_size, "tgt_vocab_size": tokenizers.tgt.vocab_size}
-        info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, **sizes, "notes": notes}
-        with write_atomically(partial / "store.json") as file:
-            file.write_text(json.dumps(info), encoding="utf-8")
-        try:
-            os.replace(partial, folder)
-        except OSError:
-            if not folder.is_dir():  # another training may have made the same store meanwhile
-                raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        with new_folder(folder) as partial:
+            _write_store(partial, pairs, tokenizers, notes, sampling)
+    except FileExistsError:
+        if not folder.is_dir():  # another training may have built the same store meanwhile
+            raise
     return TokenStore(folder)
+
+
+def _write_store(
+    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, notes: dict[str, Any], sampling: Sampling
+) -> None:
+    """Write the files of a store into `folder`, which is there and empty."""
+    largest = max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    dtype = "uint16" if largest <= 1 << 16 else "uint32"
+    num_pairs = 0
+    with (
+        _SideWriter(folder, "src", tokenizers.src, dtype, sampling) as src,
+        _SideWriter(folder, "tgt", tokenizers.tgt, dtype, sampling) as tgt,
+    ):
+        while block := list(islice(pairs, _BLOCK_PAIRS)):
+            src.append([pair.src for pair in block])
+            tgt.append([pair.tgt for pair in block])
+            num_pairs += len(block) * sampling.samples
+    sizes = {"src_vocab_size": tokenizers.src.vocab_size, "tgt_vocab_size": tokenizers.tgt.vocab_size}
+    info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, **sizes, "notes": notes}
+    write_text(folder / "store.json", json.dumps(info))

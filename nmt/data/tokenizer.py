@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -23,8 +25,8 @@ import sentencepiece
 
 from nmt.config.sections import TokenizerConfig
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
-from nmt.errors import DataError
-from nmt.files import read_at_most, write_atomically
+from nmt.errors import DataError, RunError
+from nmt.files import new_folder, read_at_most
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 DEFAULT_THREADS = 4
@@ -37,6 +39,7 @@ _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _NUM_SPECIALS = 4
+_FILES = {"joint.model", "src.model", "tgt.model"}
 _RETRAIN = "make it again with `nmt vocab`"
 
 log = logging.getLogger(__name__)
@@ -152,14 +155,21 @@ class TokenizerPair:
         """Whether each of `symbols` is one token, on both sides."""
         return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
 
-    def save(self, folder: Path) -> None:
-        """Write `joint.model`, or `src.model` and `tgt.model`, each atomically; models of the other form go."""
+    def save(self, folder: Path, *, overwrite: bool = False) -> None:
+        """Write `joint.model`, or `src.model` and `tgt.model`, into `folder`, which appears whole.
+
+        RunError if `folder` exists, unless it is empty, or `overwrite` is given and it holds a tokenizer alone.
+        """
+
+        @contextmanager
+        def guard(existing: Path) -> Iterator[None]:
+            refuse_existing_tokenizer(existing, overwrite=overwrite)
+            yield
+
         models = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
-        for name, tokenizer in models.items():
-            with write_atomically(folder / f"{name}.model") as partial:
-                partial.write_bytes(tokenizer.model_bytes)
-        for name in {"joint", "src", "tgt"} - models.keys():
-            (folder / f"{name}.model").unlink(missing_ok=True)
+        with new_folder(folder, replace=guard) as partial:
+            for name, tokenizer in models.items():
+                (partial / f"{name}.model").write_bytes(tokenizer.model_bytes)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -178,6 +188,17 @@ class TokenizerPair:
             path=folder,
             hint=_RETRAIN,
         )
+
+
+def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
+    """RunError if something is at `folder`, unless it is empty, or a tokenizer alone that is to be overwritten."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""} if os.path.lexists(folder) else set()
+    if names - _FILES:
+        hint = "a tokenizer gets a folder to itself; name another --output"
+        raise RunError("not a tokenizer's folder, so it is not overwritten", path=folder, hint=hint)
+    if names and not overwrite:
+        hint = "replace it by --overwrite, or name another --output"
+        raise RunError("there is a tokenizer already", path=folder, hint=hint)
 
 
 def train_tokenizers(

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nmt import DISTRIBUTION
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
@@ -279,7 +280,7 @@ def _ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError as error:
-        hint = 'pip install "nmt[ctranslate2]"'
+        hint = f'pip install "{DISTRIBUTION}[ctranslate2]"'
         raise RunError(f"this export needs CTranslate2, which is not installed ({error})", hint=hint) from None
     return ctranslate2
 
@@ -335,5 +336,5 @@ def _errors_of(path: Path) -> Iterator[None]:
     """What CTranslate2 raises, as a RunError of the export at `path`."""
     try:
         yield
-    except (RuntimeError, ValueError, MemoryError) as error:
+    except (RuntimeError, ValueError, MemoryError, LookupError, OverflowError, TypeError) as error:
         raise RunError(f"CTranslate2 cannot use this export: {error}", path=path) from error

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nmt import DISTRIBUTION
 from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
@@ -62,7 +63,7 @@ def require_ctranslate2() -> None:
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
-        hint = 'pip install "nmt[ctranslate2]"'
+        hint = f'pip install "{DISTRIBUTION}[ctranslate2]"'
         raise RunError(f"CTranslate2 is not installed ({error})", hint=hint) from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import east_asian_width
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, printable
 from nmt.plots.fonts import families_covering
 from nmt.plots.saving import drawing, picture_format, save_picture
 
@@ -55,8 +55,8 @@ def draw_attention(
     """
     name = picture_format(path)
     matrix = _checked(weights, len(tgt_tokens), len(src_tokens))
-    src, tgt = [_visible(token) for token in src_tokens], [_visible(token) for token in tgt_tokens]
-    title = _visible(title)
+    src, tgt = [printable(token) for token in src_tokens], [printable(token) for token in tgt_tokens]
+    title = printable(title)
     with drawing():
         families = ["sans-serif"] if name == "svg" else families_covering([*src, *tgt, title])
         sizes = _layout(src, tgt, title)
@@ -82,11 +82,6 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
     if not np.isfinite(matrix).all():
         raise NmtError("the attention weights hold values that are no numbers (nan, inf)")
     return matrix
-
-
-def _visible(token: str) -> str:
-    """`token` with what has no shape of its own (line ends, zero-width characters) spelled as an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in token)
 
 
 def _text_width(text: str) -> float:

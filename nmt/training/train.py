@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,7 +21,7 @@ from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
 from nmt.files import remove_leftovers
 from nmt.machine import num_cores
-from nmt.rundir import FORMAT, RunDir, clean_up_beside, find_run, put_in_place, refuse_existing, refuse_foreign
+from nmt.rundir import FORMAT, RunDir, find_run, new_run, restore_replaced
 from nmt.training.card import write_card
 from nmt.training.distributed import ProcessGroup, join_process_group, leave_process_group, local_world_size
 from nmt.training.interrupt import Interrupt
@@ -71,7 +70,7 @@ def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt:
 def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = None) -> bool:
     """Go on with the run at `path`, with its own configuration, or with `config` where that differs harmlessly."""
     run = RunDir(path)
-    clean_up_beside(path)
+    restore_replaced(path)
     if not run.config_file.is_file():
         raise RunError("there is no run to resume", path=path, hint="start it without --resume")
     run.check()
@@ -114,28 +113,22 @@ def _note_resumption(trainer: Trainer, config: Config) -> None:
 
 def _clean_up(config: Config, path: Path) -> None:
     """Remove what killed trainings left beside the run and in the store."""
-    clean_up_beside(path)
+    remove_leftovers(path.parent, path.name)
     remove_leftovers(_store_root(config, path))
 
 
 def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
     """Prepare the data and put a run with nothing trained in place."""
     _clean_up(config, path)
-    (refuse_foreign if overwrite else refuse_existing)(path)
-    if config.training.init_from:
-        _refuse_unfit_base(config, path)
-    staging = RunDir(path.with_name(f".{path.name}.{os.getpid()}.partial"))
-    try:
-        staging.path.mkdir(parents=True)
+    with new_run(path, overwrite=overwrite) as run:
+        if config.training.init_from:
+            _refuse_unfit_base(config, path)
         _set_threads(config)
         device = choose_device(config.training.device)
-        prepared = prepare(config, staging, _store_root(config, path))
+        prepared = prepare(config, run, _store_root(config, path))
         precision = choose_precision(config.training.precision, device)
-        staging.write_config(config)
-        staging.write_json(staging.info_file, _run_info(config, prepared, device, precision.name, group))
-        put_in_place(staging.path, path, overwrite=overwrite)
-    finally:
-        shutil.rmtree(staging.path, ignore_errors=True)
+        run.write_config(config)
+        run.write_json(run.info_file, _run_info(config, prepared, device, precision.name, group))
 
 
 @contextmanager
@@ -202,7 +195,7 @@ def _set_threads(config: Config) -> None:
 
 
 def _store_root(config: Config, path: Path) -> Path:
-    return Path(config.data.store_dir) if config.data.store_dir else path.parent / ".store"
+    return Path(config.data.store_dir) if config.data.store_dir else Path(os.path.abspath(path)).parent / ".store"
 
 
 def _refuse_changes(old: Config, new: Config, path: Path) -> None:

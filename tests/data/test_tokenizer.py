@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt.config.sections import TokenizerConfig
 from nmt.data.tokenizer import Tokenizer, TokenizerPair, train_tokenizers
-from nmt.errors import DataError
+from nmt.errors import DataError, RunError
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 GERMAN = [
@@ -148,11 +148,27 @@ def test_tokens_learnt_with_line_ends_in_them_are_never_generated(kind):
     assert {p for i in tokenizer.never_generated for p in tokenizer.tokens([i])} & {"\r", "▁a\rb"}
 
 
+def test_a_tokenizer_replaces_an_empty_folder_or_another_tokenizer_and_nothing_else(tmp_path):
+    pair = trained(joint=False, vocab_size=310, character_coverage=0.98)
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    pair.save(folder)
+    with pytest.raises(RunError, match="there is a tokenizer already\n  replace it by --overwrite"):
+        pair.save(folder)
+    (folder / "thesis.txt").write_text("years of work")
+    with pytest.raises(RunError, match="not a tokenizer's folder, so it is not overwritten"):
+        pair.save(folder, overwrite=True)
+    (folder / "thesis.txt").rename(tmp_path / "thesis.txt")
+    TokenizerPair(pair.src, pair.src, joint=True).save(folder, overwrite=True)
+    assert [path.name for path in folder.iterdir()] == ["joint.model"]
+
+
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_saved_pair_loads_as_it_was(tmp_path, joint):
     pair = trained(joint=joint, vocab_size=310, character_coverage=0.98)
     for form in (not joint, joint):  # the second save replaces the first
-        (pair if form == joint else TokenizerPair(pair.src, pair.tgt, form)).save(tmp_path / "tokenizer")
+        saved = pair if form == joint else TokenizerPair(pair.src, pair.tgt, form)
+        saved.save(tmp_path / "tokenizer", overwrite=True)
     names = {path.name for path in (tmp_path / "tokenizer").iterdir()}
     assert names == ({"joint.model"} if joint else {"src.model", "tgt.model"})
     loaded = TokenizerPair.load(tmp_path / "tokenizer")

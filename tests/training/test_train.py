@@ -16,7 +16,7 @@ from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
-from nmt.rundir import FORMAT, RunDir
+from nmt.rundir import FORMAT, RunDir, new_run
 from nmt.training import memory
 from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
@@ -302,16 +302,18 @@ def test_two_processes_do_not_train_one_run(digits, tmp_path):
 
 
 def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
-    from nmt.rundir import put_in_place
+    def make(*, overwrite: bool) -> None:
+        with new_run(tmp_path / "run", overwrite=overwrite) as run:
+            run.config_file.write_text("new")
+            (tmp_path / "run").mkdir(exist_ok=True)
+            (tmp_path / "run" / "config.yaml").write_text("theirs")
 
-    for name in ("made", "there"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(name)
     with pytest.raises(RunError, match="exists already"):
-        put_in_place(tmp_path / "made", tmp_path / "there", overwrite=False)
-    put_in_place(tmp_path / "made", tmp_path / "there", overwrite=True)
-    assert (tmp_path / "there" / "config.yaml").read_text() == "made"
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+        make(overwrite=False)
+    assert (tmp_path / "run" / "config.yaml").read_text() == "theirs"
+    make(overwrite=True)
+    assert (tmp_path / "run" / "config.yaml").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_run_is_not_overwritten_by_one_that_continues_from_it(digits, tmp_path):
