@@ -107,10 +107,10 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def test_plot_command_draws_into_the_run_and_says_where(run, capsys):
+def test_plot_command_draws_into_the_run_and_says_where(run, messages):
     plot(str(run))
     assert "training" in texts(run / "curves.svg")
-    assert capsys.readouterr() == ("", f"learning curves: {run / 'curves.svg'}\n")
+    assert messages == [f"learning curves: {run / 'curves.svg'}"]
 
 
 def test_plot_command_writes_where_told(run, tmp_path, monkeypatch):
