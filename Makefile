@@ -39,18 +39,18 @@ torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, an
 test-slow: $(DEV)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-bench: $(RUNTIME)  ## time the start of the command line against that of torch (scripts/bench/startup.py)
-	$(BIN)/python scripts/bench/startup.py
+bench: $(RUNTIME)  ## time the start of the command line against that of torch (benchmarks/startup.py)
+	$(BIN)/python benchmarks/startup.py
 
 bench-train: $(RUNTIME)  ## training speed beside peers, each in an environment that is made for it: docs/benchmarks.md
-	$(BIN)/python scripts/bench/train.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/train.py $(BENCH_ARGS)
 
 bench-translate: $(RUNTIME)  ## translation speed beside peers: docs/benchmarks.md
-	$(BIN)/python scripts/bench/translate.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/translate.py $(BENCH_ARGS)
 
 clean:  ## remove .venv, caches and build output; runs/ stays
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find nmt tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find nmt tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("$(PYTHON) is Python %d.%d, and nmt needs 3.11 to 3.13: make setup PYTHON=python3.12" % v)'

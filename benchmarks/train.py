@@ -1,6 +1,6 @@
 """Training speed of this project beside its peers: the same data, model, threads; in turns; medians.
 
-    .venv/bin/python scripts/bench/train.py --systems nmt,hf-marian,nn-transformer --seconds 60 --repeats 3 --json OUT
+    .venv/bin/python benchmarks/train.py --systems nmt,hf-marian,nn-transformer --seconds 60 --repeats 3 --json OUT
 
 Target tokens a second, eos counted and padding not, after the first seconds. docs/benchmarks.md says what is measured.
 """

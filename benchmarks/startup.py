@@ -1,6 +1,6 @@
 """How long `nmt --help` takes beside `import torch`: medians of alternating runs, and their ratio.
 
-    .venv/bin/python scripts/bench/startup.py
+    .venv/bin/python benchmarks/startup.py
 
 The command line imports torch only when a model is needed, so the ratio should be well below 1.
 """

@@ -1,4 +1,4 @@
-"""What dropout costs on a CPU: torch's, ours, and the product beside it. `python scripts/bench/dropout.py`."""
+"""What dropout costs on a CPU: torch's, ours, and the product beside it. `python benchmarks/dropout.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the cost of training grows with layers, width, batch and sentence length: `python scripts/bench/growth.py`.
+"""How the cost of training grows with layers, width, batch and sentence length: `python benchmarks/growth.py`.
 
 Whole updates on random sentences of one length, with no loader: target tokens a second, what a token needs by the
 formulas, and the rate of operations that follows. One thing is changed at a time. Models take turns; medians.

@@ -1,6 +1,6 @@
 """Translation speed of this project beside its peers: the same weights where they can be exported; in turns; medians.
 
-    .venv/bin/python scripts/bench/translate.py --systems nmt,ctranslate2,hf-marian --json OUT
+    .venv/bin/python benchmarks/translate.py --systems nmt,ctranslate2,hf-marian --json OUT
 
 In bulk, one sentence at a time, at forced output lengths, and from a cold start. docs/benchmarks.md says what is
 measured, and what the figures of each system mean.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BENCH = ROOT / "scripts" / "bench"
+BENCH = ROOT / "benchmarks"
 
 
 @pytest.fixture(autouse=True)

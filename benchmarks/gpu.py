@@ -1,4 +1,4 @@
-"""All that only a GPU can show, in one command: `python scripts/bench/gpu.py [--json OUT]`.
+"""All that only a GPU can show, in one command: `python benchmarks/gpu.py [--json OUT]`.
 
 The tests that need a GPU; training and decoding of Transformer base and big beside `nn.Transformer` and, where their
 packages are installed, Marian and CTranslate2, on the same device in turns; minutes to 40 BLEU on Multi30k, where that
