@@ -1,24 +1,32 @@
 # The verbs of this project: the same on a laptop and in CI. `make` lists them.
 #
 # PYTHON      the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
-# BENCH_ARGS  further arguments for bench-train and bench-translate: make bench-train BENCH_ARGS="--seconds 60 --json OUT"
 # PIP_ARGS    further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--extra-index-url ..."
+# TEST_ARGS   further arguments for pytest in test, test-slow, test-machines and coverage: make test TEST_ARGS=tests/model
+# BENCH_ARGS  further arguments for bench-train, bench-translate and bench-compare: make bench-train BENCH_ARGS="--json OUT"
+# DIST_ARGS   further arguments for scripts/check_dist.py
+# MACHINES    the processors that test-machines emulates, of those in scripts/machines.py (all)
 
 PYTHON ?= python3
 PIP_ARGS ?=
+TEST_ARGS ?=
 BENCH_ARGS ?=
+DIST_ARGS ?=
+MACHINES ?=
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
 # Stamps: newer than pyproject.toml and constraints.txt when what these ask for is installed.
 RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
+DOCS := .venv/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test torture test-slow bench bench-train bench-translate clean
+.PHONY: help setup demo check test test-slow test-machines coverage torture guards bench bench-train bench-translate \
+	bench-compare docs docs-serve dist clean
 
 help:  ## list these verbs
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV)  ## make .venv and install nmt into it, with what check and test need
 
@@ -30,26 +38,48 @@ check: $(DEV)  ## lint, formatting and types: ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy nmt
 
-test: $(DEV)  ## the tests that take seconds, in one process a core
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile
+test: $(DEV)  ## run the tests that take seconds, in one process per core
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile $(TEST_ARGS)
 
-torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and see that nothing is lost
+test-slow: $(DEV)  ## run the tests that take minutes
+	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+
+test-machines: $(DEV)  ## run the tests of the numerics on emulated processors: no AVX-512, no AVX2, no MKL (scripts/machines.py)
+	$(BIN)/python scripts/machines.py $(MACHINES) -- $(TEST_ARGS)
+
+coverage: $(DEV)  ## run the tests with coverage; fails below the floor in pyproject.toml
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term:skip-covered \
+		--cov-report=xml:build/coverage.xml $(TEST_ARGS)
+
+torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and check that nothing is lost
 	$(BIN)/python scripts/torture.py
 
-test-slow: $(DEV)  ## the tests that take minutes
-	$(BIN)/python -m pytest -m slow
+guards: $(DEV)  ## remove one safeguard at a time and check that a test fails; writes the table in docs/reliability.md
+	$(BIN)/python scripts/guards.py --write
 
 bench: $(RUNTIME)  ## time the start of the command line against that of torch (benchmarks/startup.py)
 	$(BIN)/python benchmarks/startup.py
 
-bench-train: $(RUNTIME)  ## training speed beside peers, each in an environment that is made for it: docs/benchmarks.md
+bench-train: $(RUNTIME)  ## compare training speed with peers, each in an environment of its own: docs/benchmarks.md
 	$(BIN)/python benchmarks/train.py $(BENCH_ARGS)
 
-bench-translate: $(RUNTIME)  ## translation speed beside peers: docs/benchmarks.md
+bench-translate: $(RUNTIME)  ## compare translation speed with peers: docs/benchmarks.md
 	$(BIN)/python benchmarks/translate.py $(BENCH_ARGS)
 
+bench-compare: $(RUNTIME)  ## compare a new result with a stored one: make bench-compare BENCH_ARGS="NEW.json benchmarks/results/OLD.json"
+	$(BIN)/python benchmarks/compare.py $(BENCH_ARGS)
+
+docs: $(DOCS)  ## build the documentation site into build/site; warnings are errors
+	$(BIN)/python -m mkdocs build --strict --site-dir build/site
+
+docs-serve: $(DOCS)  ## serve the documentation at http://127.0.0.1:8000, rebuilt at every change
+	$(BIN)/python -m mkdocs serve
+
+dist: $(DEV)  ## build wheel and sdist into dist/, install each in a fresh environment elsewhere, and use it there
+	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)
+
 clean:  ## remove .venv, caches and build output; runs/ stays
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find nmt tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -62,4 +92,8 @@ $(RUNTIME): pyproject.toml constraints.txt | $(BIN)/python
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e ".[dev,ctranslate2]"
+	@touch $(RUNTIME) $@
+
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e ".[docs]"
 	@touch $(RUNTIME) $@

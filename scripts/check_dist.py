@@ -1,0 +1,144 @@
+"""Build the wheel and the sdist, install each in a fresh environment outside the checkout, and use it there.
+
+    python scripts/check_dist.py                      # borrows the dependencies that this Python has
+    python scripts/check_dist.py --with-dependencies  # installs what the metadata asks for, as a user's pip does
+
+Builds into dist/. In each environment nmt prints its version, writes a configuration, trains a tiny run and translates
+with it. Exit code 1 if a file is missing or does not belong, or if a command fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MADE_BY_SETUPTOOLS = ("PKG-INFO", "setup.cfg", "nmt_toolkit.egg-info/")
+NEEDED = (
+    "README.md",
+    "LICENSE",
+    "Makefile",
+    "constraints.txt",
+    "nmt/py.typed",
+    "tests/conftest.py",
+    "configs/demo-en-zh.yaml",
+)
+CONFIG = """
+data: {src_lang: en, tgt_lang: en, train: {tsv: train.tsv}, valid: {tsv: valid.tsv}, test: {tsv: valid.tsv}}
+tokenizer: {type: char, vocab_size: 300}
+model: {d_model: 32, num_heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, max_src_len: 32, max_tgt_len: 32}
+training: {batch_tokens: 512, max_updates: 8, warmup_updates: 2, validate_every: 4, device: cpu, precision: fp32}
+"""
+WHERE = "import nmt, sys; from nmt import Translator; sys.stdout.write(nmt.__file__ + ' ' + Translator.__name__)"
+
+
+def run(*command: str | Path, cwd: Path, stdin: str | None = None) -> str:
+    """Return the standard output of a program that runs without this checkout on its path; SystemExit if it fails."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    environment |= {"PYTHONUTF8": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env=environment, input=stdin, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """Build the sdist from the checkout and the wheel from the sdist; return (wheel, sdist)."""
+    for old in (*folder.glob("*.whl"), *folder.glob("*.tar.gz")):
+        old.unlink()
+    shutil.rmtree(ROOT / "nmt_toolkit.egg-info", ignore_errors=True)  # its list of files outlives the files
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=ROOT)
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+def check_names(wheel: Path, sdist: Path) -> None:
+    """Compare the files of both archives with those of the repository; SystemExit names the first that is wrong."""
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
+        licensed = any(name.endswith("LICENSE") for name in archive.namelist())
+    with tarfile.open(sdist) as archive:
+        in_sdist = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+    tracked = set(run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines())
+    package = {name for name in tracked if name.startswith("nmt/") and (ROOT / name).is_file()}
+    faults = {
+        "the wheel lacks": package - in_wheel,
+        "the wheel has, and nmt/ has not": in_wheel - package,
+        "the sdist has, and the repository has not": {
+            n for n in in_sdist - tracked if not n.startswith(MADE_BY_SETUPTOOLS)
+        },
+        "the sdist lacks": {*NEEDED, *package} - in_sdist,
+        "the wheel lacks its": set() if licensed else {"LICENSE"},
+    }
+    for fault, names in faults.items():
+        if names:
+            raise SystemExit(f"{fault} {', '.join(sorted(names))}")
+
+
+def make_environment(folder: Path, package: Path, *, with_dependencies: bool) -> Path:
+    """Install `package` into a new environment in `folder`, and return that environment's programs' folder."""
+    venv.create(folder, with_pip=True)
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    python = programs / ("python.exe" if os.name == "nt" else "python")
+    if with_dependencies:
+        run(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", package, cwd=folder)
+        return programs
+    packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
+    borrowed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    Path(packages, "borrowed.pth").write_text("".join(f"{entry}\n" for entry in borrowed), encoding="utf-8")
+    run(python, "-m", "pip", "uninstall", "--yes", "setuptools", cwd=folder)  # what venv puts there may be too old
+    run(python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--force-reinstall", package, cwd=folder)
+    return programs
+
+
+def use(programs: Path, folder: Path) -> None:
+    """Use the installed nmt in `folder` as a newcomer does: version, configuration, training, translation."""
+    draw = random.Random(1)
+    for name, count in (("train", 200), ("valid", 10)):
+        rows = ["".join(draw.choices("0123456789", k=4)) for _ in range(count)]
+        (folder / f"{name}.tsv").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows), encoding="utf-8")
+    (folder / "tiny.yaml").write_text(CONFIG, encoding="utf-8")
+    place, _ = run(programs / "python", "-c", WHERE, cwd=folder).rsplit(" ", 1)
+    if programs.parent.resolve() not in Path(place).resolve().parents:
+        raise SystemExit(f"nmt was imported from {place}, not from {programs.parent}")
+    nmt = programs / "nmt"
+    version = run(nmt, "--version", cwd=folder).strip()
+    metadata = "import importlib.metadata as m; print('nmt', m.version('nmt-toolkit'))"
+    if version != run(programs / "python", "-c", metadata, cwd=folder).strip():
+        raise SystemExit(f"`nmt --version` prints {version!r}, and the metadata has another")
+    languages = ("--src-lang", "en", "--tgt-lang", "en")
+    if "src_lang" not in run(nmt, "config", "new", "--tsv", "train.tsv", *languages, cwd=folder):
+        raise SystemExit("`nmt config new` printed no configuration")
+    run(nmt, "train", "--config", "tiny.yaml", "--run", "tiny", cwd=folder)
+    num_lines = run(nmt, "translate", "--model", "tiny", cwd=folder, stdin="1234\n\n567\n").count("\n")
+    if num_lines != 3:
+        raise SystemExit(f"`nmt translate` returned {num_lines} lines for 3")
+    sys.stdout.write(f"{version}: a tiny run trains and translates, from {Path(place).parent}\n")
+
+
+def main() -> None:
+    """Build, compare, install and use."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--with-dependencies", action="store_true", help="let pip install the dependencies")
+    parser.add_argument("--outdir", type=Path, default=ROOT / "dist", help="folder for wheel and sdist (dist/)")
+    arguments = parser.parse_args()
+    wheel, sdist = build(arguments.outdir.resolve())
+    check_names(wheel, sdist)
+    for package in (wheel, sdist):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            use(make_environment(folder / "env", package, with_dependencies=arguments.with_dependencies), folder)
+        sys.stdout.write(f"{package.name}: {package.stat().st_size / 1000:,.0f} kB\n")
+
+
+if __name__ == "__main__":
+    main()
