@@ -12,7 +12,7 @@ from typing import NamedTuple
 from nmt.config.sections import Config, DataConfig, ModelConfig, TokenizerConfig, TrainingConfig
 from nmt.languages import has_many_characters
 
-TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log.md)
+TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log)
 MIN_UPDATES = 1000
 MIN_VALIDATE_EVERY, MAX_VALIDATE_EVERY = 100, 5000  # updates
 MIN_VOCAB_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
@@ -38,7 +38,7 @@ class Preset(NamedTuple):
 
 
 # Small corpora are passed over some tens of times, in small batches so that there are updates enough, under a cosine
-# that ends at 0 (as measured on Multi30k in docs/log.md); large ones get a fixed number of updates, in batches near the
+# that ends at 0 (as measured on Multi30k in docs/log); large ones get a fixed number of updates, in batches near the
 # 25,000 tokens of Vaswani et al. 2017.
 PRESETS = (
     #           pairs   vocab d_model H  d_ff layers drop    lr  warmup batch effective epochs updates

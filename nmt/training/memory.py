@@ -10,7 +10,7 @@ from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 
-FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log.md has the rates of others
+FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log/training-speed.md has the rates of others
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
