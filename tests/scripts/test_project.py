@@ -1,0 +1,75 @@
+"""What stands in more than one file agrees: the version, Python versions, the verbs of make, the machines of CI."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import nmt
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+VERBS = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, flags=re.MULTILINE))
+WORKFLOWS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+
+
+def test_the_version_has_one_home():
+    assert "version" in PROJECT["dynamic"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == nmt.__version__
+    headings = re.findall(r"^## \[.*$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert nmt.__version__ in headings[0]
+
+
+def test_ci_runs_every_python_that_the_metadata_names():
+    named = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.fullmatch(r".*Python :: 3\.\d+", name)]
+    assert yaml.safe_load(WORKFLOWS["ci"])["jobs"]["test"]["strategy"]["matrix"]["python"] == named
+    lowest, highest = named[0], named[-1]
+    after = f"3.{int(highest.split('.')[1]) + 1}"
+    assert PROJECT["requires-python"] == f">={lowest},<{after}"
+
+
+def test_ci_emulates_every_machine_of_the_script():
+    spec = importlib.util.spec_from_file_location("machines", ROOT / "scripts" / "machines.py")
+    machines = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(machines)
+    matrix = yaml.safe_load(WORKFLOWS["ci"])["jobs"]["emulated-machines"]["strategy"]["matrix"]
+    assert matrix["machine"] == list(machines.MACHINES)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/benchmarks.md",
+        *(f".github/workflows/{w}.yml" for w in WORKFLOWS),
+    ],
+)
+def test_every_make_verb_that_is_named_exists(path):
+    text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
+    named = set(re.findall(r"(?:^|`|run: )make ([a-z][a-z-]*)", text, flags=re.MULTILINE))
+    assert named <= VERBS
+
+
+def test_every_verb_is_declared_phony():
+    phony = re.search(r"^\.PHONY: (.*?[^\\])$", MAKEFILE, flags=re.MULTILINE | re.DOTALL)
+    assert set(phony[1].replace("\\", " ").split()) >= VERBS
+
+
+def test_the_constraints_pin_every_package_that_is_asked_for():
+    normal = lambda name: re.sub(r"[-_.]+", "-", name).lower()  # noqa: E731
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {normal(line.split("==")[0]) for line in lines if "==" in line}
+    extras = {
+        k: v for k, v in PROJECT["optional-dependencies"].items() if k != "cjk-eval"
+    }  # `make setup` leaves it out
+    asked = [*PROJECT["dependencies"], *(name for group in extras.values() for name in group)]
+    assert {normal(re.match(r"[\w.-]+", requirement)[0]) for requirement in asked} <= pinned
