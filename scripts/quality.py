@@ -19,10 +19,11 @@ from pathlib import Path
 VARIANTS = {"fp32": "fp32", "torch-dropout": "fp32", "bf16": "bf16"}
 WITH_TORCHS_DROPOUT = """
 from torch.nn import functional as F
-from nmt.model.dropout import Dropout
+from nmt.model import layers
+from nmt.model.kernels.dropout import Dropout
 Dropout.forward = lambda self, states: F.dropout(states, self.rate, self.training)
-Dropout.add = lambda self, states, branch: states + self(branch)
-Dropout.after_relu = lambda self, hidden: self(F.relu(hidden))
+layers.add_dropped = lambda states, branch, dropout: states + dropout(branch)
+layers.dropped_relu = lambda hidden, dropout: dropout(F.relu(hidden))
 from nmt.cli import main
 main()
 """

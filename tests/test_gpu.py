@@ -11,11 +11,15 @@ from nmt.data.batching import Batch, read_batch
 from nmt.data.prepare import prepare
 from nmt.decoding.decoder import Decoder
 from nmt.device import choose_precision
-from nmt.model.attention import MultiHeadAttention, ScaledDotProductScore, attend
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.kernels.attention import fused_attend
+from nmt.model.kernels.dropout import Dropout
+from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
+from nmt.model.scores import ScaledDotProductScore, attend
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
-from nmt.special_tokens import BOS_ID, PAD_ID
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.training.packing import packing_serves
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
@@ -28,24 +32,35 @@ pytestmark = [
 ]
 
 
-def test_the_fused_kernel_equals_plain_attention_and_gives_zeros_where_it_may_look_nowhere():
-    query, key, value = (torch.randn(2, 3, n, 16, device="cuda") for n in (5, 7, 7))
-    mask = torch.rand(2, 1, 5, 7, device="cuda") > 0.3
-    mask[1, 0, 2] = False
-    plain, _ = attend(ScaledDotProductScore(), query, key, value, mask)
-    fused = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    assert torch.allclose(plain, fused, atol=1e-5)
-    assert fused[1, :, 2].eq(0).all()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("num_queries", "num_keys"), [(7, 7), (5, 7), (1, 7)])
+def test_the_fused_kernel_equals_plain_attention_with_the_masks_of_the_model(num_queries, num_keys, dtype):
+    """With padding, causal with and without a cache, and for a single query, which sees everything."""
+    query, key, value = (
+        torch.randn(2, 3, n, 16, device="cuda", dtype=dtype) for n in (num_queries, num_keys, num_keys)
+    )
+    src = torch.full((2, num_keys), EOS_ID, device="cuda")
+    src[1, 4:] = PAD_ID
+    causal = mask_bias(causal_mask(num_queries, num_keys, query.device), dtype)
+    masks = [
+        AttentionMask(),
+        AttentionMask(mask_bias(padding_mask(src), dtype)),
+        AttentionMask(causal, causal=num_queries == num_keys),
+    ]
+    for mask in masks:
+        plain, _ = attend(ScaledDotProductScore(), query, key, value, mask.bias)
+        fused = fused_attend(ScaledDotProductScore(), query, (key, value), mask, Dropout(0.0))
+        assert torch.allclose(plain, fused, atol=1e-5 if dtype == torch.float32 else 0.05)
 
 
 def test_attention_on_the_gpu_equals_attention_on_the_cpu():
     attention = MultiHeadAttention(32, 2, attention="scaled_dot_product", dropout=0.0).eval()
     states = torch.randn(3, 5, 32)
     with torch.no_grad():
-        cpu, _ = attention(states, *attention.project_key_value(states), None)
+        cpu, _ = attention(states, attention.project_key_value(states), AttentionMask())
         attention.cuda()
         states = states.cuda()
-        gpu, _ = attention(states, *attention.project_key_value(states), None)
+        gpu, _ = attention(states, attention.project_key_value(states), AttentionMask())
     assert torch.allclose(cpu, gpu.cpu(), atol=1e-4)
 
 

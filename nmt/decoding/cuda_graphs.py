@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from nmt.model.cache import StaticKVCache
+from nmt.model.kernels.static_cache import StaticKVCache
 
 Step = Callable[[Tensor], Tensor]
 # Makes of a step and its input a function that does the same operations on the same tensors, and its output.

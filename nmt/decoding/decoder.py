@@ -9,14 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nmt.decoding.bit_exact import DEFAULT_MIN_ROWS
 from nmt.decoding.cuda_graphs import CudaGraphStep, Recorder, record_graph
-from nmt.model.cache import KVCache, StaticKVCache, rows_of
-from nmt.model.packing import Packing
+from nmt.model.cache import KVCache, rows_of
+from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.static_cache import StaticKVCache
+from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Memory, Transformer
 from nmt.special_tokens import PAD_ID
 
 # A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
-# order than the rest, as those for few rows may do (`Transformer.min_rows`): a source has such a length.
+# order than the rest, as those for few rows may do (`nmt.decoding.bit_exact`): sources are padded to a multiple.
 SRC_MULTIPLE = 16
 
 
@@ -32,7 +35,7 @@ class Decoder:
     """Encodes sources once and gives the probabilities of the next token, step by step.
 
     Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, those of a sentence together. B may be more
-    than was given: rows are added until there are the models' `min_rows`.
+    than was given: rows are added until there are `min_rows`.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Decoder:
         src: Tensor,
         max_len: int,
         beam_size: int = 1,
+        min_rows: int = DEFAULT_MIN_ROWS,
         record: Recorder | None = None,
     ):
         """src [B, S], right-padded, ending in eos; up to `max_len` tokens can be decoded.
@@ -50,16 +54,16 @@ class Decoder:
         self.models = models
         self.device = src.device
         self.beam_size = beam_size
-        self.min_sentences = -(-max(model.min_rows for model in models) // beam_size)
+        self.min_sentences = -(-min_rows // beam_size)
         self.num_sentences = max(len(src), self.min_sentences)
         src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
-        packing = _packing(src, max(model.min_rows for model in models))
+        packing = _packing(src, min_rows)
         memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
         if record is None and self.device.type == "cuda":
             record = record_graph
         kind = KVCache if record is None else StaticKVCache
         self.caches = [
-            model.start_cache(memory, max_len, beam_size=beam_size, kind=kind)
+            kind(model.project_memory(memory), memory.mask, max_len, beam_size=beam_size)
             for model, memory in zip(models, memories, strict=True)
         ]
         fixed = [cache for cache in self.caches if isinstance(cache, StaticKVCache)]
@@ -115,4 +119,6 @@ def _packing(src: Tensor, min_rows: int) -> Packing | None:
 def _with_rows(memory: Memory, num_sentences: int) -> Memory:
     """`memory` with sentences added that say nothing, up to `num_sentences`."""
     added = num_sentences - len(memory.states)
-    return Memory(F.pad(memory.states, (0, 0, 0, 0, 0, added)), F.pad(memory.mask, (0, 0, 0, 0, 0, 0, 0, added)))
+    assert memory.mask.bias is not None
+    bias = F.pad(memory.mask.bias, (0, 0, 0, 0, 0, 0, 0, added))
+    return Memory(F.pad(memory.states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))

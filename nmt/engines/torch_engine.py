@@ -12,6 +12,7 @@ from nmt.checkpoint import load_model
 from nmt.data.batching import collate_sources, pad_rows
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
+from nmt.decoding.bit_exact import ask_for_steady_rows, min_rows
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.greedy import greedy_search
@@ -19,9 +20,9 @@ from nmt.decoding.hypothesis import Hypothesis
 from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
-from nmt.engines.rows import ask_for_steady_rows, min_rows
 from nmt.errors import NmtError
-from nmt.model.quantized import Int8Linear, quantize
+from nmt.model.cache import KVCache
+from nmt.model.kernels.int8 import Int8Linear, quantize
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID
@@ -34,6 +35,7 @@ class TorchEngine:
         self.models = list(models)
         # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
         self.num_threads = torch.get_num_threads() if self.models[0].device.type == "cpu" else 1
+        self.min_rows = max(min_rows(model) for model in models)
         self.never_generated = tokenizers.tgt.never_generated
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
@@ -56,9 +58,6 @@ class TorchEngine:
             raise NmtError(f"int8 is not served on {where.type}", hint="choose bf16 there, or --device cpu")
         if precision == "int8":
             models = [quantize(model) for model in models]
-        if precision == "fp32" and where.type == "cpu":
-            for model in models:
-                model.min_rows = min_rows(model)
         return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
 
     @property
@@ -85,7 +84,7 @@ class TorchEngine:
         limits = self._limits(sources, options, prefixes)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
-        decoder = Decoder(self.models, src, max(limits), width)
+        decoder = Decoder(self.models, src, max(limits), width, self.min_rows)
         num_rows = decoder.num_sentences * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
         constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device)
@@ -141,7 +140,8 @@ class TorchEngine:
             raise NmtError(f"no attention head {head}", hint=f"there are 0 to {num_heads - 1}")
         src = collate_sources([source], model.config.max_src_len).to(model.device)
         tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=model.device)
-        cache = model.start_cache(model.encode(src), keep_attention=True)
+        memory = model.encode(src)
+        cache = KVCache(model.project_memory(memory), memory.mask, keep_attention=True)
         model.decode_states(tgt_in, cache)
         weights = cache.attention[layer] if cache.attention else None
         assert weights is not None

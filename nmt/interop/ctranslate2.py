@@ -18,7 +18,7 @@ from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
 from nmt.exportdir import Quantization
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from nmt.model.layers import NORM_EPS, DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.transformer import Embedding, Transformer
 
 # Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
@@ -76,8 +76,7 @@ def write_ctranslate2(
     spec = _make_spec(model)
     spec.register_source_vocabulary(tokenizers.src.tokens(range(tokenizers.src.vocab_size)))
     spec.register_target_vocabulary(tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size)))
-    # The epsilon of our norms: those of torch's LayerNorm, and of `make_norm` for the RMS norm.
-    spec.config.layer_norm_epsilon = 1e-5 if model.config.norm == "layer" else 1e-6
+    spec.config.layer_norm_epsilon = NORM_EPS[model.config.norm]
     spec.validate()
     spec.optimize(None if quantization == "none" else quantization)
     spec.save(str(folder))

@@ -1,4 +1,4 @@
-"""Encoder and decoder layer, and what they are made of."""
+"""Encoder and decoder layer (Vaswani et al. 2017, section 3.1), and their parts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nmt.config.sections import ModelConfig
-from nmt.model.attention import MultiHeadAttention, Rotary
+from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
-from nmt.model.dropout import Dropout
-from nmt.model.packing import PackedMask
+from nmt.model.kernels.dropout import Dropout, add_dropped, dropped_relu
+from nmt.model.masks import AttentionMask
+from nmt.model.positions import Rotary
 
+NORM_EPS = {"layer": 1e-5, "rms": 1e-6}
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
 
 
 def make_norm(config: ModelConfig) -> nn.Module:
-    """Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019), over D alone: positions do not mix."""
-    return nn.LayerNorm(config.d_model) if config.norm == "layer" else nn.RMSNorm(config.d_model, eps=1e-6)
+    """Build a layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) over D: positions do not mix."""
+    norm = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    return norm(config.d_model, eps=NORM_EPS[config.norm])
+
+
+def make_attention(config: ModelConfig, rotary: Rotary | None = None) -> MultiHeadAttention:
+    """Build the attention that `config` describes."""
+    return MultiHeadAttention(
+        config.d_model, config.num_heads, attention=config.attention, dropout=config.attention_dropout, rotary=rotary
+    )
 
 
 class FeedForward(nn.Module):
@@ -33,19 +43,23 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor) -> Tensor:
+        """states [B, T, D] -> [B, T, D]."""
         hidden = self.input_proj(states)  # [B, T, F], or [B, T, 2F] with a gate
         if self.gated:
             gate, linear = hidden.chunk(2, dim=-1)
             hidden = self.dropout(self.activation(gate) * linear)  # [B, T, F]
         elif self.activation is F.relu:
-            hidden = self.dropout.after_relu(hidden)
+            hidden = dropped_relu(hidden, self.dropout)
         else:
             hidden = self.dropout(self.activation(hidden))
         return self.output_proj(hidden)  # [B, T, D]
 
 
 class Residual(nn.Module):
-    """The norm and the dropout around a branch: x + drop(f(norm(x))), or norm(x + drop(f(x))) for post-norm."""
+    """A sublayer f with its norm, dropout and residual connection.
+
+    Pre-norm: x + drop(f(norm(x))) (Xiong et al. 2020). Post-norm: norm(x + drop(f(x))) (Vaswani et al. 2017).
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -53,69 +67,63 @@ class Residual(nn.Module):
         self.norm = make_norm(config)
         self.dropout = Dropout(config.dropout)
 
-    def before(self, states: Tensor) -> Tensor:
-        """What the branch reads."""
-        return self.norm(states) if self.pre else states
-
-    def after(self, states: Tensor, branch: Tensor) -> Tensor:
-        """What leaves, given what came in and what the branch made of it."""
-        total = self.dropout.add(states, branch)
-        return total if self.pre else self.norm(total)
-
-
-def _attention(config: ModelConfig, rotary: Rotary | None = None) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        config.d_model, config.num_heads, attention=config.attention, dropout=config.attention_dropout, rotary=rotary
-    )
+    def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """states [B, T, D] -> [B, T, D]."""
+        if self.pre:
+            return add_dropped(states, sublayer(self.norm(states)), self.dropout)
+        return self.norm(add_dropped(states, sublayer(states), self.dropout))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward."""
+    """Self-attention and feed-forward network."""
 
     def __init__(self, config: ModelConfig, rotary: Rotary | None):
         super().__init__()
-        self.self_attention = _attention(config, rotary)
+        self.self_attention = make_attention(config, rotary)
         self.self_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor | PackedMask) -> Tensor:
-        """states [B, S, D], mask [B, 1, 1, S] -> [B, S, D]."""
-        offset = mask.queries.positions if isinstance(mask, PackedMask) else 0
-        inputs = self.self_residual.before(states)
-        key, value = self.self_attention.project_key_value(inputs, offset)
-        branch, _ = self.self_attention(inputs, key, value, mask, offset=offset)
-        states = self.self_residual.after(states, branch)
-        branch = self.feed_forward(self.feed_forward_residual.before(states))
-        return self.feed_forward_residual.after(states, branch)
+    def forward(self, states: Tensor, mask: AttentionMask, offset: int | Tensor) -> Tensor:
+        """states [B, S, D] -> [B, S, D]; `offset` is the position of the first state, or [S] that of each."""
+
+        def attend_to_source(states: Tensor) -> Tensor:
+            key_value = self.self_attention.project_key_value(states, offset)
+            return self.self_attention(states, key_value, mask, offset=offset)[0]
+
+        states = self.self_residual(states, attend_to_source)
+        return self.feed_forward_residual(states, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention and feed-forward."""
+    """Masked self-attention, cross-attention and feed-forward network."""
 
     def __init__(self, config: ModelConfig, rotary: Rotary | None):
         super().__init__()
-        self.self_attention = _attention(config, rotary)
+        self.self_attention = make_attention(config, rotary)
         self.self_residual = Residual(config)
-        self.cross_attention = _attention(config)
+        self.cross_attention = make_attention(config)
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, states: Tensor, mask: Tensor | PackedMask | None, cache: KVCache, layer: int) -> Tensor:
-        """states [B, T, D]: the targets after those in the cache; mask [T, length + T] -> [B, T, D]."""
-        offset = mask.queries.positions if isinstance(mask, PackedMask) else cache.offset
-        inputs = self.self_residual.before(states)
-        key, value = cache.append(layer, *self.self_attention.project_key_value(inputs, offset))
-        branch, _ = self.self_attention(inputs, key, value, mask, offset=offset)
-        states = self.self_residual.after(states, branch)
+    def forward(self, states: Tensor, mask: AttentionMask, cache: KVCache, layer: int) -> Tensor:
+        """states [B, T, D] of the targets that follow those in the cache -> [B, T, D]."""
 
-        inputs = self.cross_residual.before(states)
-        keep = cache.attention is not None
-        asking = cache.by_sentence(inputs)
-        branch, weights = self.cross_attention(asking, *cache.cross[layer], cache.cross_mask, keep_weights=keep)
-        cache.keep_attention(layer, weights)
-        states = self.cross_residual.after(states, branch.view_as(states))
+        def attend_to_target(states: Tensor) -> Tensor:
+            key_value = cache.append(layer, *self.self_attention.project_key_value(states, cache.offset))
+            return self.self_attention(states, key_value, mask, offset=cache.offset)[0]
 
-        branch = self.feed_forward(self.feed_forward_residual.before(states))
-        return self.feed_forward_residual.after(states, branch)
+        def attend_to_source(states: Tensor) -> Tensor:
+            pooled, weights = self.cross_attention(
+                cache.by_sentence(states),
+                cache.cross[layer],
+                cache.cross_mask,
+                keep_weights=cache.attention is not None,
+            )
+            cache.keep_attention(layer, weights)
+            return pooled.view_as(states)
+
+        states = self.self_residual(states, attend_to_target)
+        states = self.cross_residual(states, attend_to_source)
+        return self.feed_forward_residual(states, self.feed_forward)

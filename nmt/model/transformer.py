@@ -1,4 +1,4 @@
-"""The Transformer encoder-decoder: embeddings, stacks, initialization."""
+"""The Transformer encoder-decoder: embeddings, stacks, output projection."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config.sections import ModelConfig
-from nmt.model.attention import Rotary, on_meta_device, sinusoidal_positions
-from nmt.model.cache import KVCache
-from nmt.model.dropout import Dropout
+from nmt.model.cache import KeyValue, KVCache
+from nmt.model.initialization import initialize, make_embedding
+from nmt.model.kernels.dropout import Dropout
+from nmt.model.kernels.packing import Packing
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
-from nmt.model.masks import mask_bias, padding_mask
-from nmt.model.packing import PackedMask, Packing
+from nmt.model.masks import AttentionMask, mask_bias, padding_mask
+from nmt.model.positions import Rotary, sinusoidal_positions
 
 
 class Memory(NamedTuple):
-    """What the encoder hands to the decoder."""
+    """The encoder's output, to which the decoder attends."""
 
-    states: Tensor  # [B, S, D], or [1, N, D] with a packing
-    mask: Tensor  # [B, 1, 1, S], `mask_bias`: 0 at a real source position
-    packing: Packing | None = None  # of the sources
+    states: Tensor  # [B, S, D], or packed [1, N, D]
+    mask: AttentionMask  # bias [B, 1, 1, S]: 0 at a real source token
 
     def padded(self) -> Memory:
-        """The same with states [B, S, D], which mean nothing at padding."""
-        return self if self.packing is None else Memory(self.packing.unpack(self.states), self.mask)
+        """Return the memory without packing, with states [B, S, D]; those at padding mean nothing."""
+        packing = self.mask.keys
+        return self if packing is None else Memory(packing.unpack(self.states), AttentionMask(self.mask.bias))
 
 
 class Embedding(nn.Module):
@@ -34,27 +35,21 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int, max_len: int):
         super().__init__()
         self.scale = config.d_model**0.5
-        self.tokens = _table(vocab_size, config.d_model)
-        self.learned = _table(max_len, config.d_model) if config.positions == "learned" else None
+        self.tokens = make_embedding(vocab_size, config.d_model)
+        self.learned = make_embedding(max_len, config.d_model) if config.positions == "learned" else None
         table = sinusoidal_positions(max_len, config.d_model) if config.positions == "sinusoidal" else None
         self.sinusoidal: Tensor | None
         self.register_buffer("sinusoidal", table, persistent=False)
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
-        """ids [B, T], the first at position `offset`, or each at its own [T] -> [B, T, D]."""
+        """ids [B, T] -> [B, T, D]; `offset` is the position of the first id, or [T] the position of each."""
         states = self.tokens(ids) * self.scale
-        positions = self.sinusoidal if self.learned is None else self.learned.weight
-        if positions is not None:  # rotary positions act inside attention
-            here = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))
-            states = states + positions[here].to(states.dtype)
+        table = self.sinusoidal if self.learned is None else self.learned.weight
+        if table is not None:  # rotary positions act inside attention
+            positions = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))
+            states = states + table[positions].to(states.dtype)
         return self.dropout(states)
-
-
-def _table(num_rows: int, d_model: int) -> nn.Embedding:
-    if on_meta_device():
-        return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
-    return nn.Embedding(num_rows, d_model)
 
 
 class Transformer(nn.Module):
@@ -62,9 +57,6 @@ class Transformer(nn.Module):
 
     `forward(src, tgt_in)` is `decode(tgt_in, start_cache(encode(src)))`: training and cached decoding are one path.
     """
-
-    # With fewer rows kernels may add in another order, so that the last bits of a row would depend on their number.
-    min_rows = 16
 
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):
         super().__init__()
@@ -80,20 +72,8 @@ class Transformer(nn.Module):
         self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=False)
-        self._initialize()
+        initialize(self, config.d_model)
         self._tie(config.tied_embeddings)
-
-    def _initialize(self) -> None:
-        """Glorot-uniform matrices, zero biases, embeddings of variance 1/D (1 once scaled)."""
-        if on_meta_device():
-            return
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
     def _tie(self, tied: str) -> None:
         """Share embedding and output matrices (Press and Wolf 2017)."""
@@ -103,54 +83,35 @@ class Transformer(nn.Module):
             self.src_embedding.tokens = self.tgt_embedding.tokens
 
     def encode(self, src: Tensor, packing: Packing | None = None) -> Memory:
-        """src [B, S], right-padded -> memory states [B, S, D] and mask [B, 1, 1, S].
+        """Encode src [B, S], right-padded, into a memory with states [B, S, D].
 
-        With the `packing` of `src` layers work on real positions alone, and the states are packed: [1, N, D].
+        With the `packing` of `src`, layers compute real tokens only, and the states are packed: [1, N, D].
         """
-        states = self.src_embedding(src)
-        bias = mask_bias(padding_mask(src), states.dtype)
-        mask: Tensor | PackedMask = bias
-        if packing is not None:
-            states, mask = packing.pack(states), PackedMask(packing, packing, bias, causal=False)
+        ids, offset = (src, 0) if packing is None else (packing.pack(src), packing.positions)
+        states = self.src_embedding(ids, offset)
+        mask = AttentionMask(mask_bias(padding_mask(src), states.dtype), queries=packing, keys=packing)
         for layer in self.encoder_layers:
-            states = layer(states, mask)
-        return Memory(self.encoder_norm(states), bias, packing)
+            states = layer(states, mask, offset)
+        return Memory(self.encoder_norm(states), mask._replace(queries=None))
 
-    def start_cache(
-        self,
-        memory: Memory,
-        max_len: int = 0,
-        keep_attention: bool = False,
-        beam_size: int = 1,
-        targets: Packing | None = None,
-        kind: type[KVCache] = KVCache,
-    ) -> KVCache:
-        """Project cross keys and values, once. `max_len` target positions are stored; 0 is for training.
-
-        Each sentence of `memory` has `beam_size` rows in the batches that are decoded. Where `memory` is packed,
-        `targets` says how those are that will be decoded, in one call. `kind` is the class of the cache.
-        """
+    def project_memory(self, memory: Memory) -> list[KeyValue]:
+        """Project the memory to the cross keys and values of each decoder layer, [B, H, S, K] each."""
         layers = cast("list[DecoderLayer]", self.decoder_layers)
-        cross = [layer.cross_attention.project_key_value(memory.states) for layer in layers]
-        mask: Tensor | PackedMask = memory.mask
-        if targets is not None:
-            assert memory.packing is not None
-            mask = PackedMask(targets, memory.packing, memory.mask, causal=False)
-        return kind(cross, mask, max_len, keep_attention, beam_size)
+        return [layer.cross_attention.project_key_value(memory.states) for layer in layers]
+
+    def start_cache(self, memory: Memory, max_len: int = 0) -> KVCache:
+        """Return an empty cache for the targets of `memory` that stores `max_len` positions; 0 is for training."""
+        return KVCache(self.project_memory(memory), memory.mask, max_len)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
-        """tgt_in [B, T]: the targets after those in the cache -> the decoder's last states [B, T, D].
+        """Decode tgt_in [B, T], the targets that follow those in the cache, into the last states [B, T, D].
 
-        Those of N packed targets are [1, N, D].
+        If `cache.cross_mask` has a packing of the targets, the states are packed: [1, N, D].
         """
-        num_new = tgt_in.size(1)
-        states = self.tgt_embedding(tgt_in, cache.offset)
+        num_new, packing = tgt_in.size(1), cache.cross_mask.queries
+        states = self.tgt_embedding(tgt_in if packing is None else packing.pack(tgt_in), cache.offset)
         # Right padding needs no mask: it lies in the future of every real token.
-        bias = cache.future_bias(num_new, states)
-        mask: Tensor | PackedMask | None = bias
-        if isinstance(cache.cross_mask, PackedMask):
-            packing = cache.cross_mask.queries
-            states, mask = packing.pack(states), PackedMask(packing, packing, bias, causal=True)
+        mask = cache.self_mask(num_new, states)
         for index, layer in enumerate(self.decoder_layers):
             states = layer(states, mask, cache, index)
         cache.advance(num_new)
@@ -165,10 +126,10 @@ class Transformer(nn.Module):
         return self.decode(tgt_in, self.start_cache(self.encode(src)))
 
     def num_parameters(self) -> int:
-        """Trained numbers, shared ones counted once."""
+        """Return the number of trained numbers, with shared ones counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.output_proj.weight.device

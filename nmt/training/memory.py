@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
-from nmt.model.loss import CHUNK_ROWS
+from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 
 FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log.md has the rates of others
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer

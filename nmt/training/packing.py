@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nmt.model.attention import MultiHeadAttention, attend_packed, varlen_may_serve
-from nmt.model.masks import causal_mask, mask_bias, padding_mask
-from nmt.model.packing import PackedMask, Packing
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.kernels.attention import fused_attend, varlen_may_serve
+from nmt.model.kernels.packing import Packing
+from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer
 from nmt.special_tokens import EOS_ID, PAD_ID
 
@@ -30,7 +31,7 @@ def packing_serves(model: Transformer) -> bool:
     try:
         for causal in (False, True):
             bias = mask_bias(causal_mask(7, 7, weight.device) if causal else padding_mask(ids), torch.float32)
-            mask = PackedMask(packing, packing, bias, causal)
+            mask = AttentionMask(bias, causal, packing, packing)
             ours = _pooled_and_gradients(attention, inputs, mask)
             theirs = _pooled_and_gradients(attention, inputs.float(), mask)  # for which that kernel is not made
             if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
@@ -46,8 +47,8 @@ def _ids_of_lengths(*lengths: int) -> Tensor:
     return torch.where(is_real, EOS_ID, PAD_ID)
 
 
-def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: PackedMask) -> tuple[Tensor, ...]:
+def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:
     """Of inputs [4, 1, H, N, K]: query, key, value, and the gradient from above."""
     query, key, value, above = (each.detach().requires_grad_() for each in inputs)
-    pooled = attend_packed(attention.score, query, key, value, mask)
+    pooled = fused_attend(attention.score, query, (key, value), mask, attention.dropout)
     return pooled.detach(), *torch.autograd.grad(pooled, (query, key, value), above.detach())

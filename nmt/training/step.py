@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt.data.batching import Batch
-from nmt.model.loss import projected_token_loss
-from nmt.model.packing import Packing
+from nmt.model.cache import KVCache
+from nmt.model.kernels.chunked_loss import projected_token_loss
+from nmt.model.kernels.packing import Packing
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
@@ -45,7 +46,8 @@ class BatchLoss(nn.Module):
         return projected_token_loss(states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing)
 
     def _states(self, src: Tensor, tgt_in: Tensor, sources: Packing | None, targets: Packing | None) -> Tensor:
-        cache = self.model.start_cache(self.model.encode(src, sources), targets=targets)
+        memory = self.model.encode(src, sources)
+        cache = KVCache(self.model.project_memory(memory), memory.mask._replace(queries=targets))
         return self.model.decode_states(tgt_in, cache)
 
 

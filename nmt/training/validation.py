@@ -13,7 +13,7 @@ from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
-from nmt.model.loss import projected_token_loss
+from nmt.model.kernels.chunked_loss import projected_token_loss
 from nmt.model.transformer import Transformer
 from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup

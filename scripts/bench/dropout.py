@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-from nmt.model.dropout import Dropout
+from nmt.model.kernels.dropout import Dropout
 
 ROUNDS = 15
 

@@ -19,7 +19,7 @@ from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.options import SearchOptions
-from nmt.model.cache import StaticKVCache
+from nmt.model.kernels.static_cache import StaticKVCache
 from nmt.special_tokens import BOS_ID, PAD_ID
 from tests.model.test_transformer import ids, make
 
@@ -51,16 +51,14 @@ class Tracer:
 def both(models, src, max_len, beam_size=1):
     """A plain decoder, one with recorded steps, and its recorder."""
     record = Tracer()
-    plain = Decoder(models, src, max_len, beam_size)
-    recorded = Decoder(models, src, max_len, beam_size, record)
+    plain = Decoder(models, src, max_len, beam_size, 1)
+    recorded = Decoder(models, src, max_len, beam_size, 1, record)
     record.caches = recorded.caches
     return plain, recorded, record
 
 
 def long_model(**kind):
-    model = make(**kind, max_src_len=LONG, max_tgt_len=LONG)
-    model.min_rows = 1
-    return model
+    return make(**kind, max_src_len=LONG, max_tgt_len=LONG)
 
 
 def sources():
@@ -129,10 +127,12 @@ def test_where_recording_fails_a_warning_says_so_once_and_steps_are_made_as_they
         return torch.stack(found)
 
     model, src = long_model(), sources()
-    expected = steps(Decoder([model], src, 20))
+    expected = steps(Decoder([model], src, 20, min_rows=1))
     with pytest.warns(UserWarning, match=r"not recorded.*not permitted"):
-        assert torch.allclose(steps(Decoder([model], src, 20, record=refuse)), expected, atol=1e-4)
-    assert torch.allclose(steps(Decoder([model], src, 20, record=refuse)), expected, atol=1e-4)  # no warning again
+        assert torch.allclose(steps(Decoder([model], src, 20, min_rows=1, record=refuse)), expected, atol=1e-4)
+    assert torch.allclose(
+        steps(Decoder([model], src, 20, min_rows=1, record=refuse)), expected, atol=1e-4
+    )  # no warning again
 
 
 @pytest.mark.parametrize("num_models", [1, 2])

@@ -6,16 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.model.attention import (
-    AdditiveScore,
-    GaussianScore,
-    MultiHeadAttention,
-    ScaledDotProductScore,
-    attend,
-    masked_softmax,
-    sinusoidal_positions,
-)
-from nmt.model.masks import causal_mask
+from nmt.model.attention import MultiHeadAttention
+from nmt.model.masks import AttentionMask, causal_mask, mask_bias
+from nmt.model.positions import sinusoidal_positions
+from nmt.model.scores import AdditiveScore, GaussianScore, ScaledDotProductScore, attend, masked_softmax
 
 TEXTBOOK_VALUES = torch.arange(40.0).reshape(1, 10, 4).repeat(2, 1, 1)
 TEXTBOOK_POOLED = torch.tensor([[[2.0, 3.0, 4.0, 5.0]], [[10.0, 11.0, 12.0, 13.0]]])
@@ -130,7 +124,8 @@ def test_multi_head_attention_equals_torchs_with_the_same_weights():
     queries, memory = torch.randn(2, 5, 33), torch.randn(2, 7, 33)
     mask = torch.ones(2, 1, 1, 7, dtype=torch.bool)
     mask[0, ..., 4:] = False
-    pooled, weights = ours(queries, *ours.project_key_value(memory), mask, keep_weights=True)
+    bias = AttentionMask(mask_bias(mask, torch.float32))
+    pooled, weights = ours(queries, ours.project_key_value(memory), bias, keep_weights=True)
     expected, their_weights = theirs(
         queries, memory, memory, key_padding_mask=~mask[:, 0, 0], average_attn_weights=False
     )

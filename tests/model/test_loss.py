@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from nmt.data.batching import Batch
-from nmt.model import loss as loss_module
-from nmt.model.loss import projected_token_loss, token_loss
+from nmt.model.kernels import chunked_loss
+from nmt.model.kernels.chunked_loss import projected_token_loss
+from nmt.model.loss import token_loss
 from nmt.special_tokens import PAD_ID
 
 
@@ -38,7 +39,7 @@ def test_label_smoothing_follows_its_formula():
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk_rows", [1, 4, 100])
 def test_the_chunked_loss_and_its_gradients_are_those_of_all_logits_at_once(smoothing, chunk_rows, monkeypatch):
-    monkeypatch.setattr(loss_module, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", chunk_rows)
     states, weight, tgt_out = batch()
     plain, plain_count = token_loss(states @ weight.T, tgt_out, smoothing)
     plain_grads = torch.autograd.grad(plain / 7, (states, weight))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from nmt.config import ModelConfig
+from nmt.model.cache import KVCache
 from nmt.model.transformer import Transformer
 from nmt.special_tokens import PAD_ID
 
@@ -162,7 +163,8 @@ def test_swiglu_gates_with_silu():
 
 def test_the_cache_keeps_cross_attention_when_asked():
     model = make()
-    cache = model.start_cache(model.encode(ids(2, 7)), keep_attention=True)
+    memory = model.encode(ids(2, 7))
+    cache = KVCache(model.project_memory(memory), memory.mask, keep_attention=True)
     model.decode_states(ids(2, 5), cache)
     assert [tuple(weights.shape) for weights in cache.attention] == [(2, 3, 5, 7)] * 2
     assert torch.allclose(cache.attention[-1].sum(-1), torch.ones(2, 3, 5))

@@ -16,7 +16,7 @@ from nmt.data.batching import Batch
 from nmt.rundir import RunDir
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
-from tests.model.test_packing import ragged
+from tests.model.kernels.test_packing import ragged
 from tests.model.test_transformer import make
 from tests.tiny import tiny_config
 

@@ -24,33 +24,36 @@ class Dropout(nn.Module):
         self.threshold = min(255, max(1, round(rate * 256)))  # of 256 byte values, those below are dropped
 
     def forward(self, states: Tensor) -> Tensor:
-        """The states dropped, as they are in evaluation."""
-        if not self._drops:
+        """Drop elements of `states` in training; return them as they are in evaluation."""
+        if not self.drops:
             return states
         return _Drop.apply(states, self.threshold) if states.device.type == "cpu" else F.dropout(states, self.rate)
 
-    def add(self, states: Tensor, branch: Tensor) -> Tensor:
-        """`states` + the dropped `branch`."""
-        if self._drops and branch.device.type == "cpu":
-            return _AddDropped.apply(states, branch, self.threshold)
-        return states + self(branch)
-
-    def after_relu(self, hidden: Tensor) -> Tensor:
-        """The dropped max(hidden, 0); `hidden` may be written over."""
-        if self._drops and hidden.device.type == "cpu":
-            return _DropAfterReLU.apply(hidden, self.threshold)
-        return self(F.relu(hidden))
-
     @property
-    def _drops(self) -> bool:
+    def drops(self) -> bool:
+        """True in training, if the rate is not 0."""
         return self.training and self.rate > 0.0
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
 
 
+def add_dropped(states: Tensor, branch: Tensor, dropout: Dropout) -> Tensor:
+    """Return states + dropout(branch), on a CPU in one pass."""
+    if dropout.drops and branch.device.type == "cpu":
+        return _AddDropped.apply(states, branch, dropout.threshold)
+    return states + dropout(branch)
+
+
+def dropped_relu(hidden: Tensor, dropout: Dropout) -> Tensor:
+    """Return dropout(max(hidden, 0)), on a CPU in one pass that overwrites `hidden`."""
+    if dropout.drops and hidden.device.type == "cpu":
+        return _DropAfterReLU.apply(hidden, dropout.threshold)
+    return dropout(F.relu(hidden))
+
+
 def _draw_mask(like: Tensor, threshold: int) -> Tensor:
-    """0 where an element of `like` is to be dropped, else the scale; a seed of torch's generator draws it."""
+    """Return 0 where an element of `like` is dropped and the scale elsewhere; torch's generator gives the seed."""
     num_words = -(-like.numel() // 8)
     seed = int(torch.empty((), dtype=torch.int64).random_())
     random_bytes = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words).view(np.uint8))
@@ -86,7 +89,7 @@ class _AddDropped(torch.autograd.Function):
 
 
 class _DropAfterReLU(torch.autograd.Function):
-    """Keeps its output alone: that is positive just where the gradient passes."""
+    """Saves only its output, which is positive exactly where the gradient passes."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, threshold: int) -> Tensor:

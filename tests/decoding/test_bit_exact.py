@@ -21,7 +21,7 @@ translator = Translator.load(sys.argv[1], device="cpu")
 texts = json.loads(sys.argv[2])
 among = [done.token_scores for done in translator.translate_fully(texts)]
 alone = [translator.translate_fully([text])[0].token_scores for text in texts]
-print(json.dumps([translator.engine.models[0].min_rows, alone == among]))
+print(json.dumps([translator.engine.min_rows, alone == among]))
 """
 
 

@@ -11,7 +11,7 @@ from nmt.model.transformer import Transformer
 class Int8Linear(nn.Module):
     """y = W x + b with W and x rounded to 8 bits: each output has a scale of its own, and so has each row of x.
 
-    The products add up whole numbers, so a row's result does not depend on the rows beside it, to the last bit.
+    The products add up integers, so a row's result does not depend on the rows beside it, to the last bit.
     """
 
     weight: Tensor
@@ -47,5 +47,4 @@ def quantize(model: Transformer) -> Transformer:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(module, name, Int8Linear(child))
-    model.min_rows = 1  # whole numbers add up to the same in any order
     return model

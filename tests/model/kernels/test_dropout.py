@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.model.dropout import Dropout
+from nmt.model.kernels.dropout import Dropout, add_dropped, dropped_relu
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
@@ -38,7 +38,7 @@ def test_adding_a_dropped_branch_is_dropping_and_adding():
     states, branch = torch.randn(7, 11, requires_grad=True), torch.randn(7, 11, requires_grad=True)
     dropout = Dropout(0.3).train()
     outputs = []
-    for combine in (lambda: states + dropout(branch), lambda: dropout.add(states, branch)):
+    for combine in (lambda: states + dropout(branch), lambda: add_dropped(states, branch, dropout)):
         torch.manual_seed(4)
         output = combine()
         outputs.append((output, *torch.autograd.grad(output.square().sum(), (states, branch))))
@@ -50,7 +50,7 @@ def test_dropping_after_relu_is_relu_and_dropping():
     inputs = torch.randn(7, 11, requires_grad=True)
     dropout = Dropout(0.3).train()
     outputs = []
-    for combine in (lambda hidden: dropout(hidden.relu()), dropout.after_relu):
+    for combine in (lambda hidden: dropout(hidden.relu()), lambda hidden: dropped_relu(hidden, dropout)):
         torch.manual_seed(4)
         output = combine(inputs * 1.0)
         outputs.append((output, *torch.autograd.grad(output.square().sum(), inputs)))
@@ -60,7 +60,7 @@ def test_dropping_after_relu_is_relu_and_dropping():
 
 def test_the_gradient_of_dropping_after_relu_passes_where_the_value_is_positive():
     hidden = torch.tensor([[-1.0, 2.0, 0.0, 3.0] * 64], requires_grad=True)
-    dropped = Dropout(0.5).train().after_relu(hidden * 1.0)
+    dropped = dropped_relu(hidden * 1.0, Dropout(0.5).train())
     dropped.sum().backward()
     assert torch.equal(hidden.grad, torch.where(dropped > 0, 2.0, 0.0))
 

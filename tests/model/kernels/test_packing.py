@@ -7,8 +7,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from nmt.data.batching import Batch
-from nmt.model.attention import ScaledDotProductScore, attend_packed
-from nmt.model.packing import PackedMask, Packing
+from nmt.model.cache import KVCache
+from nmt.model.kernels.attention import fused_attend
+from nmt.model.kernels.dropout import Dropout
+from nmt.model.kernels.packing import Packing
+from nmt.model.masks import AttentionMask
+from nmt.model.scores import ScaledDotProductScore
 from nmt.special_tokens import PAD_ID
 from nmt.training.step import BatchLoss
 from tests.model.test_transformer import MAX_LEN, close, every_kind, ids, make
@@ -43,7 +47,8 @@ def test_packed_states_equal_padded_ones(kind):
         assert memory.states.shape == (1, 16, 24)
         assert close(memory.padded().states[src != PAD_ID], padded.states[src != PAD_ID])
         expected = model.decode_states(tgt_in, model.start_cache(padded))
-        states = model.decode_states(tgt_in, model.start_cache(memory, targets=targets))
+        cache = KVCache(model.project_memory(memory), memory.mask._replace(queries=targets))
+        states = model.decode_states(tgt_in, cache)
     assert close(states[0], expected[tgt_in != PAD_ID])
 
 
@@ -95,7 +100,7 @@ def test_on_a_gpu_a_kernel_for_packed_rows_is_called_as_its_signature_says(causa
             torch.empty(1, len(packing.real), 2, 8, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
             for packing in (queries, keys, keys)
         )
-        mask = PackedMask(queries, keys, None, causal)
-        pooled = attend_packed(ScaledDotProductScore(), query, key, value, mask)
+        mask = AttentionMask(None, causal, queries, keys)
+        pooled = fused_attend(ScaledDotProductScore(), query, (key, value), mask, Dropout(0.0))
     assert pooled.shape == query.shape
     assert (pooled.device.type, pooled.dtype) == ("cuda", torch.bfloat16)

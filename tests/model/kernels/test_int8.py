@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from nmt.config.sections import ModelConfig
-from nmt.model.quantized import Int8Linear, quantize
+from nmt.model.kernels.int8 import Int8Linear, quantize
 from nmt.model.transformer import Transformer
 
 

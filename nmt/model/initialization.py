@@ -1,0 +1,38 @@
+"""Initial weights, and how to build a model that has none."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def on_meta_device() -> bool:
+    """Return True inside `with torch.device("meta")`, where tensors have shapes but no values.
+
+    A model built there tells its parameters' names and shapes without allocating them. Code that would compute values
+    must skip that: on the meta device torch imports its compiler for it, which takes seconds.
+    """
+    return torch.get_default_device().type == "meta"
+
+
+def make_embedding(num_rows: int, d_model: int) -> nn.Embedding:
+    """Build a table of `num_rows` vectors."""
+    if on_meta_device():
+        return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
+    return nn.Embedding(num_rows, d_model)
+
+
+def initialize(model: nn.Module, d_model: int) -> None:
+    """Fill linear layers as Glorot and Bengio 2010 do, their biases with zeros, and embeddings with variance 1/D.
+
+    `Embedding` multiplies by sqrt(D), so that its outputs have variance 1.
+    """
+    if on_meta_device():
+        return
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=d_model**-0.5)

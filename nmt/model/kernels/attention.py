@@ -1,0 +1,84 @@
+"""The kernels of attention: plain, torch's fused one, and the one for packed rows. The only place that chooses."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nmt.model.kernels.dropout import Dropout
+from nmt.model.kernels.packing import Packing
+from nmt.model.masks import AttentionMask
+from nmt.model.scores import ScaledDotProductScore, attend
+
+
+def fused_attend(
+    score: nn.Module, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout: Dropout
+) -> Tensor:
+    """Attend as `nmt.model.scores.attend` does, with the fastest kernel that computes it.
+
+    query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has packings, all are packed:
+    query and pooled [1, H, N, K], key and value [1, H, M, K].
+    """
+    if mask.queries is not None:
+        return _attend_packed(score, query, key_value, mask, dropout)
+    if query.is_cuda and isinstance(score, ScaledDotProductScore):
+        return sdpa(query, key_value, mask, dropout.rate if dropout.training else 0.0)
+    return attend(score, query, *key_value, mask.bias, dropout)[0]
+
+
+def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout_rate: float = 0.0) -> Tensor:
+    """Attend with torch's kernel for scaled dot products; shapes as for `fused_attend`, without packings.
+
+    FlashAttention serves only without a bias, so a causal mask is passed as `is_causal`; torch aligns that to the top
+    left, which is right for as many keys as queries. torch accepts a bias beside it without complaint: never pass both.
+    """
+    bias = None if mask.causal else mask.bias
+    return F.scaled_dot_product_attention(
+        query, *key_value, attn_mask=bias, dropout_p=dropout_rate, is_causal=mask.causal
+    )
+
+
+def varlen_may_serve(score: nn.Module, dtype: torch.dtype, head_size: int, dropout: Dropout) -> bool:
+    """Return whether torch's kernel for packed rows on GPUs takes this; it has no dropout of attention weights."""
+    drops = dropout.training and dropout.rate > 0.0
+    fits = dtype in (torch.bfloat16, torch.float16) and head_size % 8 == 0 and head_size <= 256
+    return fits and isinstance(score, ScaledDotProductScore) and not drops
+
+
+def _attend_packed(
+    score: nn.Module, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout: Dropout
+) -> Tensor:
+    """Attend within each packed row: query [1, H, N, K], key and value [1, H, M, K] -> pooled [1, H, N, K]."""
+    queries, keys = mask.queries, mask.keys
+    assert queries is not None
+    assert keys is not None
+    if query.is_cuda and varlen_may_serve(score, query.dtype, query.size(-1), dropout):
+        return _varlen_attention(query, key_value, queries, keys, causal=mask.causal)
+    query, key, value = (
+        packing.unpack(packed.transpose(1, 2)).transpose(1, 2)
+        for packing, packed in ((queries, query), (keys, key_value[0]), (keys, key_value[1]))
+    )
+    pooled, _ = attend(score, query, key, value, mask.bias, dropout)  # [B, H, T, K]
+    return queries.pack(pooled.transpose(1, 2)).transpose(1, 2)
+
+
+def _varlen_attention(
+    query: Tensor, key_value: tuple[Tensor, Tensor], queries: Packing, keys: Packing, *, causal: bool
+) -> Tensor:
+    """Attend within packed rows by FlashAttention (Dao 2024), which reads and computes no padding."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    key, value = key_value
+    pooled = varlen_attn(
+        query.squeeze(0).transpose(0, 1),  # [N, H, K]
+        key.squeeze(0).transpose(0, 1),
+        value.squeeze(0).transpose(0, 1),
+        queries.offsets,
+        keys.offsets,
+        queries.width,
+        keys.width,
+        window_size=(-1, 0 if causal else -1),  # how far a query may look back and ahead
+    )
+    assert isinstance(pooled, Tensor)
+    return pooled.transpose(0, 1).unsqueeze(0)

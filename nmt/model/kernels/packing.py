@@ -1,0 +1,43 @@
+"""Packing: rows of different lengths one after the other, without their padding.
+
+What works on single positions (products, norms, dropout) then works on real tokens alone. Attention, which looks along
+rows, is told where each row begins.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nmt.special_tokens import PAD_ID
+
+
+class Packing(NamedTuple):
+    """Where the N real tokens of right-padded rows [B, T] lie."""
+
+    real: Tensor  # [N]: their indices among the B x T positions, in order
+    offsets: Tensor  # [B + 1], int32: where each row begins among the N, and N
+    inverse: Tensor  # [B x T]: the index among the N of each position; that of some real token at padding
+    positions: Tensor  # [N]: the position of each real token in its row, from 0
+    width: int  # T
+
+    @classmethod
+    def from_ids(cls, ids: Tensor, real: Tensor | None = None) -> Packing:
+        """Find the real tokens of ids [B, T]. Without `real` [N], the host waits for a GPU that holds the ids."""
+        is_real = ids != PAD_ID
+        if real is None:
+            real = is_real.flatten().nonzero().squeeze(1)
+        offsets = F.pad(is_real.sum(1).cumsum(0), (1, 0)).to(torch.int32)
+        inverse = (is_real.flatten().cumsum(0) - 1).clamp_min(0)
+        return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
+
+    def pack(self, states: Tensor) -> Tensor:
+        """Pack states [B, T, ...] into [1, N, ...]."""
+        return states.flatten(0, 1).index_select(0, self.real)[None]
+
+    def unpack(self, states: Tensor) -> Tensor:
+        """Unpack states [1, N, ...] into [B, T, ...], with something finite at padding."""
+        return states[0].index_select(0, self.inverse).unflatten(0, (-1, self.width))

@@ -1,0 +1,42 @@
+"""Positions: the sinusoidal table, and rotary positions, which act inside attention."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from nmt.model.initialization import on_meta_device
+
+
+def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
+    """Return the table of Vaswani et al. 2017, section 3.5: sine in even columns, cosine in odd ones. [max_len, D]."""
+    if on_meta_device():
+        return torch.empty(max_len, d_model)
+    frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+    angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, D/2]
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # [max_len, D]
+
+
+class Rotary(nn.Module):
+    """Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with position."""
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, head_size: int, max_len: int):
+        super().__init__()
+        angles = torch.empty(max_len, head_size // 2)
+        if not on_meta_device():
+            frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
+            angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
+        self.register_buffer("cosine", angles.cos(), persistent=False)
+        self.register_buffer("sine", angles.sin(), persistent=False)
+
+    def forward(self, heads: Tensor, offset: int | Tensor) -> Tensor:
+        """Turn heads [B, H, T, K]; `offset` is the position of the first, or [T] the position of each."""
+        positions = offset if isinstance(offset, Tensor) else slice(offset, offset + heads.size(2))
+        cosine, sine = self.cosine[positions].to(heads.dtype), self.sine[positions].to(heads.dtype)
+        first, second = heads.chunk(2, dim=-1)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)  # [B, H, T, K]
