@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from nmt import device as devices
-from nmt.device import choose_device, choose_precision, product_rate
+from nmt.device import choose_device, choose_precision, default_decoding_batch, product_rate, tf32_products
 from nmt.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -36,3 +37,33 @@ def test_a_precision_that_is_named_is_taken():
 
 def test_the_trial_measures_a_rate():
     assert product_rate(CPU, torch.float32) > 1e8
+
+
+def test_the_rate_is_that_of_random_numbers_and_the_seed_of_training_is_not_touched():
+    """A GPU multiplies equal numbers faster than those of a training."""
+    before, operands = torch.get_rng_state(), []
+
+    class NoteOperands(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if "matmul" in function.__name__:
+                operands.extend(args)
+            return function(*args, **(kwargs or {}))
+
+    with NoteOperands():
+        product_rate(CPU, torch.bfloat16)
+    assert len(operands) == 8
+    assert all(len(matrix.unique()) > 100 for matrix in operands)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_tf32_is_allowed_within_a_training_on_cuda_alone():
+    with tf32_products(CPU):
+        assert torch.get_float32_matmul_precision() == "highest"
+    with tf32_products(torch.device("cuda")):
+        assert torch.get_float32_matmul_precision() == "high"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_gpu_decodes_larger_batches_than_a_cpu():
+    assert default_decoding_batch(CPU) == (256, 4096)
+    assert default_decoding_batch(torch.device("cuda")) == (2048, 65_536)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
-from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.options import SearchOptions
 from nmt.special_tokens import BOS_ID, EOS_ID
 
@@ -22,13 +24,14 @@ _NONE = float("-inf")  # score of a hypothesis that is none
 def beam_search(
     decoder: Decoder, limits: Sequence[int], constraints: Constraints, options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """Up to `options.num_hypotheses` outputs a sentence, best first by the length-penalized score.
+    """Return up to `options.num_hypotheses` outputs per sentence, best first by the length-penalized score.
 
-    Of all continuations of a sentence's W hypotheses, the W best that do not end go on; those that end, and are among
-    the W best of all, are kept (Sutskever et al. 2014, section 3.2). `limits`, one for each of
-    the first sentences of `decoder`: tokens, eos counted; what has not ended there is cut, and ranked with the rest.
+    Of all continuations of a sentence's W hypotheses, the W best that do not end continue; those that end, and are
+    among the W best of all, are collected (Sutskever et al. 2014, section 3.2). `limits`, one for each of the first
+    sentences of `decoder`: tokens, eos counted; what has not ended there is cut, and ranked with the rest.
     A sentence is done when W of its hypotheses have ended; with `options.exact`, when no later one can be among the
     `num_hypotheses` best: since scores only fall, none can be better than a running score at the longest length.
+    RunError if the model's probabilities are not numbers.
     """
     beam = _Beam(decoder, limits, options)
     last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
@@ -36,10 +39,12 @@ def beam_search(
         log_probs = decoder.step(last)
         constraints.apply(log_probs, step, beam.ids)
         candidates = _best(log_probs, beam.live)
-        beam.collect(candidates, step)
+        survivors = _survivors(candidates, beam.live.size(1))
+        host = _copy_to_host(candidates, survivors)
+        beam.collect(host, step)
         if not any(beam.running):
             break
-        last = beam.advance(candidates, step)
+        last = beam.advance(survivors, host.sources, step)
         kept = decoder.drop_finished(torch.tensor(beam.running, device=decoder.device), sum(beam.running))
         if kept is not None:
             beam.keep(kept)
@@ -49,7 +54,7 @@ def beam_search(
 
 
 class _Candidates(NamedTuple):
-    """The 2W best continuations of each sentence, best first: all [B, 2W]."""
+    """Continuations of the W hypotheses of each sentence: all [B, number of continuations]."""
 
     scores: Tensor  # of the whole hypothesis
     parents: Tensor  # which of the W hypotheses it continues
@@ -57,8 +62,19 @@ class _Candidates(NamedTuple):
     token_scores: Tensor
 
 
+class _OnHost(NamedTuple):
+    """What the host must know of a step. The first four are of the W best candidates of each sentence: all [B, W]."""
+
+    scores: NDArray[np.float32]
+    parents: NDArray[np.float32]
+    tokens: NDArray[np.float32]
+    token_scores: NDArray[np.float32]
+    sources: NDArray[np.float32]  # [B, W]: the row that each row continues
+    best_live: NDArray[np.float32]  # [B]: the score of the best candidate that does not end
+
+
 def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
-    """The best continuations by log_probs [B x W, V] of hypotheses with scores live [B, W].
+    """Return the best continuations by log_probs [B x W, V] of hypotheses with scores live [B, W], best first.
 
     2W, of which W at most are eos, leave W that go on. They are among the 2W best of each hypothesis.
     """
@@ -76,7 +92,7 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `log_probs.topk(count)` for [R, V], which walks a row token by token on a CPU.
+    """Return `log_probs.topk(count)` for [R, V], faster than torch, which walks a row token by token on a CPU.
 
     The `count` best lie in the `count` blocks with the best maximum; maxima of blocks are quick to find. A block is
     every `num_blocks`-th token, so that they are compared side by side.
@@ -95,6 +111,27 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return scores, tokens.gather(1, places)
 
 
+def _survivors(candidates: _Candidates, width: int) -> _Candidates:
+    """Return the W = `width` best candidates that do not end, each in the row [B, W] that it will have."""
+    going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+    survivors = _Candidates(*(part.gather(1, going_on) for part in candidates))
+    rows = _places(survivors.parents)
+    return _Candidates(*(part.gather(1, rows) for part in survivors))
+
+
+def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
+    """Bring what the host must know of a step there, in one copy, so that a GPU is waited for once.
+
+    Ids are exact as fp32 numbers: a vocabulary has fewer than 2^24 tokens.
+    """
+    width = survivors.parents.size(1)
+    best_live = candidates.scores.masked_fill(candidates.tokens == EOS_ID, _NONE).amax(1, keepdim=True)
+    columns = [part[:, :width].to(best_live.dtype) for part in (*candidates, survivors.parents)]
+    packed = torch.cat([*columns, best_live], 1).cpu().numpy()  # [B, 5W + 1]
+    scores, parents, tokens, token_scores, sources = np.split(packed[:, :-1], len(columns), axis=1)
+    return _OnHost(scores, parents, tokens, token_scores, sources, packed[:, -1])
+
+
 class _Beam:
     """The running hypotheses of each sentence, W rows that follow each other, and those that have ended."""
 
@@ -105,76 +142,68 @@ class _Beam:
         self.limits = [*limits, *[0] * (num_sentences - len(limits))]
         self.running = [limit > 0 for limit in self.limits]  # of the sentences that are left
         self.numbers = list(range(num_sentences))  # which sentence of the start each of them is
-        self.found: list[list[Hypothesis]] = [[] for _ in limits]
+        self.ended: list[list[Hypothesis]] = [[] for _ in limits]
         self.live = torch.full((num_sentences, width), _NONE, device=device)
         self.live[:, 0] = 0.0  # all begin alike: one of them is enough
         self.ids = torch.zeros((num_sentences * width, max(limits)), dtype=torch.int64, device=device)
         self.token_scores = torch.zeros(self.ids.shape, device=device)
 
-    def collect(self, candidates: _Candidates, step: int) -> None:
-        """Keep the candidates that end at `step`, and see which sentences are done."""
-        width = self.live.size(1)
-        ends = (candidates.tokens[:, :width] == EOS_ID) & (candidates.scores[:, :width] > _NONE)
-        at_limit = [self.limits[number] == step + 1 for number in self.numbers]
-        if any(at_limit):
-            last_step = torch.tensor(at_limit, device=ends.device)[:, None]
-            ends |= last_step & (candidates.scores[:, :width] > _NONE)
-        for sentence, rank in ends.nonzero().tolist():
-            if self.running[sentence]:
-                self.found[self.numbers[sentence]].append(self._hypothesis(candidates, sentence, rank, step))
-        best_live = candidates.scores.masked_fill(candidates.tokens == EOS_ID, _NONE).amax(1).tolist()
-        for sentence, running in enumerate(self.running):
-            if running:
-                self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live[sentence])
+    def collect(self, host: _OnHost, step: int) -> None:
+        """Collect the candidates that end at `step`, and find out which sentences are done."""
+        running = np.array(self.running)
+        check_finite(float(host.best_live[running].sum()))
+        at_limit = np.array([self.limits[number] == step + 1 for number in self.numbers])
+        ends = (host.scores > _NONE) & ((host.tokens == EOS_ID) | at_limit[:, None]) & running[:, None]
+        places = np.argwhere(ends)
+        for (sentence, rank), past in zip(places.tolist(), self._pasts(host, places, step), strict=True):
+            self.ended[self.numbers[sentence]].append(_hypothesis(host, (sentence, rank), *past))
+        for sentence in np.flatnonzero(running).tolist():
+            best_live = float(host.best_live[sentence])
+            self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live)
 
-    def _hypothesis(self, candidates: _Candidates, sentence: int, rank: int, step: int) -> Hypothesis:
-        parent, token = int(candidates.parents[sentence, rank]), int(candidates.tokens[sentence, rank])
-        row = sentence * self.live.size(1) + parent
-        finished = token == EOS_ID
-        ids = self.ids[row, :step].tolist() + ([] if finished else [token])
-        token_scores = [*self.token_scores[row, :step].tolist(), float(candidates.token_scores[sentence, rank])]
-        return Hypothesis(ids, float(candidates.scores[sentence, rank]), finished, token_scores)
+    def _pasts(self, host: _OnHost, places: NDArray[np.int64], step: int) -> list[list[list[float]]]:
+        """Return ids and scores before `step` of the hypotheses that the candidates at `places` [n, 2] continue."""
+        if not len(places):
+            return []
+        rows = places[:, 0] * self.live.size(1) + host.parents[tuple(places.T)].astype(np.int64)
+        past = torch.from_numpy(rows).to(self.ids.device)
+        scores = self.token_scores[past, :step]
+        pasts: list[list[list[float]]] = torch.stack([self.ids[past, :step].to(scores.dtype), scores], 1).tolist()
+        return pasts
 
     def _rank(self, hypothesis: Hypothesis) -> float:
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
     def _may_improve(self, sentence: int, best_live: float) -> bool:
-        """Whether a sentence whose best running hypothesis scores `best_live` is to go on."""
-        found = self.found[self.numbers[sentence]]
+        """Return whether to continue a sentence with a best running hypothesis of score `best_live`."""
+        ended = self.ended[self.numbers[sentence]]
         if best_live == _NONE:  # nothing may follow
             return False
         if not self.options.exact:
-            return len(found) < self.live.size(1)
-        wanted = self.options.num_hypotheses
-        if len(found) < wanted:
+            return len(ended) < self.live.size(1)
+        if len(ended) < self.options.num_hypotheses:
             return True
-        found.sort(key=self._rank, reverse=True)  # stable: of equals, the one found first
-        del found[wanted:]
-        return self.options.normalized(best_live, self.limits[self.numbers[sentence]]) > self._rank(found[-1])
+        ended.sort(key=self._rank, reverse=True)  # stable: of equals, the one that ended first
+        del ended[self.options.num_hypotheses :]
+        return self.options.normalized(best_live, self.limits[self.numbers[sentence]]) > self._rank(ended[-1])
 
-    def advance(self, candidates: _Candidates, step: int) -> Tensor:
-        """Go on with the W best candidates that do not end; returns their last tokens [R]."""
+    def advance(self, survivors: _Candidates, sources: NDArray[np.float32], step: int) -> Tensor:
+        """Continue with `survivors`, whose rows come from `sources` [B, W]; return their tokens [R]."""
         width = self.live.size(1)
-        going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        scores, parents, tokens, token_scores = (part.gather(1, going_on) for part in candidates)
-        places = _places(parents)
-        self.live, parents, tokens, token_scores = (
-            part.gather(1, places) for part in (scores, parents, tokens, token_scores)
-        )
-        first_rows = torch.arange(0, len(self.ids), width, device=parents.device)[:, None]
-        rows = (first_rows + parents).flatten()
-        target = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
-        if len(target):
-            source = rows[target]
+        sentences, targets = np.nonzero(sources != np.arange(width))
+        if len(sentences):
+            rows = np.stack([sources[sentences, targets].astype(np.int64), targets]) + sentences * width
+            source, target = torch.from_numpy(rows).to(self.ids.device)
             self.decoder.copy_rows(source, target)
             for past in (self.ids[:, :step], self.token_scores[:, :step]):
                 past.index_copy_(0, target, past.index_select(0, source))
-        self.ids[:, step] = last = tokens.flatten()
-        self.token_scores[:, step] = token_scores.flatten()
+        self.live = survivors.scores
+        self.ids[:, step] = last = survivors.tokens.flatten()
+        self.token_scores[:, step] = survivors.token_scores.flatten()
         return last
 
     def keep(self, kept: Tensor) -> None:
-        """Go on with the rows `kept` only, which are whole sentences."""
+        """Continue with the rows `kept` only, which are whole sentences."""
         width = self.live.size(1)
         sentences = kept[::width].div(width, rounding_mode="floor")
         self.live = self.live[sentences]
@@ -183,15 +212,23 @@ class _Beam:
         self.numbers = [self.numbers[i] for i in sentences.tolist()]
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """The best of each sentence, in the order of the start."""
-        return [sorted(found, key=self._rank, reverse=True)[: self.options.num_hypotheses] for found in self.found]
+        """Return the best of each sentence, in the order of the start."""
+        return [sorted(ended, key=self._rank, reverse=True)[: self.options.num_hypotheses] for ended in self.ended]
+
+
+def _hypothesis(host: _OnHost, place: tuple[int, int], past_ids: list[float], past_scores: list[float]) -> Hypothesis:
+    """Return the candidate at `place` (sentence, rank), which continues a hypothesis with these ids and scores."""
+    token, score = int(host.tokens[place]), float(host.scores[place])
+    finished = token == EOS_ID
+    ids = [int(past) for past in past_ids] + ([] if finished else [token])
+    return Hypothesis(ids, score, finished, [*past_scores, float(host.token_scores[place])])
 
 
 def _places(parents: Tensor) -> Tensor:
-    """An order of the new hypotheses in which the cache changes least: which of them stands in each place, [B, W].
+    """Return an order of the new hypotheses in which the cache changes least: the one in each row, [B, W].
 
-    parents [B, W]: the place each comes from. The first child of a parent takes its place, so that nothing is copied;
-    the other children take the places of those that have none.
+    parents [B, W]: the row that each continues. The first child of a parent takes its row, so that nothing is copied;
+    the other children take the rows of parents without one.
     """
     width = parents.size(1)
     same = parents[:, :, None] == parents[:, None, :]  # [B, W, W]

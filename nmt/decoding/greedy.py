@@ -9,21 +9,21 @@ from torch import Tensor
 
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
-from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.sampling import Sampler
 from nmt.special_tokens import BOS_ID, EOS_ID
 
-_CHECK_EVERY = 8  # steps, where asking a device whether all have ended makes it wait
+_CHECK_EVERY = 8  # steps, on devices that have to be waited for to know which rows have ended
 
 
 @torch.inference_mode()
 def greedy_search(
     decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None = None
 ) -> list[Hypothesis]:
-    """The most probable next token, or one that `sampler` draws, again and again until eos or the row's limit.
+    """Choose the most probable next token, or one that `sampler` draws, until eos or the row's limit.
 
-    `limits`, one for each of the first rows of `decoder`: tokens, eos counted. Sentences that have ended leave the
-    batch as `Decoder.drop_finished` says.
+    `limits`, one for each of the first rows of `decoder`: tokens, eos counted. Finished sentences leave the batch as
+    `Decoder.drop_finished` says. RunError if the model's probabilities are not numbers.
     """
     rows = _GreedyState(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
@@ -50,7 +50,7 @@ def greedy_search(
 
 
 def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
-    """log_probs [R, V], fp32 -> the highest of each row [R] and its id [R]."""
+    """Return the highest of each row of log_probs [R, V], fp32, and its id: [R] each."""
     if log_probs.device.type != "cpu":
         return log_probs.max(-1)
     ids = torch.from_numpy(log_probs.numpy().argmax(1))  # uses vector instructions; torch's own does not
@@ -70,10 +70,10 @@ class _GreedyState:
         self._steps_with_a_limit = set(limits)
         self.running = self._limits > 0
         self._numbers = torch.arange(num_rows)  # of the rows that are left
-        self._found: list[Hypothesis | None] = [None] * len(limits)
+        self._hypotheses: list[Hypothesis | None] = [None] * len(limits)
 
     def add(self, ids: Tensor, scores: Tensor, step: int) -> None:
-        """Note the tokens chosen at `step`. What a row chooses after its end is cut off later."""
+        """Record the tokens chosen at `step`. What a row chooses after its end is cut off later."""
         self.ids[:, step] = ids
         self.scores[:, step] = scores
         self.running.logical_and_(ids != EOS_ID)
@@ -81,24 +81,26 @@ class _GreedyState:
             self.running.logical_and_(self._limits > step + 1)
 
     def keep(self, kept: Tensor) -> None:
-        """Go on with the rows `kept` only."""
+        """Continue with the rows `kept` only."""
         self._finish(~self.running)
         self._numbers = self._numbers[kept.cpu()]
         self.ids, self.scores = self.ids[kept], self.scores[kept]
         self._limits, self.running = self._limits[kept], self.running[kept]
 
     def hypotheses(self) -> list[Hypothesis]:
-        """What was found, in the order of the rows at the start."""
+        """Return the outputs, in the order of the rows at the start."""
         self._finish(torch.ones_like(self.running))
-        return [found for found in self._found if found is not None]
+        return [hypothesis for hypothesis in self._hypotheses if hypothesis is not None]
 
     def _finish(self, ended: Tensor) -> None:
         numbers = self._numbers[ended.cpu()].tolist()
         for number, ids, scores in zip(numbers, self.ids[ended].tolist(), self.scores[ended].tolist(), strict=True):
-            if number >= len(self._found):  # a row that only fills the batch
+            if number >= len(self._hypotheses):  # a row that only fills the batch
                 continue
             limit = self.limits[number]
             finished = EOS_ID in ids[:limit]
             length = ids.index(EOS_ID) if finished else limit
             scores = scores[: length + finished]
-            self._found[number] = Hypothesis(ids[:length], sum(scores), finished, scores)
+            score = sum(scores)
+            check_finite(score)
+            self._hypotheses[number] = Hypothesis(ids[:length], score, finished, scores)

@@ -1,15 +1,27 @@
-"""What a search finds."""
+"""The result of a search. Imports no torch."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+from nmt.errors import RunError
 
 
 class Hypothesis(NamedTuple):
-    """One translation in tokens, eos left out."""
+    """One translation in tokens, without eos."""
 
     ids: list[int]
     score: float  # sum of natural-log probabilities of the tokens, eos included
     finished: bool  # ended by eos, not cut at the longest length
-    # The summands of `score`, that of eos last where it is finished; nobody writes into it.
+    # The summands of `score`, that of eos last if it is finished; nobody writes into it.
     token_scores: list[float] = []  # noqa: RUF012
+
+
+def check_finite(score: float) -> None:
+    """RunError if `score`, the log-probability of an output, is not a number."""
+    if math.isnan(score):
+        raise RunError(
+            "the model's output is not finite: its weights are damaged, or its training diverged",
+            hint="translate with another checkpoint, or train again with a lower training.lr",
+        )

@@ -14,8 +14,8 @@ from nmt.decoding.options import SearchOptions
 class Sampler:
     """Draws the next token of each row by its probability, from all tokens or the most probable ones.
 
-    The random numbers of a row follow from the seed, its source and its place among the samples of that source, so
-    that what else is translated, and where it stands, changes nothing; the same source gives the same samples.
+    The random numbers of a row follow from the seed, its source and its index among the samples of that source, so
+    that the rest of the batch and its order change nothing; the same source gives the same samples.
     """
 
     def __init__(
@@ -28,13 +28,19 @@ class Sampler:
         for row, limit in enumerate(limits):
             source, sample = divmod(row, options.num_hypotheses)
             numbers[row, :limit] = np.random.default_rng((options.seed, sample, *sources[source])).random(limit)
-        self.numbers = torch.from_numpy(numbers).to(device)  # [R, longest], uniform in [0, 1)
+        # Probabilities are added up in fp64, which Apple's GPUs lack: their tokens are drawn on the host.
+        self.device = torch.device("cpu") if device.type == "mps" else device
+        self.numbers = torch.from_numpy(numbers).to(self.device)  # [R, longest], uniform in [0, 1)
 
     def draw(self, log_probs: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """log_probs [R, V] -> the log-probabilities [R] and the ids [R] of the tokens drawn.
+        """log_probs [R, V] -> the log-probabilities [R] and the ids [R] of the tokens drawn, on the same device.
 
         The log-probabilities are those given: temperature, top_k and top_p change which tokens come, not their scores.
         """
+        scores, ids = self._draw(log_probs.to(self.device), step)
+        return scores.to(log_probs.device), ids.to(log_probs.device)
+
+    def _draw(self, log_probs: Tensor, step: int) -> tuple[Tensor, Tensor]:
         options = self.options
         scaled, order = log_probs / options.temperature, None
         if options.top_k:
@@ -45,11 +51,11 @@ class Sampler:
         if options.top_p < 1.0:
             probs[probs.cumsum(-1) - probs >= options.top_p] = 0.0  # the first, before which there is nothing, stays
         cumulative = probs.cumsum(-1)
-        wanted = self.numbers[:, step, None] * cumulative[:, -1:]
-        drawn = torch.searchsorted(cumulative, wanted, right=True).clamp_max(cumulative.size(1) - 1)
+        shares = self.numbers[:, step, None] * cumulative[:, -1:]
+        drawn = torch.searchsorted(cumulative, shares, right=True).clamp_max(cumulative.size(1) - 1)
         ids = drawn if order is None else order.gather(1, drawn)
         return log_probs.gather(1, ids)[:, 0], ids[:, 0]
 
     def select_rows(self, rows: Tensor) -> None:
-        """Go on with `rows` only."""
-        self.numbers = self.numbers[rows]
+        """Continue with `rows` [R'] only."""
+        self.numbers = self.numbers[rows.to(self.device)]

@@ -16,13 +16,13 @@ from nmt.decoding.bit_exact import ask_for_steady_rows, min_rows
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.greedy import greedy_search
-from nmt.decoding.hypothesis import Hypothesis
+from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.errors import NmtError
 from nmt.model.cache import KVCache
-from nmt.model.kernels.int8 import Int8Linear, quantize
+from nmt.model.kernels.int8 import Int8Linear, quantize_if_faster
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID
@@ -46,7 +46,7 @@ class TorchEngine:
     ) -> TorchEngine:
         """The best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU).
 
-        `auto` is bf16 where a short trial finds it clearly faster, else fp32.
+        `auto` is bf16 if a short trial finds it clearly faster, else fp32; int8 is fp32 if a trial finds int8 slower.
         """
         where = choose_device(device)
         if where.type == "cpu":
@@ -57,7 +57,7 @@ class TorchEngine:
         if precision == "int8" and where.type != "cpu":
             raise NmtError(f"int8 is not served on {where.type}", hint="choose bf16 there, or --device cpu")
         if precision == "int8":
-            models = [quantize(model) for model in models]
+            models = quantize_if_faster(models)
         return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
 
     @property
@@ -121,8 +121,10 @@ class TorchEngine:
             model(src, tgt_in).log_softmax(-1, dtype=torch.float32).gather(2, tgt_out[:, :, None])[:, :, 0]
             for model in self.models
         ]
-        scores = ensemble_log_probs(log_probs).tolist()
-        return [row[: len(ids)] for row, ids in zip(scores, wanted, strict=True)]
+        scores: list[list[float]] = ensemble_log_probs(log_probs).tolist()
+        scores = [row[: len(ids)] for row, ids in zip(scores, wanted, strict=True)]
+        check_finite(sum(map(sum, scores)))
+        return scores
 
     @torch.inference_mode()
     def cross_attention(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.decoding.beam import _places, _top
 from nmt.decoding.options import SearchOptions
+from nmt.errors import RunError
 from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
 
 SEEDS = st.integers(0, 2**31)
@@ -96,6 +97,32 @@ def test_a_longer_beam_never_ends_before_an_exact_one_could_be_better():
         gains += [rank(e[0], options) - rank(u[0], options) for u, e in zip(usual, exact, strict=True)]
     assert min(gains) >= 0
     assert max(gains) > 0
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_weights_that_are_not_finite_end_a_search_with_one_message(width):
+    model = random_model(1)
+    with torch.no_grad():
+        model.decoder_norm.weight[3] = float("nan")
+    with pytest.raises(RunError, match=r"output is not finite: its weights are damaged, or its training diverged"):
+        search([model], random_sources(2, 4), [9] * 4, SearchOptions(beam_size=width), beam=width > 1)
+
+
+def test_a_step_of_beam_search_asks_the_device_once(monkeypatch):
+    """A GPU is waited for whenever a value of a tensor comes to the host."""
+    asked = []
+    for name in ("cpu", "item", "tolist", "nonzero", "__bool__", "__int__", "__float__", "__index__"):
+        method = getattr(torch.Tensor, name)
+        monkeypatch.setattr(
+            torch.Tensor, name, lambda self, *a, method=method, **o: asked.append(1) or method(self, *a, **o)
+        )
+    model, sources, counts = random_model(3, 30), random_sources(4, 5), []
+    for limit in (12, 32):
+        asked.clear()
+        options = SearchOptions(beam_size=4, min_len=limit)  # nothing ends before the limit
+        search([model], sources, [limit] * 5, options)
+        counts.append(len(asked))
+    assert counts[1] - counts[0] == 20
 
 
 def test_an_ensemble_takes_the_mean_of_the_probabilities():

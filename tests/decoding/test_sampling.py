@@ -50,6 +50,11 @@ def test_tokens_come_as_often_as_their_probability_says():
     assert torch.allclose(frequencies, log_probs.softmax(-1), atol=0.03)
 
 
+def test_an_apple_gpu_which_lacks_fp64_has_its_tokens_drawn_on_the_host():
+    options = SearchOptions(sample=True)
+    assert Sampler(options, [[4]], [3], 1, torch.device("mps")).numbers.device.type == "cpu"
+
+
 def test_top_k_and_top_p_leave_the_most_probable_tokens():
     log_probs = torch.tensor([[0.05, 0.4, 0.15, 0.3, 0.1]]).log().expand(500, -1)
 

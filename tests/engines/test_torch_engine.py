@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import torch
 
 import nmt.device as devices
 from nmt import Translator
@@ -13,6 +14,7 @@ from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.decoding.options import SearchOptions
 from nmt.device import DTYPES
 from nmt.errors import NmtError
+from nmt.model.kernels import int8
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 
@@ -35,9 +37,26 @@ def test_precision_auto_is_the_one_that_a_trial_finds_faster(digits_run, monkeyp
     assert Translator.load(digits_run, device="cpu", precision="auto").engine.precision == faster
 
 
+@pytest.mark.usefixtures("int8_faster")
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_an_engine_says_what_it_computes_in(digits_run, precision):
     assert Translator.load(digits_run, device="cpu", precision=precision).engine.precision == precision
+
+
+@pytest.mark.parametrize(("speedup", "served"), [(2.0, "int8"), (0.1, "fp32")])
+def test_int8_is_computed_only_if_a_trial_finds_it_faster_than_fp32(digits_run, monkeypatch, caplog, speedup, served):
+    monkeypatch.setattr(int8, "int8_speedup", lambda model: speedup)
+    assert Translator.load(digits_run, device="cpu", precision="int8").engine.precision == served
+    slower = "int8 takes 10.0 times as long as fp32 on this processor with a model of this size: computing in fp32"
+    assert [record.message for record in caplog.records] == ([slower] if served == "fp32" else [])
+
+
+def test_forced_scores_of_weights_that_are_not_finite_are_refused(digits_run):
+    engine = Translator.load(digits_run, device="cpu").engine
+    with torch.no_grad():
+        engine.models[0].output_proj.weight[0] = float("inf")
+    with pytest.raises(NmtError, match="the model's output is not finite"):
+        engine.score([[4, 5]], [[4]])
 
 
 def sources_of(translator, texts=("123", "98765", "4")):

@@ -63,6 +63,7 @@ def test_the_translator_needs_torch_only_when_it_loads_a_model():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.usefixtures("int8_faster")
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, texts, precision):
     translator = Translator.load(digits_run, device="cpu", precision=precision)
@@ -85,6 +86,7 @@ def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, t
     assert child.exitcode == 0
 
 
+@pytest.mark.usefixtures("int8_faster")
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_lower_precision_translates_nearly_all_as_fp32_does(digits_run, texts, precision):
     exact, rounded = (

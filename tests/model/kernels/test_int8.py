@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from nmt.config.sections import ModelConfig
-from nmt.model.kernels.int8 import Int8Linear, quantize
+from nmt.model.kernels import int8
+from nmt.model.kernels.int8 import Int8Linear, int8_speedup, quantize
 from nmt.model.transformer import Transformer
 
 
@@ -45,3 +47,11 @@ def test_every_linear_layer_of_a_model_is_replaced_and_the_embeddings_stay():
     assert not any(isinstance(module, nn.Linear) for module in model.modules())
     assert torch.equal(model.tgt_embedding.tokens.weight, embedding)
     assert (rounded - exact).norm() < 0.05 * exact.norm()
+
+
+def test_the_trial_compares_both_forms_of_a_layer(monkeypatch):
+    seconds = {nn.Linear: 0.3, Int8Linear: 0.1}
+    monkeypatch.setattr(int8, "_fastest_seconds", lambda layer, rows: seconds[type(layer)])
+    assert int8_speedup(Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), 50, 50)) == pytest.approx(3.0)
+    monkeypatch.undo()
+    assert int8_speedup(Transformer(ModelConfig(d_model=32, num_heads=2, d_ff=64), 50, 50)) > 0
