@@ -20,7 +20,7 @@ from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from nmt.training.packing import packing_serves
+from nmt.training.packing import Packings, choose_packing
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
 from nmt.training.trainer import Trainer
@@ -133,16 +133,17 @@ def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_pad
     src, tgt = (
         torch.where(torch.arange(41) < side[:, None], torch.randint(4, 90, (50, 41)), PAD_ID) for side in lengths
     )
-    batch = Batch.from_ids(src, tgt, tgt).to(torch.device("cuda"))
+    device, batch = torch.device("cuda"), Batch.from_ids(src, tgt, tgt)
+    packings, batch = Packings.from_batch(batch).to(device), batch.to(device)
     config = ModelConfig(
         d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0, embedding_dropout=0.0
     )
     model = Transformer(config, 90, 90).to("cuda", torch.bfloat16).train()
-    assert packing_serves(model)
+    assert choose_packing(model).packed
     found = []
     for packed in (False, True):
         model.zero_grad()
-        loss = BatchLoss(model, 0.1, packed=packed)(*batch) / batch.num_tgt_tokens
+        loss = BatchLoss(model, 0.1)(*batch, packings=packings if packed else None) / batch.num_tgt_tokens
         loss.backward()
         found.append((loss.item(), {name: each.grad.flatten().float() for name, each in model.named_parameters()}))
     (padded_loss, padded), (packed_loss, packed) = found
