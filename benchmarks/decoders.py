@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from nmt.data.tokenizer import TokenizerPair
-from nmt.decoding.cuda_graphs import Step
+from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
 from nmt.interop.ctranslate2 import write_ctranslate2
 from nmt.model.transformer import Transformer
@@ -37,21 +37,18 @@ def decoders_of(
     if find_spec("transformers"):
         found["hf-marian"] = _marian(job, dtype, device, length)
     ours = model.to(device, dtype).eval()
-    found["nmt"] = lambda src: _decode(ours, src, length)
+    recordings = StepRecordings([ours]) if device.type == "cuda" else None
+    found["nmt"] = lambda src: _decode(ours, src, length, recordings)
     if device.type == "cuda":
-        found["nmt, not recorded"] = lambda src: _decode(ours, src, length, recorded=False)
+        found["nmt, not recorded"] = lambda src: _decode(ours, src, length, None)
     return dict(sorted(found.items(), reverse=True))
 
 
-def _decode(model: Transformer, src: Tensor, length: int, *, recorded: bool = True) -> None:
-    decoder = Decoder([model], src, length, record=None if recorded else _refuse)
+def _decode(model: Transformer, src: Tensor, length: int, recordings: StepRecordings | None) -> None:
+    decoder = Decoder([model], src, length, recordings=recordings)
     last = torch.full((decoder.num_sentences,), BOS_ID, device=src.device)
     for _ in range(length):
         last = decoder.step(last).argmax(1)
-
-
-def _refuse(step: Step, last: Tensor) -> NoReturn:
-    raise RuntimeError("not asked for")
 
 
 def _marian(job: dict[str, Any], dtype: torch.dtype, device: torch.device, length: int) -> Decode:

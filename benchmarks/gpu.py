@@ -171,7 +171,7 @@ def our_update(
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
     step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1, compiled=compiled)
     if padded:
-        step.loss.packed = False
+        step.packed = False
     return lambda: void(step([batch], batch.num_tgt_tokens, 1))
 
 

@@ -9,6 +9,7 @@ from nmt import Translator
 from nmt.config import ModelConfig
 from nmt.data.batching import Batch, read_batch
 from nmt.data.prepare import prepare
+from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
 from nmt.device import choose_precision
 from nmt.model.attention import MultiHeadAttention
@@ -20,7 +21,7 @@ from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from nmt.training.packing import packing_serves
+from nmt.training.packing import Packings, choose_packing
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
 from nmt.training.trainer import Trainer
@@ -133,16 +134,17 @@ def test_rows_are_packed_in_bf16_and_the_loss_and_the_gradients_are_those_of_pad
     src, tgt = (
         torch.where(torch.arange(41) < side[:, None], torch.randint(4, 90, (50, 41)), PAD_ID) for side in lengths
     )
-    batch = Batch.from_ids(src, tgt, tgt).to(torch.device("cuda"))
+    device, batch = torch.device("cuda"), Batch.from_ids(src, tgt, tgt)
+    packings, batch = Packings.from_batch(batch).to(device), batch.to(device)
     config = ModelConfig(
         d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, dropout=0.0, embedding_dropout=0.0
     )
     model = Transformer(config, 90, 90).to("cuda", torch.bfloat16).train()
-    assert packing_serves(model)
+    assert choose_packing(model).packed
     found = []
     for packed in (False, True):
         model.zero_grad()
-        loss = BatchLoss(model, 0.1, packed=packed)(*batch) / batch.num_tgt_tokens
+        loss = BatchLoss(model, 0.1)(*batch, packings=packings if packed else None) / batch.num_tgt_tokens
         loss.backward()
         found.append((loss.item(), {name: each.grad.flatten().float() for name, each in model.named_parameters()}))
     (padded_loss, padded), (packed_loss, packed) = found
@@ -159,7 +161,13 @@ def test_steps_replayed_as_graphs_equal_steps_launched_one_by_one(dtype):
     config = ModelConfig(d_model=64, num_heads=4, d_ff=128, encoder_layers=2, decoder_layers=2, max_tgt_len=80)
     model = Transformer(config, 90, 90).to("cuda", dtype).eval()
     src = torch.randint(4, 90, (40, 17), device="cuda")
-    replayed, cache = Decoder([model], src, 80), model.start_cache(model.encode(src), max_len=80)
+    recordings = StepRecordings([model])
+    for _ in range(2):  # the second time with the recordings of the first
+        compare_steps(model, Decoder([model], src, 80, recordings=recordings), src, dtype)
+
+
+def compare_steps(model, replayed, src, dtype):
+    cache = model.start_cache(model.encode(src), max_len=80)
     last = torch.full((40,), BOS_ID, device="cuda")
     for step in range(80):
         expected, found = model.decode(last[:, None], cache)[:, 0].float().log_softmax(-1), replayed.step(last)
@@ -170,4 +178,4 @@ def test_steps_replayed_as_graphs_equal_steps_launched_one_by_one(dtype):
             rows = replayed.drop_finished(running, 20)
             cache.select_sentences(rows)
             last = last[rows]
-    assert replayed.graph_step.recorded is not None
+    assert replayed.graph_step.step.is_recorded

@@ -1,96 +1,246 @@
 """Decoding steps whose operations are recorded once and replayed, as CUDA graphs.
 
 A step of a translation model is a hundred small operations and more; on a GPU to launch them one by one may take longer
-than to compute them. A recording launches all at once. It holds the addresses and sizes that it was made with, so it
-serves as long as the batch has the same rows and the caches (`StaticKVCache`) the same capacity.
+than to compute them. A replay launches all at once. A recording holds the addresses and sizes that it was made with, so
+it comes with caches of its own (`StaticKVCache`) and serves batches of one shape. Recordings are kept from batch to
+batch, and sizes are rounded up, so that few shapes serve all batches.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 import threading
-import warnings
+import weakref
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from nmt.model.cache import KeyValue
 from nmt.model.kernels.static_cache import StaticKVCache
+from nmt.model.transformer import Transformer
+
+log = logging.getLogger(__name__)
 
 Step = Callable[[Tensor], Tensor]
-# Makes of a step and its input a function that does the same operations on the same tensors, and its output.
-Recorder = Callable[[Step, Tensor], tuple[Callable[[], object], Tensor]]
+# Makes of a step and its input a function that repeats its operations on the same tensors.
+Recorder = Callable[[Step, Tensor], Callable[[], object]]
 
-STEPS_BEFORE = 3  # that are made as they are in each shape: the first of them allocates
+STEPS_BEFORE = 3  # that are computed as they are in each shape: the first of them allocates
 MIN_STEPS_LEFT = 8  # steps, for which recording is worth its cost
+FIRST_CAPACITY = 32  # positions; doubled as outputs grow
 
 _one_at_a_time = threading.Lock()
-_failed: set[Recorder] = set()
 
 
-def record_graph(step: Step, last: Tensor) -> tuple[Callable[[], object], Tensor]:
-    """`step(last)` as a CUDA graph: it computes nothing yet, then whenever it is replayed."""
-    graph = torch.cuda.CUDAGraph()
-    recording = torch.cuda.graph(graph, stream=_stream_of(last.device), capture_error_mode="thread_local")
+def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
+    """Record `step(last)` as a CUDA graph, without computing it; return what replays it."""
+    graph, (stream, pool) = torch.cuda.CUDAGraph(), _stream_and_pool(last.device)
+    recording = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
     before = torch.cuda.current_stream(last.device)
     try:
         # On the device of the batch: what is launched on another one would not be recorded, but computed.
         with _one_at_a_time, torch.cuda.device(last.device), recording:
-            output = step(last)
+            step(last)
     finally:
         torch.cuda.set_stream(before)  # a recording that fails may leave its own
-    return graph.replay, output
+    return graph.replay
 
 
 @functools.cache
-def _stream_of(device: torch.device) -> torch.cuda.Stream:
-    """One stream for all recordings on `device`: products keep a block of memory for each stream that they meet."""
-    return torch.cuda.Stream(device)
+def _stream_and_pool(device: torch.device) -> tuple[torch.cuda.Stream, Any]:
+    """Return one stream and one memory pool for all recordings on `device`.
+
+    Products keep a block of memory for each stream that they meet. Recordings may share the memory of what they compute
+    on the way, because replays follow each other on one stream, and nothing of it is read after a replay.
+    """
+    return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
+
+
+def rounded_up(size: int) -> int:
+    """Round to one of four sizes between a power of two and the next: few shapes, at most a quarter of padding."""
+    multiple = 1 << max(0, size.bit_length() - 3)
+    return -(-size // multiple) * multiple
+
+
+class Sources(NamedTuple):
+    """What a model's cache holds of the sources: cross keys and values per layer, and the bias of their mask."""
+
+    cross: Sequence[KeyValue]
+    bias: Tensor  # [B, 1, 1, S]
+
+    def select(self, sentences: Tensor) -> Sources:
+        """Return those of `sentences` [B']."""
+        cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
+        return Sources(cross, self.bias.index_select(0, sentences))
+
+
+class Shape(NamedTuple):
+    """The batches that a recording serves."""
+
+    num_sentences: int
+    beam_size: int
+    src_len: int
+    capacity: int  # target positions
+
+
+class StaticStep:
+    """Caches of one shape, one per model, and the recording of a step on them, once there is one."""
+
+    def __init__(self, shape: Shape, sources: Sequence[Sources]):
+        self.shape = shape
+        self.caches = [StaticKVCache(cross, bias, shape.capacity, beam_size=shape.beam_size) for cross, bias in sources]
+        self.num_steps = 0
+        self._last: Tensor | None = None
+        self._log_probs: Tensor | None = None
+        self._replay: Callable[[], object] | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """True once `record` has succeeded."""
+        return self._replay is not None
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory that the step keeps."""
+        log_probs = 0 if self._log_probs is None else self._log_probs.nbytes
+        return log_probs + sum(cache.num_bytes for cache in self.caches)
+
+    def record(self, step: Step, last: Tensor, log_probs: Tensor, record: Recorder) -> None:
+        """Record `step`; `last` [R] and `log_probs` [R, V] are its latest input and output. RuntimeError on failure."""
+        self._last, output = last.clone(), torch.empty_like(log_probs)
+        # What the recording computes on the way may be overwritten by another one: the result gets memory of its own.
+        self._replay = record(lambda last: output.copy_(step(last)), self._last)
+        self._log_probs = output
+
+    def replay(self, last: Tensor) -> Tensor:
+        """Compute the recorded step for `last` [R]; the next replay overwrites what is returned, [R, V]."""
+        assert self._replay is not None
+        assert self._last is not None
+        assert self._log_probs is not None
+        self._last.copy_(last)
+        self._replay()
+        return self._log_probs
+
+
+class StepRecordings:
+    """The recorded steps of one list of models, kept from batch to batch. Threads may share them."""
+
+    def __init__(self, models: Sequence[Transformer], record: Recorder = record_graph, max_bytes: int | None = None):
+        """`max_bytes`: of the steps that no batch uses; by default a quarter of the GPU's memory."""
+        self.models = list(models)
+        self.record = record
+        self.may_record = True
+        self.max_bytes = _quarter_of_memory(self.models[0].device) if max_bytes is None else max_bytes
+        self._free: list[StaticStep] = []  # the longest unused first
+        self._lock = threading.Lock()
+
+    def take(self, shape: Shape, sources: Sequence[Sources]) -> StaticStep:
+        """Return a step of `shape`, which the caller has for itself until `give_back`, with `sources` in its caches."""
+        with self._lock:
+            free = next((step for step in reversed(self._free) if step.shape == shape), None)
+            if free is not None:
+                self._free.remove(free)
+        if free is None:
+            return StaticStep(shape, sources)
+        for cache, (cross, bias) in zip(free.caches, sources, strict=True):
+            cache.restart(cross, bias)
+        return free
+
+    def give_back(self, step: StaticStep) -> None:
+        """Keep a step for later batches; drop those that were not used for longest, if all take too much memory."""
+        with self._lock:
+            self._free.append(step)
+            while sum(free.num_bytes for free in self._free) > self.max_bytes:
+                del self._free[0]
+
+    def try_to_record(self, static: StaticStep, step: Step, last: Tensor, log_probs: Tensor) -> None:
+        """Record `step` on the caches of `static`. If that fails, say so, and record nothing from then on."""
+        try:
+            static.record(step, last, log_probs, self.record)
+        except RuntimeError as error:
+            self.may_record = False
+            log.warning("decoding steps are not recorded as CUDA graphs, which would be faster: %s", error)
+
+
+def _quarter_of_memory(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).total_memory // 4 if device.type == "cuda" else 1 << 30
 
 
 class CudaGraphStep:
-    """Steps that work on `caches`, recorded where the same one is made several times.
+    """The steps of one batch, replayed from recordings if the same step is computed several times."""
 
-    Where recording fails, with a warning, all later steps of the process are made as they are.
-    """
+    def __init__(
+        self,
+        recordings: StepRecordings,
+        compute: Callable[[Sequence[StaticKVCache], Tensor], Tensor],
+        sources: Sequence[Sources],
+        max_len: int,
+        beam_size: int = 1,
+    ):
+        """`compute(caches, last)` computes a step; `sources`: one per model. Up to `max_len` steps will be made."""
+        self.recordings = recordings
+        self.compute = compute
+        self.max_len = max_len
+        num_sentences, _, _, src_len = sources[0].bias.shape
+        first = recordings.take(Shape(num_sentences, beam_size, src_len, FIRST_CAPACITY), sources)
+        self._steps = [first]  # the one in use
+        weakref.finalize(self, _give_back_all, recordings, self._steps)
 
-    def __init__(self, caches: Sequence[StaticKVCache], record: Recorder):
-        self.caches = caches
-        self.record = record
-        self.recorded: tuple[Tensor, Callable[[], object], Tensor] | None = None  # input, what replays it, output
-        self._num_rows = 0
-        self._num_steps = 0  # in this shape
+    @property
+    def step(self) -> StaticStep:
+        """The caches in use, and their recording."""
+        return self._steps[0]
 
-    def __call__(self, step: Step, last: Tensor) -> Tensor:
-        """`step(last)`, last [R]: the token of each row -> log-probabilities of the next [R, V].
-
-        `step` must be the same in each call. What is returned is written over by the next call.
-        """
-        grown = [cache.ensure_capacity() for cache in self.caches]
-        if any(grown) or len(last) != self._num_rows:
-            self._num_rows, self._num_steps, self.recorded = len(last), 0, None
-        self._num_steps += 1
-        if self.recorded is None and self._worthwhile():
-            self.recorded = self._try_to_record(step, last)
-        if self.recorded is None:
-            log_probs = step(last)
+    def __call__(self, last: Tensor) -> Tensor:
+        """last [R]: the token of each row -> log-probabilities of the next [R, V], which the next call overwrites."""
+        if self.step.caches[0].length == self.step.shape.capacity:
+            self._move(self.step.shape._replace(capacity=2 * self.step.shape.capacity), None)
+        step = self.step
+        if step.is_recorded:
+            log_probs = step.replay(last)
         else:
-            own, replay, log_probs = self.recorded
-            own.copy_(last)
-            replay()
-        for cache in self.caches:
+            log_probs = self.compute(step.caches, last)
+            step.num_steps += 1
+        for cache in step.caches:
             cache.length += 1
+        if not step.is_recorded and self._is_worth_recording():
+            compute = functools.partial(self.compute, step.caches)
+            self.recordings.try_to_record(step, compute, last, log_probs)
         return log_probs
 
-    def _worthwhile(self) -> bool:
-        left = min(cache.capacity - cache.length for cache in self.caches)
-        return self._num_steps > STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.record not in _failed
+    def _is_worth_recording(self) -> bool:
+        left = min(self.step.shape.capacity, self.max_len) - self.step.caches[0].length
+        return self.step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record
 
-    def _try_to_record(self, step: Step, last: Tensor) -> tuple[Tensor, Callable[[], object], Tensor] | None:
-        own = last.clone()
-        try:
-            return own, *self.record(step, own)
-        except RuntimeError as error:
-            _failed.add(self.record)
-            warnings.warn(f"decoding steps are not recorded, which would be faster: {error}", stacklevel=2)
-            return None
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep and reorder sentences with their hypotheses: `sentences` [B'] holds indices into the present ones."""
+        self._move(self.step.shape._replace(num_sentences=len(sentences)), sentences)
+
+    def copy_rows(self, source: Tensor, target: Tensor) -> None:
+        """Copy the past of row `source[i]` to row `target[i]`; no row may be in both."""
+        for cache in self.step.caches:
+            cache.copy_rows(source, target)
+
+    def _move(self, shape: Shape, sentences: Tensor | None) -> None:
+        """Continue in caches of `shape` with `sentences`, or with all."""
+        before = self.step
+        sources = [Sources(cache.cross, _bias(cache)) for cache in before.caches]
+        if sentences is not None:
+            sources = [each.select(sentences) for each in sources]
+        self._steps[0] = self.recordings.take(shape, sources)
+        for cache, old in zip(self.step.caches, before.caches, strict=True):
+            cache.continue_from(old, sentences)
+        self.recordings.give_back(before)
+
+
+def _bias(cache: StaticKVCache) -> Tensor:
+    assert cache.cross_mask.bias is not None
+    return cache.cross_mask.bias
+
+
+def _give_back_all(recordings: StepRecordings, steps: list[StaticStep]) -> None:
+    for step in steps:
+        recordings.give_back(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -10,10 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.decoding.bit_exact import DEFAULT_MIN_ROWS
-from nmt.decoding.cuda_graphs import CudaGraphStep, Recorder, record_graph
+from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, StepRecordings, rounded_up
 from nmt.model.cache import KVCache, rows_of
 from nmt.model.kernels.packing import Packing
-from nmt.model.kernels.static_cache import StaticKVCache
 from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Memory, Transformer
 from nmt.special_tokens import PAD_ID
@@ -24,18 +24,26 @@ SRC_MULTIPLE = 16
 
 
 def ensemble_log_probs(log_probs: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean of the models' probabilities: the linear opinion pool (Stone 1961), equal weights."""
+    """Return the log of the mean of the models' probabilities: the linear opinion pool (Stone 1961), equal weights."""
     if len(log_probs) == 1:
         return log_probs[0]
     # At most 0, whatever rounding says: a hypothesis never gains by growing.
     return (torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))).clamp_max(0.0)
 
 
+def _compute_step(models: Sequence[Transformer], caches: Sequence[KVCache], last: Tensor) -> Tensor:
+    """last [R] -> log-probabilities of the next token [R, V], fp32."""
+    return ensemble_log_probs([
+        model.decode(last[:, None], cache)[:, 0].log_softmax(-1, dtype=torch.float32)
+        for model, cache in zip(models, caches, strict=True)
+    ])  # fmt: skip
+
+
 class Decoder:
     """Encodes sources once and gives the probabilities of the next token, step by step.
 
     Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, those of a sentence together. B may be more
-    than was given: rows are added until there are `min_rows`.
+    than was given: empty sentences are added until there are `min_rows` rows, or those of a recording.
     """
 
     def __init__(
@@ -45,71 +53,72 @@ class Decoder:
         max_len: int,
         beam_size: int = 1,
         min_rows: int = DEFAULT_MIN_ROWS,
-        record: Recorder | None = None,
+        recordings: StepRecordings | None = None,
     ):
         """src [B, S], right-padded, ending in eos; up to `max_len` tokens can be decoded.
 
-        `record` makes recordings of steps; on a CUDA device that is `record_graph`.
+        `recordings` are those of `models`; without them each step is computed as it is.
         """
         self.models = models
         self.device = src.device
         self.beam_size = beam_size
         self.min_sentences = -(-min_rows // beam_size)
         self.num_sentences = max(len(src), self.min_sentences)
-        src = _widened(src, min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models))
+        width = -(-src.size(1) // SRC_MULTIPLE)
+        if recordings is not None:
+            assert [*recordings.models] == [*models], "the recordings are of other models"
+            self.num_sentences, width = rounded_up(self.num_sentences), rounded_up(width)
+        longest = min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models)
+        src = _widened(src, min(width * SRC_MULTIPLE, longest))
         packing = _packing(src, min_rows)
         memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
-        if record is None and self.device.type == "cuda":
-            record = record_graph
-        kind = KVCache if record is None else StaticKVCache
-        self.caches = [
-            kind(model.project_memory(memory), memory.mask, max_len, beam_size=beam_size)
-            for model, memory in zip(models, memories, strict=True)
-        ]
-        fixed = [cache for cache in self.caches if isinstance(cache, StaticKVCache)]
-        self.graph_step = CudaGraphStep(fixed, record) if record else None
+        crosses = [model.project_memory(memory) for model, memory in zip(models, memories, strict=True)]
+        self.caches: list[KVCache] = []
+        self.graph_step: CudaGraphStep | None = None
+        if recordings is None:
+            self.caches = [
+                KVCache(cross, memory.mask, max_len, beam_size=beam_size)
+                for cross, memory in zip(crosses, memories, strict=True)
+            ]
+        else:
+            sources = [Sources(cross, _bias(memory)) for cross, memory in zip(crosses, memories, strict=True)]
+            compute = functools.partial(_compute_step, models)
+            self.graph_step = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
 
     def step(self, last: Tensor) -> Tensor:
         """last [R]: the token that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
-        return self.graph_step(self._step, last) if self.graph_step else self._step(last)
-
-    def _step(self, last: Tensor) -> Tensor:
-        last = last[:, None]
-        return ensemble_log_probs([
-            model.decode(last, cache)[:, 0].log_softmax(-1, dtype=torch.float32)
-            for model, cache in zip(self.models, self.caches, strict=True)
-        ])  # fmt: skip
+        return _compute_step(self.models, self.caches, last) if self.graph_step is None else self.graph_step(last)
 
     def drop_finished(self, running: Tensor, num_running: int) -> Tensor | None:
-        """Drop sentences that are not `running` [B], once they are a quarter (where steps are recorded, half);
-        returns the rows that stay, or None.
+        """Drop sentences that are not `running` [B], once they are a quarter, or half of a recording's.
 
-        BatchIndices are numbered as before. Some that have ended may stay, to keep the batch at its least size.
+        Return the rows that stay, or None. Some that have ended may stay, to keep the batch at its least size.
         """
         num_kept = max(num_running, self.min_sentences)
-        # A recording serves one number of rows: few numbers, so few recordings.
-        if num_kept > (0.5 if self.graph_step else 0.75) * self.num_sentences:
+        max_share = 0.75
+        if self.graph_step is not None:  # a recording serves one number of rows: few numbers, so few recordings
+            num_kept, max_share = rounded_up(num_kept), 0.5
+        if num_kept > max_share * self.num_sentences:
             return None
         kept = (~running).to(torch.uint8).argsort(stable=True)[:num_kept]
-        for cache in self.caches:
+        for cache in self.caches if self.graph_step is None else [self.graph_step]:
             cache.select_sentences(kept)
         self.num_sentences = num_kept
         return rows_of(kept, self.beam_size)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Row `target[i]` goes on from the past of row `source[i]`; no row may be in both."""
-        for cache in self.caches:
+        """Let row `target[i]` continue the past of row `source[i]`; no row may be in both."""
+        for cache in self.caches if self.graph_step is None else [self.graph_step]:
             cache.copy_rows(source, target)
 
 
-def _widened(src: Tensor, longest: int) -> Tensor:
-    """src [B, S] with S rounded up, to `longest` at most, which has positions."""
-    width = max(src.size(1), min(-(-src.size(1) // SRC_MULTIPLE) * SRC_MULTIPLE, longest))
-    return F.pad(src, (0, width - src.size(1)), value=PAD_ID)
+def _widened(src: Tensor, width: int) -> Tensor:
+    """Pad src [B, S] to [B, `width`], if S is less."""
+    return F.pad(src, (0, max(0, width - src.size(1))), value=PAD_ID)
 
 
 def _packing(src: Tensor, min_rows: int) -> Packing | None:
-    """How to encode src [B, S] without its padding, where a product costs what its rows are: on a CPU."""
+    """Return how to encode src [B, S] without its padding, on a CPU, where a product costs what its rows are."""
     if src.device.type != "cpu":
         return None
     packing = Packing.from_ids(src)
@@ -117,8 +126,12 @@ def _packing(src: Tensor, min_rows: int) -> Packing | None:
 
 
 def _with_rows(memory: Memory, num_sentences: int) -> Memory:
-    """`memory` with sentences added that say nothing, up to `num_sentences`."""
+    """Add empty sentences to `memory`, up to `num_sentences`."""
     added = num_sentences - len(memory.states)
-    assert memory.mask.bias is not None
-    bias = F.pad(memory.mask.bias, (0, 0, 0, 0, 0, 0, 0, added))
+    bias = F.pad(_bias(memory), (0, 0, 0, 0, 0, 0, 0, added))
     return Memory(F.pad(memory.states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))
+
+
+def _bias(memory: Memory) -> Tensor:
+    assert memory.mask.bias is not None
+    return memory.mask.bias

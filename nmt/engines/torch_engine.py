@@ -14,6 +14,7 @@ from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
 from nmt.decoding.bit_exact import ask_for_steady_rows, min_rows
 from nmt.decoding.constraints import Constraints
+from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite
@@ -35,6 +36,7 @@ class TorchEngine:
         self.models = list(models)
         # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
         self.num_threads = torch.get_num_threads() if self.models[0].device.type == "cpu" else 1
+        self.recordings = StepRecordings(self.models) if self.models[0].device.type == "cuda" else None
         self.min_rows = max(min_rows(model) for model in models)
         self.never_generated = tokenizers.tgt.never_generated
         self.max_src_len = min(model.config.max_src_len for model in models)
@@ -84,7 +86,7 @@ class TorchEngine:
         limits = self._limits(sources, options, prefixes)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
-        decoder = Decoder(self.models, src, max(limits), width, self.min_rows)
+        decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
         num_rows = decoder.num_sentences * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
         constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,10 +11,13 @@ from torch import Tensor, nn
 
 from nmt.config.sections import TrainingConfig
 from nmt.model.transformer import Transformer
+from nmt.training.distributed import ProcessGroup
+
+_CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
-    """The rate of an update, counted from 1: linear warmup to `lr`, then the schedule's decay.
+    """Return the rate of an update, counted from 1: linear warmup to `lr`, then the schedule's decay.
 
     inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3); cosine (Loshchilov and Hutter 2017) and
     linear fall to 0 at `max_updates`.
@@ -31,7 +34,7 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
 class Optimizer:
     """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights.
 
-    Where the model computes in fp32, the copy is the model's own parameters. Where it computes in bf16, whose 8 bits of
+    If the model computes in fp32, the copy is the model's own parameters. If it computes in bf16, whose 8 bits of
     mantissa would swallow small steps, gradients are added up and applied in fp32, and the result is rounded back.
     """
 
@@ -45,6 +48,7 @@ class Optimizer:
             self.master = {n: nn.Parameter(p.detach().clone()) for n, p in self.model_parameters.items()}
             for parameter in self.model_parameters.values():
                 parameter.data = parameter.data.to(dtype)
+        self._grads: dict[str, Tensor] = {}  # fp32, for the gradients of a reduced model, kept from update to update
         embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
         decays = {n: p.dim() > 1 and id(p) not in embeddings for n, p in self.model_parameters.items()}
         groups = [
@@ -54,18 +58,51 @@ class Optimizer:
         fused = next(model.parameters()).device.type in ("cpu", "cuda")
         self.adam = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
 
+    @torch.no_grad()
     def accumulate(self) -> None:
         """Add the model's gradients to those of the master copy; call after each backward pass."""
         if not self.reduced:
             return
+        first: list[tuple[Tensor, Tensor]] = []  # (gradient of the master copy, gradient of the model)
+        later: list[tuple[Tensor, Tensor]] = []
         for name, parameter in self.model_parameters.items():
-            if parameter.grad is not None:
-                grad, master = parameter.grad.float(), self.master[name]
-                master.grad = grad if master.grad is None else master.grad.add_(grad)
-                parameter.grad = None
+            if parameter.grad is None:
+                continue
+            master = self.master[name]
+            if master.grad is None:
+                master.grad = self._grad_buffer(name)
+                first.append((master.grad, parameter.grad))
+            else:
+                later.append((master.grad, parameter.grad))
+            parameter.grad = None
+        for targets, sources in _chunks(first):
+            torch._foreach_copy_(targets, sources)
+        for targets, sources in _chunks(later):
+            widened = [torch.empty_like(target) for target in targets]
+            torch._foreach_copy_(widened, sources)
+            torch._foreach_add_(targets, widened)
+
+    def _grad_buffer(self, name: str) -> Tensor:
+        if name not in self._grads:
+            self._grads[name] = torch.empty_like(self.master[name])
+        return self._grads[name]
+
+    @torch.no_grad()
+    def sum_gradients(self, group: ProcessGroup) -> None:
+        """Add up the accumulated gradients of a reduced model over all processes, in fp32, in one exchange."""
+        if not self.reduced or group.world_size == 1:
+            return
+        for name, master in self.master.items():
+            if master.grad is None:  # every process must send as many numbers
+                master.grad = self._grad_buffer(name).zero_()
+        grads = [master.grad for master in self.master.values() if master.grad is not None]
+        total = group.sum(torch.cat([grad.flatten() for grad in grads]))
+        parts = total.split([grad.numel() for grad in grads])
+        torch._foreach_copy_(grads, [part.view_as(grad) for part, grad in zip(parts, grads, strict=True)])
 
     def zero_grad(self) -> None:
         """Drop what was accumulated, and give its memory back."""
+        self._grads.clear()
         for parameter in (*self.model_parameters.values(), *self.master.values()):
             parameter.grad = None
         if next(iter(self.master.values())).is_cuda:
@@ -73,7 +110,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, update: int, loss: Tensor | None = None) -> Tensor:
-        """Clip, apply and clear the gradients; returns their norm before clipping.
+        """Clip, apply and clear the gradients; return their norm before clipping.
 
         If the norm or `loss` (summed over all processes) is not finite, weights and moments stay as they are. The
         device decides that, as for scaled gradients: the host need not wait for it.
@@ -97,7 +134,7 @@ class Optimizer:
 
     @torch.no_grad()
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Take up named fp32 weights, into the copy and into the model."""
+        """Copy named fp32 weights into the master copy and into the model."""
         for name, parameter in self.master.items():
             parameter.copy_(weights[name])
         if self.reduced:
@@ -107,10 +144,26 @@ class Optimizer:
         torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights and optimizer state."""
+        """Return weights and optimizer state."""
         return {"weights": {n: p.detach() for n, p in self.master.items()}, "adam": self.adam.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.load_weights(state["weights"])
         self.adam.load_state_dict(state["adam"])
+
+
+def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Yield (targets, sources) lists of some `_CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
+    targets: list[Tensor] = []
+    sources: list[Tensor] = []
+    num_numbers = 0
+    for target, source in pairs:
+        targets.append(target)
+        sources.append(source)
+        num_numbers += target.numel()
+        if num_numbers >= _CHUNK_NUMBERS:
+            yield targets, sources
+            targets, sources, num_numbers = [], [], 0
+    if targets:
+        yield targets, sources

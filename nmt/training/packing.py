@@ -1,10 +1,13 @@
-"""Whether to train without padding."""
+"""Whether to train without padding, and the packings of a batch."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from nmt.data.batching import Batch
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.kernels.attention import fused_attend, varlen_may_serve
 from nmt.model.kernels.packing import Packing
@@ -13,42 +16,77 @@ from nmt.model.transformer import Transformer
 from nmt.special_tokens import EOS_ID, PAD_ID
 
 
-def packing_serves(model: Transformer) -> bool:
-    """Whether rows can be packed: whether attention has a kernel made for that, which does what plain attention does.
+class PackingChoice(NamedTuple):
+    """Whether batches are packed, and why."""
 
-    That is found out on the device, by trying it forward and backward, in some hundredths of a second.
+    packed: bool
+    reason: str
+
+
+class Packings(NamedTuple):
+    """Those of the sources and the targets of a batch."""
+
+    sources: Packing
+    targets: Packing
+
+    @classmethod
+    def from_batch(cls, batch: Batch) -> Packings:
+        """Find the packings of `batch`; on the host, as it takes some twenty operations."""
+        return cls(Packing.from_ids(batch.src, batch.src_real), Packing.from_ids(batch.tgt_out, batch.tgt_real))
+
+    def to(self, device: torch.device) -> Packings:
+        """Copy them to `device`; to a GPU while the host continues."""
+        return Packings(self.sources.to(device), self.targets.to(device))
+
+
+def choose_packing(model: Transformer) -> PackingChoice:
+    """Return whether rows can be packed: whether attention has a kernel for that which computes plain attention.
+
+    That kernel is for GPUs. A trial on the device, forward and backward, takes some hundredths of a second.
     """
     attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
     weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads
-    if not weight.is_cuda or not varlen_may_serve(attention.score, weight.dtype, head_size, attention.dropout):
-        return False
+    if not weight.is_cuda:
+        return PackingChoice(False, f"attention has no kernel for packed rows on {weight.device.type}")
+    if not varlen_may_serve(attention.score, weight.dtype, head_size, attention.dropout):
+        return PackingChoice(
+            False,
+            "the kernel for packed rows is for bf16, scaled dot products without dropout of attention weights, and "
+            "heads of 8, 16, ... 256",
+        )
+    try:
+        if not _trial_agrees(attention, weight, head_size):
+            return PackingChoice(False, "a trial of the kernel for packed rows gave other results than plain attention")
+    except (ImportError, RuntimeError, TypeError) as error:  # an older GPU, or a torch without it
+        return PackingChoice(False, f"a trial of the kernel for packed rows failed: {error}")
+    return PackingChoice(True, "a trial of the kernel for packed rows gave the results of plain attention")
+
+
+def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int) -> bool:
+    """Compare the kernel for packed rows with plain attention, forward and backward."""
     numbers = torch.Generator(weight.device).manual_seed(1)
     ids = _ids_of_lengths(7, 2, 5).to(weight.device)
     packing = Packing.from_ids(ids)
-    inputs = torch.randn(4, 1, 2, len(packing.real), head_size, generator=numbers, device=weight.device).to(
-        weight.dtype
-    )
-    try:
-        for causal in (False, True):
-            bias = mask_bias(causal_mask(7, 7, weight.device) if causal else padding_mask(ids), torch.float32)
-            mask = AttentionMask(bias, causal, packing, packing)
-            ours = _pooled_and_gradients(attention, inputs, mask)
-            theirs = _pooled_and_gradients(attention, inputs.float(), mask)  # for which that kernel is not made
-            if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
-                return False
-    except (ImportError, RuntimeError, TypeError):  # an older GPU, or a torch without it
-        return False
+    shape = (4, 1, 2, len(packing.real), head_size)
+    inputs = torch.randn(shape, generator=numbers, device=weight.device).to(weight.dtype)
+    for causal in (False, True):
+        bias = mask_bias(causal_mask(7, 7, weight.device) if causal else padding_mask(ids), torch.float32)
+        mask = AttentionMask(bias, causal, packing, packing)
+        ours = _pooled_and_gradients(attention, inputs, mask)
+        theirs = _pooled_and_gradients(attention, inputs.float(), mask)  # fp32 is attended to plainly
+        if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
+            return False
     return True
 
 
 def _ids_of_lengths(*lengths: int) -> Tensor:
-    """Ids [B, longest]: eos, then padding from each length on."""
+    """Return ids [B, longest]: eos, then padding from each length on."""
     is_real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return torch.where(is_real, EOS_ID, PAD_ID)
 
 
 def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:
-    """Of inputs [4, 1, H, N, K]: query, key, value, and the gradient from above."""
+    """Attend and differentiate; inputs [4, 1, H, N, K]: query, key, value, and the gradient from above."""
     query, key, value, above = (each.detach().requires_grad_() for each in inputs)
     pooled = fused_attend(attention.score, query, (key, value), mask, attention.dropout)
     return pooled.detach(), *torch.autograd.grad(pooled, (query, key, value), above.detach())

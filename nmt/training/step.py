@@ -12,40 +12,40 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt.data.batching import Batch
+from nmt.device import tf32_products
 from nmt.model.cache import KVCache
 from nmt.model.kernels.chunked_loss import projected_token_loss
-from nmt.model.kernels.packing import Packing
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
-from nmt.training.packing import packing_serves
+from nmt.training.packing import Packings, choose_packing
 
 
 class BatchLoss(nn.Module):
     """A batch in, the sum of its loss out, by `forward`, as `DistributedDataParallel` wants it."""
 
-    def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False, packed: bool = False):
+    def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
-        self.packed = packed  # without padding
+        self.compiled = compiled
         # With sizes that may change, so that all shapes of batches share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
-    def forward(self, *tensors: Tensor) -> Tensor:
-        """The tensors of a `Batch`, on the model's device -> the sum of the loss over real tokens, in nats."""
-        batch = Batch(*tensors)
-        sources = targets = None
-        if self.packed and batch.num_tgt_tokens:
-            sources, targets = (
-                Packing.from_ids(batch.src, batch.src_real),
-                Packing.from_ids(batch.tgt_out, batch.tgt_real),
-            )
-        states = self.states(batch.src, batch.tgt_in, sources, targets)
-        weight = self.model.output_proj.weight
-        return projected_token_loss(states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing)
+    def forward(self, *tensors: Tensor, packings: Packings | None = None) -> Tensor:
+        """Return the sum of the loss over real tokens, in nats.
 
-    def _states(self, src: Tensor, tgt_in: Tensor, sources: Packing | None, targets: Packing | None) -> Tensor:
+        `tensors` are those of a `Batch` on the model's device. With its `packings`, padding is not computed.
+        """
+        batch = Batch(*tensors)
+        states = self.states(batch.src, batch.tgt_in, packings)
+        weight = self.model.output_proj.weight
+        return projected_token_loss(
+            states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing, compiled=self.compiled
+        )
+
+    def _states(self, src: Tensor, tgt_in: Tensor, packings: Packings | None) -> Tensor:
+        sources, targets = (None, None) if packings is None else packings
         memory = self.model.encode(src, sources)
         cache = KVCache(self.model.project_memory(memory), memory.mask._replace(queries=targets))
         return self.model.decode_states(tgt_in, cache)
@@ -62,26 +62,30 @@ class Step:
         label_smoothing: float,
         compiled: bool = False,
     ):
+        """`packed` and `packed_reason` tell whether the step computes no padding, and why."""
         self.optimizer = optimizer
         self.group = group
         self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
-        loss = BatchLoss(model, label_smoothing, compiled, packed=packing_serves(model))
-        self.loss: nn.Module = loss
-        if group.world_size > 1:
+        self.packed, self.packed_reason = choose_packing(model)
+        self.loss: nn.Module = BatchLoss(model, label_smoothing, compiled)
+        # The gradients of a reduced model are added up in fp32: by the optimizer.
+        if group.world_size > 1 and not optimizer.reduced:
             # The only buffers are tables that never change. The option's name is new in torch 2.13.
             new = "forward_sync_buffers" in signature(DistributedDataParallel.__init__).parameters
             keep_buffers: dict[str, Any] = {"forward_sync_buffers" if new else "broadcast_buffers": False}
-            self.loss = DistributedDataParallel(loss, gradient_as_bucket_view=True, **keep_buffers)
+            self.loss = DistributedDataParallel(self.loss, gradient_as_bucket_view=True, **keep_buffers)
 
     def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
         """Learn from this process's share of an update with `num_tokens` real target tokens in all processes.
 
-        Returns (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. Where
-        its memory does not suffice, batches are cut in two from here on, and the update is made anew.
+        Return (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. If its
+        memory does not suffice, batches are cut in two from here on, and the update is computed anew.
         """
-        # With other processes waiting in an exchange, there is no going back.
-        loss_sum = self._within_memory(batches, num_tokens, may_cut=self.group.world_size == 1)
+        with tf32_products(self.device):
+            # With other processes waiting in an exchange, there is no going back.
+            loss_sum = self._within_memory(batches, num_tokens, may_cut=self.group.world_size == 1)
+        self.optimizer.sum_gradients(self.group)
         # Of several processes, each must come to the same decision: by the norm alone, which they share.
         return loss_sum, self.optimizer.step(update, loss_sum if self.group.world_size == 1 else None)
 
@@ -101,32 +105,39 @@ class Step:
                 self.optimizer.zero_grad()
 
     def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
-        """Forward and backward; returns the sum of the loss."""
+        """Compute forward and backward; return the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
-        # And times the processes, because `DistributedDataParallel` takes the mean of their gradients.
-        scale = self.group.world_size / num_tokens
+        # `DistributedDataParallel` takes the mean of the processes' gradients: times their number, it is the sum.
+        scale = (self.group.world_size if self._exchanges_in_backward else 1) / num_tokens
         for number, batch in enumerate(batches, 1):
-            with self._alone() if number < len(batches) else nullcontext():
-                loss = self.loss(*batch.to(self.device))
+            with self._without_exchange() if number < len(batches) else nullcontext():
+                loss = self._loss(batch)
                 (loss * scale).backward()
             self.optimizer.accumulate()
             loss_sum += loss.detach()
         return loss_sum
 
+    def _loss(self, batch: Batch) -> Tensor:
+        """Return the sum of the loss of `batch`, which is on the host."""
+        packings = Packings.from_batch(batch).to(self.device) if self.packed and batch.num_tgt_tokens else None
+        loss: Tensor = self.loss(*batch.to(self.device), **({} if packings is None else {"packings": packings}))
+        return loss
+
     def dry_run(self, batch: Batch) -> None:
-        """Forward and backward without learning, so that memory that will not suffice is met at once.
+        """Compute forward and backward without learning, so that too little memory shows at once.
 
         Each process tries by itself; then all cut batches as the one with the least memory has to.
         """
-        no_exchange = self.loss.no_sync() if isinstance(self.loss, DistributedDataParallel) else nullcontext()
-        with no_exchange:
+        with self._without_exchange(), tf32_products(self.device):
             self._within_memory([batch], max(1, batch.num_tgt_tokens), may_cut=True)
         self.optimizer.zero_grad()
         self.num_micro_batches = max(self.group.gather(self.num_micro_batches))
 
-    def _alone(self) -> AbstractContextManager[None]:
-        """Gradients wait for the last micro-batch to be exchanged, where they stay with the model until then."""
-        if isinstance(self.loss, DistributedDataParallel) and not self.optimizer.reduced:
-            return self.loss.no_sync()
-        return nullcontext()
+    @property
+    def _exchanges_in_backward(self) -> bool:
+        return isinstance(self.loss, DistributedDataParallel)
+
+    def _without_exchange(self) -> AbstractContextManager[None]:
+        """Leave gradients with this process: those of several micro-batches are exchanged together."""
+        return self.loss.no_sync() if isinstance(self.loss, DistributedDataParallel) else nullcontext()

@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
-from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE
+from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE, StepRecordings, rounded_up
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.options import SearchOptions
@@ -31,29 +31,29 @@ class Tracer:
 
     def __init__(self):
         self.made = 0
-        self.caches: list[StaticKVCache] = []  # of the decoder that it serves
 
     def __call__(self, step, last):
         self.made += 1
         # What is traced is computed. A graph that is recorded computes nothing: undone.
-        tensors = [cache._position for cache in self.caches]
-        tensors += [tensor for cache in self.caches for stored in cache._stored for tensor in stored]
+        tensors = [tensor for cache in step_caches(step) for tensor in vars(cache).values() if torch.is_tensor(tensor)]
         before = [tensor.clone() for tensor in tensors]
-        output = torch.empty_like(step(last))
-        for tensor, value in zip(tensors, before, strict=True):
-            tensor.copy_(value)
         operations = make_fx(lambda last: step(last))(last)
         for tensor, value in zip(tensors, before, strict=True):
             tensor.copy_(value)
-        return lambda: output.copy_(operations(last)), output
+        return lambda: operations(last)
+
+
+def step_caches(step) -> list[StaticKVCache]:
+    """The caches that a step works on, which it holds in a closure."""
+    (compute,) = (cell.cell_contents for cell in step.__closure__ if callable(cell.cell_contents))
+    return compute.args[-1]
 
 
 def both(models, src, max_len, beam_size=1):
     """A plain decoder, one with recorded steps, and its recorder."""
     record = Tracer()
     plain = Decoder(models, src, max_len, beam_size, 1)
-    recorded = Decoder(models, src, max_len, beam_size, 1, record)
-    record.caches = recorded.caches
+    recorded = Decoder(models, src, max_len, beam_size, 1, StepRecordings(models, record))
     return plain, recorded, record
 
 
@@ -85,7 +85,7 @@ def test_cuda_graphs_steps_equal_plain_ones_as_storage_grows(attention, position
         expected, found = plain.step(last), recorded.step(last)
         assert torch.allclose(expected, found, atol=1e-4)
         last = expected.argmax(1)
-    assert record.made == 2  # with capacity for 32 positions, and for all
+    assert record.made == 2  # with capacity for 32 positions, and for 64
 
 
 @torch.inference_mode()
@@ -108,31 +108,77 @@ def test_cuda_graphs_steps_equal_plain_ones_as_half_of_the_sentences_leave():
 
 @torch.inference_mode()
 def test_short_outputs_are_not_recorded():
-    _, recorded, record = both([long_model()], sources(), STEPS_BEFORE + MIN_STEPS_LEFT - 1)
-    for _ in range(recorded.caches[0].max_len):
+    num_steps = STEPS_BEFORE + MIN_STEPS_LEFT - 1
+    _, recorded, record = both([long_model()], sources(), num_steps)
+    for _ in range(num_steps):
         recorded.step(torch.full((5,), BOS_ID))
     assert record.made == 0
 
 
+def decode(decoder, num_steps):
+    last, log_probs = torch.full((decoder.num_sentences,), BOS_ID), []
+    for _ in range(num_steps):
+        log_probs.append(decoder.step(last).clone())
+        last = log_probs[-1].argmax(1)
+    return torch.stack(log_probs)
+
+
 @torch.inference_mode()
-def test_where_recording_fails_a_warning_says_so_once_and_steps_are_made_as_they_are():
+def test_later_batches_of_a_shape_are_replayed_from_the_recordings_of_the_first():
+    model, record = long_model(), Tracer()
+    recordings = StepRecordings([model], record)
+    for _ in range(3):
+        src = sources()
+        expected = decode(Decoder([model], src, LONG, min_rows=1), LONG)
+        assert torch.allclose(
+            decode(Decoder([model], src, LONG, min_rows=1, recordings=recordings), LONG), expected, atol=1e-4
+        )
+    assert record.made == 2  # with capacity for 32 positions, and for 64
+
+
+@torch.inference_mode()
+def test_batches_that_are_decoded_at_once_do_not_share_a_recording():
+    model = long_model()
+    recordings = StepRecordings([model], Tracer())
+    batches = [sources(), sources()]
+    expected = [decode(Decoder([model], src, LONG, min_rows=1), 20) for src in batches]
+    decoders = [Decoder([model], src, LONG, min_rows=1, recordings=recordings) for src in batches]
+    lasts = [torch.full((5,), BOS_ID) for _ in batches]
+    for step in range(20):
+        for i, decoder in enumerate(decoders):
+            log_probs = decoder.step(lasts[i])
+            assert torch.allclose(log_probs, expected[i][step], atol=1e-4)
+            lasts[i] = log_probs.argmax(1)
+
+
+@torch.inference_mode()
+def test_recordings_that_take_too_much_memory_are_dropped():
+    model, record = long_model(), Tracer()
+    recordings = StepRecordings([model], record, max_bytes=0)
+    for _ in range(2):
+        decode(Decoder([model], sources(), 20, min_rows=1, recordings=recordings), 20)
+    assert record.made == 2
+
+
+def test_sizes_are_rounded_up_to_few_with_little_padding():
+    sizes = [rounded_up(size) for size in range(1, 1025)]
+    assert len(set(sizes)) == 36
+    assert all(size <= rounded <= 1.25 * size for size, rounded in enumerate(sizes, 1))
+
+
+@torch.inference_mode()
+def test_if_recording_fails_one_warning_says_so_and_steps_are_computed_as_they_are(caplog):
     def refuse(step, last):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    def steps(decoder):
-        last, found = torch.full((5,), BOS_ID), []
-        for _ in range(20):
-            found.append(decoder.step(last))
-            last = found[-1].argmax(1)
-        return torch.stack(found)
-
     model, src = long_model(), sources()
-    expected = steps(Decoder([model], src, 20, min_rows=1))
-    with pytest.warns(UserWarning, match=r"not recorded.*not permitted"):
-        assert torch.allclose(steps(Decoder([model], src, 20, min_rows=1, record=refuse)), expected, atol=1e-4)
-    assert torch.allclose(
-        steps(Decoder([model], src, 20, min_rows=1, record=refuse)), expected, atol=1e-4
-    )  # no warning again
+    recordings = StepRecordings([model], refuse)
+    expected = decode(Decoder([model], src, 20, min_rows=1), 20)
+    for _ in range(2):
+        found = decode(Decoder([model], src, 20, min_rows=1, recordings=recordings), 20)
+        assert torch.allclose(found, expected, atol=1e-4)
+    message = "decoding steps are not recorded as CUDA graphs, which would be faster: operation not permitted"
+    assert [record.message[: len(message)] for record in caplog.records] == [message]
 
 
 @pytest.mark.parametrize("num_models", [1, 2])

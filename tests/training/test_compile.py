@@ -14,6 +14,7 @@ from nmt.checkpoint import read_weights
 from nmt.config import dump_config
 from nmt.data.batching import Batch
 from nmt.rundir import RunDir
+from nmt.training.packing import Packings
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
 from tests.model.kernels.test_packing import ragged
@@ -55,11 +56,11 @@ def test_a_compiled_update_is_the_one_that_is_not(digits, tmp_path):
 def test_compiled_and_packed_batches_have_the_loss_of_those_that_are_not(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     model = make().eval()
-    compiled, plain = BatchLoss(model, 0.1, compiled=True, packed=True), BatchLoss(model, 0.1)
+    compiled, plain = BatchLoss(model, 0.1, compiled=True), BatchLoss(model, 0.1)
     for lengths in ((5, 2, 9), (3, 8, 1, 4), (6, 6)):
         rows = ragged(*lengths)
         batch = Batch.from_ids(rows, rows, rows)
-        assert torch.allclose(compiled(*batch), plain(*batch), rtol=1e-4)
+        assert torch.allclose(compiled(*batch, packings=Packings.from_batch(batch)), plain(*batch), rtol=1e-4)
 
 
 def test_without_a_compiler_one_message_says_how_to_go_on(digits, tmp_path):

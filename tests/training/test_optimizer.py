@@ -6,8 +6,14 @@ import pytest
 import torch
 
 from nmt.config import ModelConfig, TrainingConfig
+from nmt.data.batching import Batch
+from nmt.device import tf32_products
 from nmt.model.transformer import Transformer
+from nmt.training import optimizer as optimizer_module
+from nmt.training import step as step_module
+from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer, learning_rate
+from nmt.training.step import BatchLoss, Step
 
 
 @pytest.mark.parametrize(
@@ -78,3 +84,70 @@ def test_weight_decay_spares_embeddings_norms_and_biases():
     names = {name for name, parameter in model.named_parameters() if any(parameter is p for p in decayed)}
     assert all(name.endswith("proj.weight") and "embedding" not in name for name in names)
     assert "encoder_layers.0.feed_forward.input_proj.weight" in names
+
+
+class TwinProcesses(ProcessGroup):
+    """Two processes with the same gradients."""
+
+    def __init__(self):
+        super().__init__(rank=0, world_size=2)
+        self.exchanged = []
+
+    def sum(self, total):
+        self.exchanged.append((total.dtype, total.numel()))
+        return 2 * total
+
+
+@pytest.mark.parametrize("chunk_numbers", [1, 1 << 25])
+def test_bf16_gradients_of_micro_batches_are_added_up_in_fp32_and_exchanged_once(monkeypatch, chunk_numbers):
+    monkeypatch.setattr(optimizer_module, "_CHUNK_NUMBERS", chunk_numbers)
+    rows = torch.randint(4, 13, (6, 5))
+    batches = [Batch.from_ids(part, part, part) for part in rows.split(2)]
+    num_tokens = sum(batch.num_tgt_tokens for batch in batches)
+    sums, group = [], TwinProcesses()
+    for each in (ProcessGroup(), group):
+        model = make().eval()
+        optimizer = Optimizer(model, TrainingConfig(clip_norm=0), torch.bfloat16)
+        monkeypatch.setattr(optimizer.adam, "step", lambda optimizer=optimizer: sums.append(
+            {name: p.grad.clone() for name, p in optimizer.master.items()}
+        ))  # fmt: skip
+        Step(model, optimizer, each, 0.1)(batches, num_tokens, 1)
+    assert group.exchanged == [(torch.float32, model.num_parameters())]
+    model.zero_grad()
+    expected = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in model.named_parameters()}
+    for batch in batches:
+        (BatchLoss(model, 0.1)(*batch) * (1 / num_tokens)).backward()
+        for name, p in model.named_parameters():
+            expected[name] += p.grad.float()
+            p.grad = None
+    for name, grad in expected.items():
+        assert grad.any(), name
+        assert torch.equal(sums[0][name], grad), name
+        assert torch.equal(sums[1][name], 2 * grad), name
+
+
+def test_accumulated_gradients_keep_their_memory_from_update_to_update():
+    model = make()
+    optimizer = Optimizer(model, TrainingConfig(), torch.bfloat16)
+    addresses = []
+    for update in (1, 2):
+        src = torch.tensor([[5, 6, 7]])
+        model(src, src).float().square().mean().backward()
+        optimizer.accumulate()
+        addresses.append({name: p.grad.data_ptr() for name, p in optimizer.master.items()})
+        optimizer.step(update)
+    assert addresses[0] == addresses[1]
+
+
+def test_an_update_computes_its_products_with_tf32_allowed(monkeypatch):
+    """On CUDA alone; the switch of the device stands in for one."""
+    monkeypatch.setattr(step_module, "tf32_products", lambda device: tf32_products(torch.device("cuda")))
+    model = make()
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    seen = []
+    model.encoder_norm.register_forward_pre_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
+    rows = torch.randint(4, 13, (2, 5))
+    step([Batch.from_ids(rows, rows, rows)], 10, 1)
+    step.dry_run(Batch.from_ids(rows, rows, rows))
+    assert seen == ["high", "high"]
+    assert torch.get_float32_matmul_precision() == "highest"

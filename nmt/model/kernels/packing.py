@@ -34,6 +34,14 @@ class Packing(NamedTuple):
         inverse = (is_real.flatten().cumsum(0) - 1).clamp_min(0)
         return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
 
+    def to(self, device: torch.device) -> Packing:
+        """Copy it to `device`; to a GPU while the host continues."""
+        tensors = [self.real, self.offsets, self.inverse, self.positions]
+        if device.type == "cuda":
+            tensors = [tensor if tensor.is_cuda else tensor.pin_memory() for tensor in tensors]
+        real, offsets, inverse, positions = (tensor.to(device, non_blocking=True) for tensor in tensors)
+        return Packing(real, offsets, inverse, positions, self.width)
+
     def pack(self, states: Tensor) -> Tensor:
         """Pack states [B, T, ...] into [1, N, ...]."""
         return states.flatten(0, 1).index_select(0, self.real)[None]

@@ -1,71 +1,79 @@
-"""A cache whose steps can be recorded as CUDA graphs."""
+"""A cache of fixed sizes at fixed addresses, whose steps can be recorded as CUDA graphs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from nmt.model.cache import KeyValue, KVCache
+from nmt.model.cache import KeyValue, KVCache, rows_of
 from nmt.model.masks import AttentionMask, mask_bias
-
-FIRST_POSITIONS = 32
 
 
 class StaticKVCache(KVCache):
-    """A `KVCache` whose steps, of one position each, do the same operations on the same tensors.
+    """A `KVCache` whose steps, of one position each, compute the same operations on the same tensors.
 
-    So they can be recorded. The position is a tensor, and attention reads the whole capacity, masked. Recorded steps
-    run no Python, so the caller calls `ensure_capacity` before each and adds to `length` after it.
+    The position is a tensor, and attention reads the whole capacity, masked. Recorded steps run no Python, so the
+    caller adds to `length` after each step.
     """
 
-    def __init__(self, *arguments: Any, **options: Any):
-        """As `KVCache`, with a `max_len` of at least 1."""
-        super().__init__(*arguments, **options)
-        device = self.cross[0][0].device
-        self.capacity = min(self.max_len, FIRST_POSITIONS)
-        self._position = torch.zeros(1, dtype=torch.int64, device=device)
-        self._places = torch.arange(self.max_len, device=device)
+    def __init__(self, cross: Sequence[KeyValue], cross_bias: Tensor, capacity: int, *, beam_size: int = 1):
+        """Allocate for sources of the shapes of `cross`, [B, H, S, K] each, and for `capacity` positions."""
+        super().__init__(cross, AttentionMask(cross_bias.clone()), capacity, beam_size=beam_size)
+        key = self.cross[0][0]
+        shape = (len(cross), 2, key.size(0) * beam_size, key.size(1), capacity, key.size(3))
+        self._buffer = key.new_zeros(shape)  # what is masked must be finite
+        self._stored = [(layer[0], layer[1]) for layer in self._buffer]
+        self._position = torch.zeros(1, dtype=torch.int64, device=key.device)
+        self._positions = torch.arange(capacity, device=key.device)
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory of all keys and values."""
+        return self._buffer.nbytes + sum(key.nbytes + value.nbytes for key, value in self.cross)
 
     @property
     def offset(self) -> Tensor:
-        """The position that is next, [1]."""
+        """The position of the next token, [1]."""
         return self._position
 
-    def ensure_capacity(self) -> bool:
-        """Make room for one more position; return whether storage grows, which voids recorded steps."""
-        assert self.length < self.max_len, f"no capacity for more than {self.max_len} positions"
-        if self.length < self.capacity:
-            return False
-        self.capacity = min(self.max_len, 2 * self.capacity)
-        return True
+    def restart(self, cross: Sequence[KeyValue], cross_bias: Tensor) -> None:
+        """Take other sources of the same shapes, and forget the targets."""
+        assert self.cross_mask.bias is not None
+        for (key, value), (new_key, new_value) in zip(self.cross, cross, strict=True):
+            key.copy_(new_key)
+            value.copy_(new_value)
+        self.cross_mask.bias.copy_(cross_bias)
+        self._buffer.zero_()
+        self._position.zero_()
+        self.length = 0
+
+    def continue_from(self, other: StaticKVCache, sentences: Tensor | None) -> None:
+        """Take the targets that `other` holds of `sentences` [B], or of all, in place of the own ones."""
+        past = other._buffer[..., : other.length, :]  # [layers, 2, R, H, length, K]
+        if sentences is not None:
+            past = past.index_select(2, rows_of(sentences, self.beam_size))
+        self._buffer[..., : other.length, :] = past
+        self._position.fill_(other.length)
+        self.length = other.length
 
     def self_mask(self, num_new: int, like: Tensor) -> AttentionMask:
         """Mask what is not decoded yet: the bias is [1, capacity]."""
         assert num_new == 1, f"a step of {num_new} positions"
-        return AttentionMask(mask_bias((self._places[: self.capacity] <= self._position)[None], like.dtype))
+        return AttentionMask(mask_bias((self._positions <= self._position)[None], like.dtype))
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Add key and value [R, H, 1, K] of `layer`; returns all that is stored, [R, H, capacity, K]."""
-        stored = self._stored[layer]
-        if stored is None or stored[0].size(2) < self.capacity:  # zeros: what is masked must be finite
-            larger = key.new_zeros(2, *key.shape[:2], self.capacity, key.size(3))
-            stored = self._stored[layer] = self._filled(larger, stored)
-        stored[0].index_copy_(2, self._position, key)
-        stored[1].index_copy_(2, self._position, value)
-        return stored
-
-    def _filled(self, larger: Tensor, stored: KeyValue | None) -> KeyValue:
-        key, value = larger.unbind()
-        if stored is not None:
-            key[:, :, : self.length] = stored[0][:, :, : self.length]
-            value[:, :, : self.length] = stored[1][:, :, : self.length]
-        return key, value
+        """Add key and value [R, H, 1, K] of `layer`; return all that is stored, [R, H, capacity, K]."""
+        keys, values = self._buffer[layer]
+        keys.index_copy_(2, self._position, key)
+        values.index_copy_(2, self._position, value)
+        return keys, values
 
     def advance(self, num_positions: int) -> None:
         """Go to the next position."""
         self._position.add_(num_positions)
 
-    def _select(self, stored: Tensor, rows: Tensor) -> Tensor:
-        return stored.index_select(0, rows)
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Not for sizes that are fixed: a smaller cache can `continue_from` this one."""
+        raise TypeError("a static cache keeps its sentences")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from nmt.config import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.model.cache import KVCache
 from nmt.model.kernels.attention import fused_attend
@@ -14,7 +15,10 @@ from nmt.model.kernels.packing import Packing
 from nmt.model.masks import AttentionMask
 from nmt.model.scores import ScaledDotProductScore
 from nmt.special_tokens import PAD_ID
-from nmt.training.step import BatchLoss
+from nmt.training.distributed import ProcessGroup
+from nmt.training.optimizer import Optimizer
+from nmt.training.packing import Packings
+from nmt.training.step import BatchLoss, Step
 from tests.model.test_transformer import MAX_LEN, close, every_kind, ids, make
 
 
@@ -67,10 +71,10 @@ def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention
         for module in model.modules():
             if hasattr(module, "rate"):
                 module.rate = 0.0  # which numbers are dropped depends on where they lie
-        batch_loss = BatchLoss(model, 0.1, packed=packed)
+        batch_loss = BatchLoss(model, 0.1)
         shapes, states = [], batch_loss.states
         batch_loss.states = lambda *inputs, states=states, shapes=shapes: note(states(*inputs), shapes)
-        loss = batch_loss(*batch)
+        loss = batch_loss(*batch, packings=Packings.from_batch(batch) if packed else None)
         assert shapes == [(1, 12, 24) if packed else (3, 8, 24)]
         loss.backward()
         losses.append(loss.detach())
@@ -82,7 +86,28 @@ def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention
 def test_a_batch_without_a_target_is_not_packed():
     nothing = torch.full((1, 1), PAD_ID)
     batch = Batch.from_ids(ids(1, 1), ids(1, 1), nothing)
-    assert BatchLoss(make(), 0.1, packed=True)(*batch) == 0
+    loss, _ = packed_step(make())([batch], 1, 1)
+    assert loss == 0
+
+
+def packed_step(model):
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    assert not step.packed
+    assert step.packed_reason == "attention has no kernel for packed rows on cpu"
+    step.packed = True
+    return step
+
+
+def test_a_packed_update_has_the_loss_of_a_padded_one_and_packings_that_are_moved_to_the_device_whole(monkeypatch):
+    rows = ragged(5, 2, 9)
+    batch = Batch.from_ids(rows, rows, rows)
+    expected = BatchLoss(make(), 0.1)(*batch)
+    step = packed_step(make())
+    moved = []
+    monkeypatch.setattr(Packing, "to", lambda self, device: moved.append(self) or self)
+    loss, _ = step([batch], batch.num_tgt_tokens, 1)
+    assert torch.allclose(loss, expected, rtol=1e-5)
+    assert [len(packing.real) for packing in moved] == [16, 16]
 
 
 @pytest.mark.parametrize("causal", [False, True])
