@@ -2,10 +2,10 @@
 
     python scripts/fingerprint.py > before; ...change the code...; python scripts/fingerprint.py | diff before -
 
-Trains on digit strings and their reverse for 200 updates in some twenty seconds, on one thread in fp32, and prints a line
+Trains on digit strings and their reverse for 200 updates in some twenty seconds, on one thread in fp32. Prints a line
 each for the tokenizer, the losses, the weights of all checkpoints, and the translations by greedy search and by beam
-search with their scores. The hashes compare two states of the code on one machine; other processors and other versions
-of torch give others.
+search with their scores. The hashes compare two states of the code on one machine; other processors and other
+versions of torch give others.
 """
 
 from __future__ import annotations
