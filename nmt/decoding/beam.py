@@ -128,7 +128,7 @@ def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
     best_live = candidates.scores.masked_fill(candidates.tokens == EOS_ID, _NONE).amax(1, keepdim=True)
     columns = [part[:, :width].to(best_live.dtype) for part in (*candidates, survivors.parents)]
     packed = torch.cat([*columns, best_live], 1).cpu().numpy()  # [B, 5W + 1]
-    scores, parents, tokens, token_scores, sources = np.split(packed[:, :-1], len(columns), axis=1)
+    scores, parents, tokens, token_scores, sources = (packed[:, i * width : (i + 1) * width] for i in range(5))
     return _OnHost(scores, parents, tokens, token_scores, sources, packed[:, -1])
 
 

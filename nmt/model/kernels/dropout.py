@@ -40,14 +40,18 @@ class Dropout(nn.Module):
 
 def add_dropped(states: Tensor, branch: Tensor, dropout: Dropout) -> Tensor:
     """Return states + dropout(branch), on a CPU in one pass."""
-    if dropout.drops and branch.device.type == "cpu":
+    if not dropout.drops:
+        return states + branch
+    if branch.device.type == "cpu":
         return _AddDropped.apply(states, branch, dropout.threshold)
     return states + dropout(branch)
 
 
 def dropped_relu(hidden: Tensor, dropout: Dropout) -> Tensor:
     """Return dropout(max(hidden, 0)), on a CPU in one pass that overwrites `hidden`."""
-    if dropout.drops and hidden.device.type == "cpu":
+    if not dropout.drops:
+        return F.relu(hidden)
+    if hidden.device.type == "cpu":
         return _DropAfterReLU.apply(hidden, dropout.threshold)
     return dropout(F.relu(hidden))
 
