@@ -85,31 +85,45 @@ SIZES = (Size("base", 6, 512, 2048, 8), Size("big", 6, 1024, 4096, 16))
 QUICK = (Size("tiny", 1, 32, 64, 2, vocab_size=300, batch_tokens=256, decoded=(1, 4), decoded_length=8),)
 
 
+PARTS = ("tests", "training", "decoding", "multi30k")
+
+
 def main() -> None:
-    """Check, measure, print the tables, keep the JSON; exit code 1 without a GPU, or where a test fails."""
+    """Check, measure, print the tables, keep the JSON; exit code 1 without a GPU, or if a test fails."""
+    options = parse_arguments()
+    device = choose_device("auto")
+    precision = choose_precision("auto", device)
+    result: dict[str, Any] = {"benchmark": "gpu", "machine": describe(torch.get_num_threads())}
+    result["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    result["precision"], result["product_tflops"] = precision.name, precision.flops / 1e12
+    say(f"{result['device']}, {precision.name}, {result['product_tflops']:.1f} TFLOP/s in a large product")
+    for part in options.only:
+        result[part] = run_tests() if part == "tests" else minutes_to_bleu() if part == "multi30k" else []
+        for size in (QUICK if options.quick else SIZES) if part in MEASURES else ():
+            result[part] += MEASURES[part](size, device, precision.name, options)
+            keep(options.json, result)
+        keep(options.json, result)
+    sys.exit(1 if result.get("tests") else 0)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line; `only` are the parts to run, in order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", help=f"parts to run, separated by commas (all: {','.join(PARTS)})")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement in training (10)")
     parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3)")
-    parser.add_argument("--json", type=Path, help="file for the result")
+    parser.add_argument("--json", type=Path, help="file for the result, written anew after each size and part")
     parser.add_argument("--quick", action="store_true", help="tiny models on any device: shows that it works")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.repeats = 0.05, 1
     elif not torch.cuda.is_available():
         sys.exit("error: no CUDA device; --quick runs the same code on a CPU")
-    device = choose_device("auto")
-    precision = choose_precision("auto", device)
-    sizes = QUICK if options.quick else SIZES
-    tests = 0 if options.quick else run_tests()
-    result: dict[str, Any] = {"benchmark": "gpu", "machine": describe(torch.get_num_threads()), "tests": tests}
-    result["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    result["precision"], result["product_tflops"] = precision.name, precision.flops / 1e12
-    say(f"{result['device']}, {precision.name}, {result['product_tflops']:.1f} TFLOP/s in a large product")
-    result["training"] = [row for size in sizes for row in measure_training(size, device, precision.name, options)]
-    result["decoding"] = [row for size in sizes for row in measure_decoding(size, device, precision.name, options)]
-    result["multi30k"] = None if options.quick else minutes_to_bleu()
-    keep(options.json, result)
-    sys.exit(1 if tests else 0)
+    asked = options.only.split(",") if options.only else MEASURES if options.quick else PARTS
+    if unknown := [part for part in asked if part not in PARTS]:
+        parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    options.only = [part for part in PARTS if part in asked]
+    return options
 
 
 def run_tests() -> int:
@@ -216,15 +230,22 @@ def plain_update(
 
 
 def seconds_of(work: Callable[[], object], device: torch.device, least_seconds: float) -> float:
-    """Mean seconds of `work`, repeated for `least_seconds` after three times that warm up."""
-    for _ in range(3):
+    """Return the mean seconds of `work`, repeated for about `least_seconds` after three times that warm up.
+
+    The device is waited for at the end only, as in training, where the host runs ahead of it.
+    """
+    started = time.perf_counter()
+    for warm_up in range(3):
+        if warm_up == 2:
+            wait(device)
+            started = time.perf_counter()
         work()
     wait(device)
-    count, started = 0, time.perf_counter()
-    while time.perf_counter() - started < least_seconds:
+    count = max(1, round(least_seconds / (time.perf_counter() - started)))
+    started = time.perf_counter()
+    for _ in range(count):
         work()
-        wait(device)
-        count += 1
+    wait(device)
     return (time.perf_counter() - started) / count
 
 
@@ -291,6 +312,12 @@ def minutes_to_bleu() -> dict[str, Any] | None:
     found["reading_share"] = reading / seconds
     sys.stdout.write(f"Multi30k: {found}\n")
     return found
+
+
+MEASURES: dict[str, Callable[[Size, torch.device, str, argparse.Namespace], list[Row]]] = {
+    "training": measure_training,
+    "decoding": measure_decoding,
+}
 
 
 if __name__ == "__main__":

@@ -69,6 +69,19 @@ def test_the_gpu_script_measures_what_it_can_on_a_tiny_model(tmp_path):
     assert all(row["tokens_per_s"] > 0 for row in (*result["training"], *result["decoding"]))
 
 
+@pytest.mark.slow
+def test_the_gpu_script_runs_only_the_parts_that_are_asked_for(tmp_path):
+    kept = tmp_path / "result.json"
+    command = [sys.executable, BENCH / "gpu.py", "--quick", "--json", kept, "--only"]
+    done = subprocess.run([*command, "decoding"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "decoding" in json.loads(kept.read_text())
+    assert "training" not in json.loads(kept.read_text())
+    refused = subprocess.run([*command, "decoding,nothing"], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "unknown part 'nothing'; there are tests, training, decoding, multi30k" in refused.stderr
+
+
 def test_the_first_seconds_of_a_run_are_left_out_of_its_rate(tmp_path):
     from train import steady_rate
 
