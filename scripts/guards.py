@@ -195,7 +195,7 @@ def without(folder: Path, guard: Guard) -> bool:
 
 
 def main(write: bool) -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     rows = ["| guard taken away | in | test that fails then |", "|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="guards-") as name:
         folder = Path(name)

@@ -176,3 +176,15 @@ def test_every_peer_has_its_programs_and_its_pinned_packages():
             if system != "nmt":
                 lines = (peers / "requirements" / f"{system}.txt").read_text().splitlines()
                 assert all("==" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_the_corpus_benchmark_measures_what_it_says_it_does(tmp_path):
+    command = [sys.executable, BENCH / "corpus.py", "--pairs", "3000", "--folder", tmp_path]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    built, loaded = map(json.loads, done.stdout.splitlines())
+    assert built["pairs"] == loaded["pairs"] == 3000
+    assert built["store_s"] >= 0 < built["pairs_per_s"]
+    assert loaded["store_s"] is None
