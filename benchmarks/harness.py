@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import signal
 import statistics
 import subprocess
@@ -161,6 +162,14 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
     return str(value)
+
+
+def command_line() -> str:
+    """Return the command that runs this program, from the root of the checkout."""
+    program = Path(sys.argv[0]).resolve()
+    root = ROOT.resolve()
+    shown = program.relative_to(root).as_posix() if program.is_relative_to(root) else program.name
+    return shlex.join(["python", shown, *sys.argv[1:]])
 
 
 def machine(threads: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from harness import (
     Contender,
     WorkerError,
     clean_environment,
+    command_line,
     end_workers_on_sigterm,
     foreign_environment,
     keep,
@@ -93,7 +94,7 @@ def main() -> None:
         options.json,
         {
             "benchmark": "train",
-            "command": sys.argv,
+            "command": command_line(),
             "machine": facts,
             "workload": workload.facts(),
             "config": asked,

@@ -21,6 +21,7 @@ from harness import (
     ROOT,
     Contender,
     WorkerError,
+    command_line,
     end_workers_on_sigterm,
     keep,
     machine,
@@ -73,7 +74,7 @@ def main() -> None:
         sys.stdout.write(f"note: {note}\n")
     for name, fault in bench.faults.items():
         sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
-    result = {"benchmark": "translate", "command": sys.argv, "machine": facts, "run": str(bench.run.path)}
+    result = {"benchmark": "translate", "command": command_line(), "machine": facts, "run": str(bench.run.path)}
     asked = {
         "repeats": options.repeats,
         "sentences": bench.num_sentences,

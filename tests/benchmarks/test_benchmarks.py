@@ -188,3 +188,10 @@ def test_the_corpus_benchmark_measures_what_it_says_it_does(tmp_path):
     assert built["pairs"] == loaded["pairs"] == 3000
     assert built["store_s"] >= 0 < built["pairs_per_s"]
     assert loaded["store_s"] is None
+
+
+def test_a_result_names_the_command_as_it_is_typed_in_the_checkout(monkeypatch):
+    from harness import command_line
+
+    monkeypatch.setattr(sys, "argv", [str(BENCH / "train.py"), "--systems", "nmt,joeynmt", "--json", "a b.json"])
+    assert command_line() == "python benchmarks/train.py --systems nmt,joeynmt --json 'a b.json'"
