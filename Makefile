@@ -36,7 +36,7 @@ demo: $(RUNTIME)  ## train a small English-Mandarin model on the pairs in data/,
 check: $(DEV)  ## lint, formatting and types: ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy nmt
+	$(BIN)/mypy nmt scripts benchmarks
 
 test: $(DEV)  ## run the tests that take seconds, in one process per core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile $(TEST_ARGS)

@@ -53,8 +53,9 @@ def keyed(result: dict[str, Any], name: str) -> dict[Key, Row]:
 
 def overlap(old: Row, new: Row) -> bool:
     """Return whether the ranges of two rows overlap; False where one of them has no range."""
-    bounds = [row.get(name) for row in (old, new) for name in ("min", "max")]
-    return None not in bounds and bounds[0] <= bounds[3] and bounds[2] <= bounds[1]
+    if any(row.get(name) is None for row in (old, new) for name in ("min", "max")):
+        return False
+    return bool(old["min"] <= new["max"] and new["min"] <= old["max"])
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> list[Comparison]:

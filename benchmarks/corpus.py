@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import resource
 import subprocess
 import sys
@@ -22,7 +23,7 @@ TOKENIZER_SENTENCES = 100_000  # a side, for the tokenizer: what it takes beyond
 
 
 def write_corpus(path: Path, num_pairs: int) -> None:
-    """A TSV of pairs of 5 to 30 words a side, drawn by Zipf's law from words of random letters."""
+    """Write a TSV of pairs of 5 to 30 words per side, drawn by Zipf's law from words of random letters."""
     draw = np.random.default_rng(5)
     letters = np.array(list("etaoinshrdlcumwfgypbvk"))
     vocabularies = [["".join(draw.choice(letters, size=draw.integers(2, 11))) for _ in range(WORDS)] for _ in range(2)]
@@ -39,6 +40,18 @@ def _sentences(draw: np.random.Generator, words: list[str], count: int) -> list[
     return [" ".join(words[i] for i in ranks[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
 
 
+class Messages(logging.Handler):
+    """Keep every message of nmt with the moment it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[float, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one message."""
+        self.lines.append((time.perf_counter(), record.getMessage()))
+
+
 def measure(corpus: Path, folder: Path) -> None:
     """Prepare `corpus` as `nmt train` does and read the first batch; print what that took."""
     started = time.perf_counter()
@@ -51,13 +64,15 @@ def measure(corpus: Path, folder: Path) -> None:
     data = {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}
     config = Config.model_validate({"data": data, "tokenizer": {"max_sentences": TOKENIZER_SENTENCES}})
     imported = time.perf_counter()
-    said: list[tuple[float, str]] = []
+    messages = Messages()
+    logging.getLogger("nmt").addHandler(messages)
+    logging.getLogger("nmt").setLevel(logging.INFO)
     run = RunDir(folder / "run")
-    prepared = prepare(config, run, folder / "store", lambda line: said.append((time.perf_counter(), line)))
+    prepared = prepare(config, run, folder / "store")
     limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "seed": 1, "drop_too_long": False}
     TokenBudgetSampler(prepared.store, **limits).next_batch()  # type: ignore[arg-type]
     finished = time.perf_counter()
-    building = [moment for moment, line in said if line.startswith("tokenizing")]
+    building = [moment for moment, line in messages.lines if line.startswith("tokenizing")]
     figures = {
         "pairs": len(prepared.store),
         "import_s": round(imported - started, 2),
@@ -68,7 +83,7 @@ def measure(corpus: Path, folder: Path) -> None:
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
         "text_mb": corpus.stat().st_size >> 20,
         "store_mb": sum(path.stat().st_size for path in prepared.store.folder.iterdir()) >> 20,
-        "said": [line for _, line in said if line.startswith("tokenizing")],
+        "said": [line for _, line in messages.lines if line.startswith("tokenizing")],
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 

@@ -65,7 +65,7 @@ class _Numbered(NamedTuple):
     vocab_size: int
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The token of each id."""
+        """Return the token of each id."""
         return [_SPECIALS[i] if i < len(_SPECIALS) else str(i) for i in ids]
 
 

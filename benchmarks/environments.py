@@ -12,7 +12,7 @@ REQUIREMENTS = HERE / "peers" / "requirements"
 
 
 def python_of(system: str, folder: Path) -> Path:
-    """The Python of `system`'s environment under `folder`, made first where it is missing or asks for other versions.
+    """Return the Python of `system`'s environment under `folder`; make the environment if it is missing or outdated.
 
     WorkerError if pip cannot install it.
     """

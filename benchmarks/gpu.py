@@ -77,7 +77,7 @@ class Size:
         return {**sizes, "dropout": 0.1, "label_smoothing": 0.1}
 
     def model(self) -> Transformer:
-        """This project's, with random weights."""
+        """Build a model of this size with random weights."""
         return Transformer(self.config(), self.vocab_size, self.vocab_size)
 
 
@@ -127,7 +127,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run_tests() -> int:
-    """The tests that need a GPU; pytest's exit code."""
+    """Run the tests that need a GPU; return pytest's exit code."""
     return subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", "tests"], cwd=ROOT).returncode
 
 
@@ -180,7 +180,7 @@ def ragged_batch(rows: int, vocab_size: int) -> tuple[Batch, Tensor]:
 def our_update(
     size: Size, batch: Batch, device: torch.device, precision: str, *, compiled: bool = False, padded: bool = False
 ) -> Callable[[], None]:
-    """An update of this project, the copy of the batch to the device with it."""
+    """Return an update of this project; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
     step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1, compiled=compiled)
@@ -215,7 +215,7 @@ def marian(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]
 def plain_update(
     peer: tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]], batch: Batch, device: torch.device, precision: str
 ) -> Callable[[], None]:
-    """An update as tutorials write it."""
+    """Return an update as tutorials write it."""
     from torch_loop import MasterAdam
 
     model, logits_of = peer
@@ -279,7 +279,7 @@ def measure_decoding(size: Size, device: torch.device, precision: str, options: 
 
 
 def bytes_a_step(model: Transformer, size: Size, sentences: int) -> float:
-    """What a decoding step must read: the decoder's weights, and keys and values, on average half of the targets'."""
+    """Return the bytes that a decoding step reads: weights of the decoder, keys and values (half of the targets)."""
     weights = sum(p.numel() for p in (*model.decoder_layers.parameters(), *model.output_proj.parameters()))
     positions = LENGTH + size.decoded_length / 2
     return model.output_proj.weight.itemsize * (weights + 2 * sentences * size.layers * size.d_model * positions)

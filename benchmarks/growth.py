@@ -78,7 +78,7 @@ class Measured:
     seconds: list[float] = field(default_factory=list)
 
     def measure(self, least_seconds: float) -> None:
-        """Updates for `least_seconds`, after one that warms up; the mean counts as one measurement."""
+        """Run updates for `least_seconds` after a warm-up; their mean counts as one measurement."""
         torch.manual_seed(1)
         model = self.case.model()
         step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), label_smoothing=0.1)

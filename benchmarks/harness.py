@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import signal
 import statistics
 import subprocess
@@ -43,7 +44,7 @@ class Contender:
 
 
 def say(line: str) -> None:
-    """A line for the person who waits, on standard error: standard output is for the tables."""
+    """Show a line of progress on standard error: standard output is for the tables."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
@@ -73,7 +74,7 @@ def end_workers_on_sigterm() -> None:
 
 
 def clean_environment(threads: int | None = None) -> dict[str, str]:
-    """The environment of a worker: offline, with `threads` for every thread pool (None: the system's own default)."""
+    """Return the environment of a worker: offline, `threads` for every thread pool (None: the system's default)."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     if threads is not None:
         environment |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -109,7 +110,7 @@ def run_worker(command: Sequence[str | Path], environment: dict[str, str], timeo
 
 
 def tail(text: str) -> str:
-    """The last lines of `text`."""
+    """Return the last lines of `text`."""
     return "\n".join(text.strip().splitlines()[-15:])
 
 
@@ -163,8 +164,16 @@ def _cell(value: object) -> str:
     return str(value)
 
 
+def command_line() -> str:
+    """Return the command that runs this program, from the root of the checkout."""
+    program = Path(sys.argv[0]).resolve()
+    root = ROOT.resolve()
+    shown = program.relative_to(root).as_posix() if program.is_relative_to(root) else program.name
+    return shlex.join(["python", shown, *sys.argv[1:]])
+
+
 def machine(threads: int) -> dict[str, Any]:
-    """What the figures depend on beside the systems: processor, cores in use, load before, versions, commit."""
+    """Return what the figures depend on besides the systems: processor, cores in use, load, versions, commit."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     return {

@@ -25,6 +25,7 @@ from harness import (
     Contender,
     WorkerError,
     clean_environment,
+    command_line,
     end_workers_on_sigterm,
     foreign_environment,
     keep,
@@ -93,7 +94,7 @@ def main() -> None:
         options.json,
         {
             "benchmark": "train",
-            "command": sys.argv,
+            "command": command_line(),
             "machine": facts,
             "workload": workload.facts(),
             "config": asked,
@@ -105,7 +106,7 @@ def main() -> None:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line; `--quick` puts its own values where none are given."""
+    """Parse the command line; `--quick` puts its own values where none are given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
     parser.add_argument("--systems", type=names, help="of " + ", ".join(PRECISIONS))
@@ -159,7 +160,7 @@ def make_contender(
 
 
 def fastest(tried: list[Contender]) -> Contender:
-    """The one of `tried` that one measurement finds fastest; that measurement is not counted."""
+    """Measure each of `tried` once and return the fastest; that measurement is not counted."""
     say(f"trying the settings of {tried[0].system} {tried[0].precision}")
     for contender in tried:
         measure_once(contender)
@@ -174,7 +175,7 @@ def fastest(tried: list[Contender]) -> Contender:
 
 
 def make_job(precision: str, workload: Workload, threads: int, options: argparse.Namespace) -> dict[str, Any]:
-    """What a peer's program is told."""
+    """Return the job description of a peer's program."""
     size = {name: value for name, value in workload.facts().items() if name != "corpus"}
     return {
         **size,

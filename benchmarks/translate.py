@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from harness import (
     ROOT,
     Contender,
     WorkerError,
+    command_line,
     end_workers_on_sigterm,
     keep,
     machine,
@@ -72,7 +74,7 @@ def main() -> None:
         sys.stdout.write(f"note: {note}\n")
     for name, fault in bench.faults.items():
         sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
-    result = {"benchmark": "translate", "command": sys.argv, "machine": facts, "run": str(bench.run.path)}
+    result = {"benchmark": "translate", "command": command_line(), "machine": facts, "run": str(bench.run.path)}
     asked = {
         "repeats": options.repeats,
         "sentences": bench.num_sentences,
@@ -83,7 +85,7 @@ def main() -> None:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
     default = ["nmt", "ctranslate2", "hf-marian"]
@@ -113,14 +115,14 @@ def read_options() -> argparse.Namespace:
 
 
 def settings(system: str, threads: int) -> list[Job]:
-    """The settings of `system` that are tried in bulk, on `threads` cores."""
+    """Return the settings of `system` that are tried in bulk, on `threads` cores."""
     if system == "ctranslate2":
         shares = sorted({(threads, 1), (1, threads)})
         return [{"workers": w, "threads": t, "batch": b} for w, t in shares for b in (32, 64, 128)]
     if system in ONE_LENGTH:
         return [{"threads": threads, "batch": FORCED_BATCH}]
     sizes = (1024, 4096, 16384) if system == "nmt" else (32, 64, 128)  # source tokens; sentences
-    own = [{}] if system == "nmt" else []
+    own: list[Job] = [{}] if system == "nmt" else []
     return own + [{"threads": t, "batch": b} for t in sorted({1, threads}) for b in sizes]
 
 
@@ -150,7 +152,7 @@ def measure_bulk(bench: Bench) -> list[Row]:
 
 
 def grid(bench: Bench, system: str) -> list[Job]:
-    """The settings to try; two where it is to be quick."""
+    """Return the settings to try, only two if it is to be quick."""
     return settings(system, bench.threads)[: 2 if bench.options.quick else None]
 
 
@@ -230,10 +232,10 @@ def measure_cold(bench: Bench) -> list[Row]:
         if system not in ONE_LENGTH:
             job = bench.job(system, precision, "once", num_sentences=1, batch=1)
             commands[f"{system} script", precision] = (bench.command(system, job), system)
-    contenders = [
-        Contender(name, precision, lambda c=command, s=system: wall_seconds(c, bench.environment(s, bench.threads)))
-        for (name, precision), (command, system) in commands.items()
-    ]
+    contenders = []
+    for (name, precision), (command, system) in commands.items():
+        environment = bench.environment(system, bench.threads)
+        contenders.append(Contender(name, precision, partial(wall_seconds, command, environment)))
     for contender in contenders if not bench.options.quick else []:  # fills the disk's cache; not counted
         measure_once(contender)
         contender.results.clear()
@@ -275,12 +277,12 @@ def try_settings(bench: Bench, tried: list[Contender], figure: str) -> tuple[Con
 
 
 def head_of(contender: Contender) -> Row:
-    """The first columns of a table."""
+    """Return the first columns of a table."""
     return {"system": contender.system, "precision": contender.precision, "setting": contender.setting}
 
 
 def finish(bench: Bench, contenders: list[Contender], figure: str) -> list[Row]:
-    """A row of each that was measured, with its ratio to each of BASES; the others are noted as faults."""
+    """Return a row for each that was measured, with its ratio to each of BASES; the others are noted as faults."""
     rows = []
     for contender in contenders:
         if contender.fault:

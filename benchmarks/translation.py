@@ -61,7 +61,7 @@ class Bench:
         return pair[0] not in SAME_WEIGHTS or pair in self.models
 
     def job(self, system: str, precision: str, mode: str, **values: Any) -> Job:
-        """What a system's program is told."""
+        """Return the job description of a system's program."""
         config, tokenizers = self.run.config(), TokenizerPair.load(self.run.tokenizer)
         names = ("joint", "joint") if tokenizers.joint else ("src", "tgt")
         model = config.model
@@ -102,16 +102,16 @@ class Bench:
         return Contender(system, precision, measure, setting)
 
     def command(self, system: str, job: Job) -> list[str | Path]:
-        """The program that measures `system`."""
+        """Return the program that measures `system`."""
         return [self.pythons[system], HERE / "peers" / f"{system.replace('-', '_')}_translate.py", json.dumps(job)]
 
     def environment(self, system: str, threads: int | None) -> dict[str, str]:
-        """That of its process."""
+        """Return that of its process."""
         return clean_environment(threads) if system == "nmt" else foreign_environment(threads or self.threads)
 
 
 def make_bench(options: argparse.Namespace, threads: int) -> Bench:
-    """The run, its exports, the environments, and this project's output, whose lengths others are held to."""
+    """Prepare the run, its exports, the environments, and this project's output, whose lengths others are held to."""
     workload = prepare(options.cache / "work", options.quick)
     options.workload = workload.folder
     run = RunDir(options.run.resolve()) if options.run else trained_run(workload, options.train_updates)
@@ -134,7 +134,7 @@ def make_bench(options: argparse.Namespace, threads: int) -> Bench:
 
 
 def trained_run(workload: Workload, updates: int) -> RunDir:
-    """A run on the workload, trained for `updates`; found again the next time."""
+    """Train a run on the workload for `updates`, or return the one that an earlier benchmark trained."""
     run = RunDir(workload.folder / f"run-{updates}")
     if run.index_file.exists():
         return run

@@ -54,7 +54,7 @@ class Workload:
         return self.folder / f"{split}.{side}"
 
     def ids(self, split: str, side: str) -> Path:
-        """The same as token ids with spaces between, without bos and eos."""
+        """Return the same as token ids with spaces between, without bos and eos."""
         return self.folder / f"{split}.{side}.ids"
 
     @property
@@ -67,11 +67,11 @@ class Workload:
         return self.text(split, side).read_text(encoding="utf-8").split("\n")[:-1]
 
     def facts(self) -> dict[str, Any]:
-        """What is kept beside the figures."""
+        """Return the facts that are stored with the figures."""
         return {"corpus": self.name, **asdict(self.size)}
 
     def config(self, training: dict[str, Any]) -> dict[str, Any]:
-        """This project's configuration of the work, with `training` for the rest."""
+        """Return this project's configuration of the work, with `training` for the rest."""
         size = self.size
         files = {split: {"src": str(self.text(split, "src")), "tgt": str(self.text(split, "tgt"))} for split in SPLITS}
         model = {key: getattr(size, key) for key in ("d_model", "num_heads", "d_ff", "dropout")}
@@ -158,8 +158,8 @@ def generate(workload: Workload, counts: dict[str, int], quick: bool) -> None:
             swapped = [i for at in range(0, length, 2) for i in reversed(chosen[at : at + 2])]
             for side, lexicon, indices in zip(sides, lexicons, (chosen, swapped), strict=True):
                 side.append(" ".join(lexicon[i] for i in indices) + " .\n")
-        for side, lines in zip(("src", "tgt"), sides, strict=True):
-            workload.text(split, side).write_text("".join(lines), encoding="utf-8")
+        for name, lines in zip(("src", "tgt"), sides, strict=True):
+            workload.text(split, name).write_text("".join(lines), encoding="utf-8")
 
 
 def _words(draw: random.Random, count: int) -> list[str]:

@@ -38,7 +38,7 @@ def write_checksum(path: Path) -> None:
 
 
 def find_corruption(path: Path, *, has_checksum: bool = False) -> str:
-    """What is wrong with a safetensors file, in words; empty if it is whole.
+    """Return the fault of a safetensors file in words, or an empty string if it is whole.
 
     A file without a checksum is one of a run of format 1: its length alone is checked, unless `has_checksum`.
     """
@@ -57,7 +57,7 @@ def find_corruption(path: Path, *, has_checksum: bool = False) -> str:
 
 
 def _find(file: BinaryIO) -> _Checksum | str:
-    """The seal of a file, or what is wrong with its header."""
+    """Return the seal of a file, or the fault of its header."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):

@@ -229,7 +229,7 @@ class FileHashes:
             self.known = {}
 
     def sha256(self, file: Path) -> str:
-        """The SHA-256 of `file`, as hex."""
+        """Return the SHA-256 of `file`, as hex."""
         name, status = str(file.resolve()), file.stat()
         # The time of the last change too: a copy may set the time of modification back (rsync -t), but not that one.
         stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
@@ -241,7 +241,7 @@ class FileHashes:
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
-    """A file's bytes. Raises ValueError, having read no more than that, if there are over `limit`."""
+    """Read a file's bytes. Raises ValueError, having read no more than that, if there are over `limit`."""
     with open(path, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
@@ -250,6 +250,6 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as hex."""
+    """Return the SHA-256 of a file's bytes, as hex."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

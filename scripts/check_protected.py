@@ -63,7 +63,7 @@ def put_in(line: str, spans: list[str], draw: random.Random, spaced: bool) -> st
 
 
 def make_lines(lines: list[str], number: int, seed: int, spaced: bool) -> list[str]:
-    """`number` lines with one to three spans each; `lines` are used again if they are too few."""
+    """Return `number` lines with one to three spans each; `lines` are used again if they are too few."""
     draw = random.Random(seed)
     usable = [line for line in lines if line.strip() and not find_spans(line)]
     return [put_in(usable[i % len(usable)], draw_spans(draw, draw.randint(1, 3)), draw, spaced) for i in range(number)]
@@ -76,7 +76,7 @@ def is_whole(source: str, output: str) -> bool:
 
 
 def measure(sources: list[str], translations: list[TranslatedText]) -> dict[str, Any]:
-    """Counts of lines: whole, how they became so, and whether those that are not were flagged."""
+    """Count lines: whole, how they became so, and whether those that are not were flagged."""
     whole = [is_whole(source, done.text) for source, done in zip(sources, translations, strict=True)]
     flagged = [bool(done.protected_lost) for done in translations]
     by_model = [ok and not done.protected_retried for ok, done in zip(whole, translations, strict=True)]

@@ -25,7 +25,7 @@ def nmt(*arguments: str) -> None:
 
 
 def main() -> None:
-    """The whole path from a parallel corpus to a scored model."""
+    """Walk the whole path from a parallel corpus to a scored model."""
     started = time.perf_counter()
     attention = RUN / "attention.svg"
     nmt("train", "--config", "configs/demo-en-zh.yaml", "--overwrite")

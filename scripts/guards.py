@@ -142,8 +142,8 @@ GUARDS = [
     ),
     Guard(
         "links out of the run are refused",
-        "nmt/rundir.py",
-        "                _refuse_unusual(Path(folder, name), root)\n",
+        "nmt/files.py",
+        '                raise RunError(f"a link that leads out of the {kind}", path=path, hint=hint)\n',
         "                pass\n",
         f"{HOSTILE}[the tokenizer is a link out of the run]",
     ),
@@ -172,7 +172,7 @@ GUARDS = [
 
 
 def failed(folder: Path, tests: list[str]) -> bool:
-    """Whether any of `tests`, run on the source in `folder`, fails."""
+    """Return whether any of `tests`, run on the source in `folder`, fails."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -182,7 +182,7 @@ def failed(folder: Path, tests: list[str]) -> bool:
 
 
 def without(folder: Path, guard: Guard) -> bool:
-    """Whether the guard's test fails when it is gone."""
+    """Return whether the guard's test fails if it is gone."""
     path = folder / guard.file
     whole = path.read_text(encoding="utf-8")
     if whole.count(guard.source) != 1:
@@ -195,7 +195,7 @@ def without(folder: Path, guard: Guard) -> bool:
 
 
 def main(write: bool) -> int:
-    """Returns the exit code."""
+    """Try every guard, print the table, write it into the page if `write`, and return the exit code."""
     rows = ["| guard taken away | in | test that fails then |", "|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="guards-") as name:
         folder = Path(name)

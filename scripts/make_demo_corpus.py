@@ -33,17 +33,17 @@ class Row(NamedTuple):
 
 
 def source_key(src: str) -> str:
-    """What makes two sources the same sentence: the words, without case and final punctuation."""
+    """Return the words that make two sources the same sentence, without case and final punctuation."""
     return src.rstrip(".?!").casefold()
 
 
 def _hash(purpose: str, text: str) -> int:
-    """A number that depends on nothing but the two strings."""
+    """Return a number that depends on nothing but the two strings."""
     return int.from_bytes(hashlib.sha256(f"{purpose}\t{text}".encode()).digest()[:8], "big")
 
 
 def _template_rows(template: Template, tables: Tables) -> list[Row]:
-    """The template's share of rows, some of them without the source's final full stop."""
+    """Return the template's share of rows, some of them without the source's final full stop."""
     pairs = sorted(fillings(template, tables), key=lambda pair: _hash("take", pair[0]))[: template.take]
     rows = []
     for src, tgt in pairs:
@@ -58,7 +58,7 @@ def _template_rows(template: Template, tables: Tables) -> list[Row]:
 
 
 def free_rows() -> list[Row]:
-    """The sentences written by hand."""
+    """Return the sentences written by hand."""
     lines = (GRAMMAR_DIR / "free_sentences.tsv").read_text(encoding="utf-8").splitlines()
     return [Row(FREE, *line.split("\t")) for line in lines]
 
@@ -81,17 +81,17 @@ def corpus_rows() -> list[Row]:
 
 
 def words(row: Row) -> set[str]:
-    """The English words and the Mandarin characters of a row."""
+    """Return the English words and the Mandarin characters of a row."""
     return set(re.findall(r"[A-Za-z']+", row.src)) | {char for char in row.tgt if char.isalpha()}
 
 
 def _spread(rows: list[Row], purpose: str) -> list[Row]:
-    """The rows in a fixed random order."""
+    """Return the rows in a fixed random order."""
     return sorted(rows, key=lambda row: _hash(purpose, row.src))
 
 
 def _draw(rows: list[Row]) -> dict[str, list[Row]]:
-    """The rows parted into train, valid and test, the same share of every template."""
+    """Return the rows parted into train, valid and test, the same share of every template."""
     train_only = {t.name for t in read_templates(GRAMMAR_DIR / "templates.txt") if t.train_only} | {FREE}
     by_template: dict[str, list[Row]] = {}
     for row in _spread(rows, "split"):
@@ -107,7 +107,7 @@ def _draw(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def split(rows: list[Row]) -> dict[str, list[Row]]:
-    """The rows parted into train, valid and test, each in a fixed random order.
+    """Return the rows parted into train, valid and test, each in a fixed random order.
 
     Hand-written sentences and the templates marked `train` stay in train, and so does a row drawn for valid or test
     one of whose words train holds less than twice.
@@ -122,7 +122,7 @@ def split(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def write_corpus(out_dir: Path) -> dict[str, int]:
-    """Writes train.tsv, valid.tsv and test.tsv into a folder; the number of rows of each."""
+    """Write train.tsv, valid.tsv and test.tsv into a folder; return the number of rows of each."""
     out_dir.mkdir(parents=True, exist_ok=True)
     parts = split(corpus_rows())
     for name, rows in parts.items():
@@ -132,7 +132,7 @@ def write_corpus(out_dir: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Reads the command line, writes the corpus, says how many rows each file holds."""
+    """Read the command line, write the corpus, and print how many rows each file holds."""
     parser = argparse.ArgumentParser(description="Make the English-Mandarin demo corpus.")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help="folder to write (%(default)s)")
     out_dir = parser.parse_args().out

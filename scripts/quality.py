@@ -30,7 +30,7 @@ main()
 
 
 def train(arguments: argparse.Namespace, variant: str, seed: int) -> float:
-    """The validation loss at the end of one training; a run that is there already is gone on with."""
+    """Return the validation loss at the end of one training; resume the run if it exists."""
     run = arguments.folder / f"{variant}-{seed}"
     settings = {
         "training.seed": seed,

@@ -58,7 +58,7 @@ class Reference(NamedTuple):
 
 
 def say(line: str) -> None:
-    """A line at once, also into a file or a pipe."""
+    """Print a line at once, also into a file or a pipe."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -72,7 +72,7 @@ def write_corpus(folder: Path) -> None:
 
 
 def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
-    """A configuration of the corpus in `folder`."""
+    """Return a configuration of the corpus in `folder`."""
     data = {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")}
     values = {
         "data": {"src_lang": "en", "tgt_lang": "en", **data},
@@ -109,12 +109,12 @@ def spawn(config: Path, run: Path) -> int:
 
 
 def end_of(pid: int) -> int:
-    """Wait; the exit code, or minus the signal."""
+    """Wait for a process; return its exit code, or minus the signal that ended it."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def differences(reference: RunDir, run: RunDir) -> list[str]:
-    """What is not bit for bit as in the undisturbed run."""
+    """Return the names of what differs from the undisturbed run."""
     found = []
     if reference.index_file.read_bytes() != run.index_file.read_bytes():
         found.append("index.json")
@@ -176,12 +176,12 @@ def halve(path: Path) -> None:
 
 
 def newest_weights(run: RunDir) -> Path:
-    """The checkpoint that the index lists last."""
+    """Return the checkpoint that the index lists last."""
     return run.checkpoint(str(run.index()["last"]))
 
 
 def stopped_by(number: signal.Signals) -> Callable[[RunDir, int], int]:
-    """A case: a signal during the training, which ends it with a code of its own."""
+    """Return a case that sends a signal during the training, which ends it with a code of its own."""
 
     def case(run: RunDir, pid: int) -> int:
         wait_for_checkpoints(run, pid, 1)
@@ -192,7 +192,7 @@ def stopped_by(number: signal.Signals) -> Callable[[RunDir, int], int]:
 
 
 def damaged(what: Callable[[RunDir], Path], how: Callable[[Path], None]) -> Callable[[RunDir, int], int]:
-    """A case: killed, and then a file is not as it was written."""
+    """Return a case that kills the training and then damages a file."""
 
     def case(run: RunDir, pid: int) -> int:
         code = kill(run, pid)
@@ -203,7 +203,7 @@ def damaged(what: Callable[[RunDir], Path], how: Callable[[Path], None]) -> Call
 
 
 def full_disk(run: RunDir, pid: int) -> int:
-    """A case: from the first checkpoint on the operating system lets no file grow."""
+    """Let no file grow from the first checkpoint on, as on a full disk."""
     wait_for_checkpoints(run, pid, 1)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (2000, 2000))
     return end_of(pid)
@@ -290,7 +290,7 @@ def all_cases(references: list[Reference], folder: Path, names: list[str], tally
 
 
 def main(kills: int, cases: list[str], seed: int) -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     torch.set_num_threads(1)
     torch.optim.AdamW([torch.zeros(1)])  # imports what would take each child as long as its training
     score(["1"], ["1"], "en")

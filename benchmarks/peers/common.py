@@ -19,7 +19,7 @@ Pair = tuple[list[int], list[int]]
 
 
 def read_job() -> dict[str, Any]:
-    """What to measure: the program's one argument, a JSON object."""
+    """Return what to measure: the program's one argument, a JSON object."""
     return json.loads(sys.argv[1])
 
 
@@ -36,7 +36,7 @@ def read_ids(path: str | Path) -> list[list[int]]:
 
 
 def read_pairs(job: dict[str, Any]) -> list[Pair]:
-    """The training pairs of the workload, without specials."""
+    """Return the training pairs of the workload, without specials."""
     src, tgt = (read_ids(Path(job["workload"]) / f"train.{side}.ids") for side in ("src", "tgt"))
     return list(zip(src, tgt, strict=True))
 

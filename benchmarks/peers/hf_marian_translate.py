@@ -36,7 +36,7 @@ def main() -> None:
         assert lengths is not None
         rows = [[*row, EOS] for row in src_tokens.encode(list(texts), out_type=int)]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-        outputs = {}
+        outputs: dict[int, str] = {}
         for start in range(0, len(order), job["batch"]):
             batch = order[start : start + job["batch"]]
             src = pad_rows([rows[i] for i in batch])

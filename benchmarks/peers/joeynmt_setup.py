@@ -10,7 +10,7 @@ from common import BOS, EOS, PAD, UNK
 
 
 def write_data(job: dict[str, Any]) -> Path:
-    """A folder with the ids of every split under the names that Joey NMT looks for, and the vocabulary."""
+    """Write a folder with the ids of every split under the names that Joey NMT looks for, and the vocabulary."""
     workload, folder = Path(job["workload"]), Path(job["scratch"])
     folder.mkdir(parents=True, exist_ok=True)
     for split in ("train", "valid", "test"):
@@ -22,7 +22,7 @@ def write_data(job: dict[str, Any]) -> Path:
 
 
 def configuration(job: dict[str, Any], folder: Path, updates: int) -> dict[str, Any]:
-    """The same model and batches as every other system, in Joey NMT's words."""
+    """Return Joey NMT's configuration for the model and batches of every other system."""
 
     def side(lang: str) -> dict[str, Any]:
         words = {"level": "word", "max_length": 100, "tokenizer_cfg": {"pretokenizer": "none"}}

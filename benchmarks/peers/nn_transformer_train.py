@@ -25,6 +25,7 @@ class Translator(nn.Module):
         for module in self.transformer.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0  # as in this project's model: none on attention weights
+        self.positions: Tensor
         angles = torch.arange(512)[:, None] * torch.exp(torch.arange(0, d_model, 2) * (-math.log(1e4) / d_model))
         self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], 2).reshape(512, d_model))
 

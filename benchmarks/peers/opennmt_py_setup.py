@@ -7,7 +7,7 @@ from typing import Any
 
 
 def write_vocabulary(job: dict[str, Any]) -> Path:
-    """A folder with the vocabulary that both sides share."""
+    """Write a folder with the vocabulary that both sides share."""
     folder = Path(job["scratch"])
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{i}\t100\n" for i in range(4, job["vocab_size"]))
@@ -16,7 +16,7 @@ def write_vocabulary(job: dict[str, Any]) -> Path:
 
 
 def configuration(job: dict[str, Any], folder: Path, updates: int) -> dict[str, Any]:
-    """The same model and batches as every other system, in OpenNMT-py's words."""
+    """Return OpenNMT-py's configuration for the model and batches of every other system."""
     workload, vocabulary = Path(job["workload"]), str(folder / "vocabulary.txt")
 
     def corpus(split: str) -> dict[str, str]:

@@ -37,6 +37,7 @@ class MasterAdam:
         copied = self.master is not self.model_weights
         if copied:
             for master, weight in zip(self.master, self.model_weights, strict=True):
+                assert weight.grad is not None
                 master.grad = weight.grad.float()
                 weight.grad = None
         nn.utils.clip_grad_norm_(self.master, 1.0)
@@ -47,7 +48,7 @@ class MasterAdam:
         self.adam.zero_grad()
         if copied:
             with torch.no_grad():
-                torch._foreach_copy_(self.model_weights, self.master)
+                torch._foreach_copy_(list[Tensor](self.model_weights), list[Tensor](self.master))
 
 
 def measure_training(

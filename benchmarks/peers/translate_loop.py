@@ -58,7 +58,7 @@ def _one_at_a_time(
 
 
 def percentiles(milliseconds: list[float]) -> dict[str, float]:
-    """The median, the 95th percentile and the mean."""
+    """Return the median, the 95th percentile and the mean."""
     ordered = sorted(milliseconds)
     middle, high = ordered[len(ordered) // 2], ordered[int(0.95 * len(ordered))]
     return {"p50_ms": middle, "p95_ms": high, "mean_ms": sum(ordered) / len(ordered)}

@@ -17,7 +17,7 @@ _WIDTH = 120  # a comment that would go further stands above its key
 
 
 def dump_config(config: Config, comments: bool = False, header: str = "") -> str:
-    """The configuration as YAML text, every field named, in the order of the sections.
+    """Return the configuration as YAML text, every field named, in the order of the sections.
 
     `comments` adds what each field means and takes. `header` is put at the top, as comment lines. `$` in a path is
     written `$$`, so that it is not read as a variable.
@@ -45,7 +45,7 @@ def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[st
 
 
 def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bool) -> Iterator[str]:
-    """The lines of one key: its value, or the keys below it."""
+    """Yield the lines of one key: its value, or the keys below it."""
     if isinstance(value, Section):
         yield f"{indent}{name}:"
         yield from _section_lines(value, indent + "  ", comments)
@@ -89,7 +89,7 @@ def _float(value: float) -> str:
 
 
 def _text(value: str) -> str:
-    """A string as it is where every YAML reader takes it for one, also inside a list; else in double quotes."""
+    """Return `text` as it is if every YAML reader takes it for a string, also inside a list; else in double quotes."""
     if value and all(char.isalnum() or char in "./_<>+-~$" for char in value) and value.isprintable():
         readings = [_plain_tag(loader, value) for loader in (CoreLoader, yaml.SafeLoader)]
         if readings == ["tag:yaml.org,2002:str"] * 2:
@@ -99,7 +99,7 @@ def _text(value: str) -> str:
 
 
 def _plain_tag(loader: type[yaml.SafeLoader], text: str) -> str:
-    """What a reader takes a bare word for; empty if it does not read it as one word."""
+    """Return what a reader takes a bare word for; empty if it does not read one word."""
     try:
         node = yaml.compose(f"[{text}]", loader)
     except yaml.YAMLError:

@@ -64,7 +64,7 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
 
 
 def dotted(loc: Loc) -> str:
-    """A key's full name, such as `training.lr` or `item 2 of data.train.columns`."""
+    """Return a key's full name, such as `training.lr` or `item 2 of data.train.columns`."""
     name = ".".join(shortened(part) for part in loc if isinstance(part, str))
     return "".join(f"item {part + 1} of " for part in reversed(loc) if isinstance(part, int)) + name
 
@@ -75,7 +75,7 @@ def shortened(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message names it."""
+    """Return a value as a message shows it."""
     if isinstance(value, Unusable):
         return shortened(value.text)
     if isinstance(value, Mapping):
@@ -90,7 +90,7 @@ def shown(value: object) -> str:
 
 
 def section_in(annotation: object) -> type[Section] | None:
-    """The section that a field's annotation holds, if it holds one (`ParallelFiles | None` does)."""
+    """Return the section that a field's annotation holds, if it holds one (`ParallelFiles | None` does)."""
     for kind in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
         if isinstance(kind, type) and issubclass(kind, Section):
             return kind
@@ -107,7 +107,7 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
 
 
 def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
-    """The fault of a key that `section` (at `loc`) does not have, with the section or the name that was meant."""
+    """Return the fault of a key that `section` (at `loc`) lacks, with the section or name that was meant."""
     name = shortened(key)
     homes = [dotted(at) for at, other in every_section() if at and key in other.model_fields]
     if homes:
@@ -125,7 +125,7 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
 
 
 def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
-    """What a field of this type takes, in words."""
+    """Return the values that a field of this type takes, in words."""
     origin, kinds = get_origin(annotation), get_args(annotation)
     section = section_in(annotation)
     if origin is Annotated:
@@ -164,7 +164,7 @@ def _figure(limit: object) -> str:
 
 
 def field_at(loc: Loc) -> FieldInfo | None:
-    """The field a location leads to; for an item of a list, the field of the list."""
+    """Return the field a location leads to; for an item of a list, the field of the list."""
     section: type[Section] | None = Config
     field: FieldInfo | None = None
     for part in loc:
@@ -197,7 +197,7 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
 
 
 def without_alternatives(loc: Loc) -> Loc:
-    """A location without what pydantic adds for each type that a field may have."""
+    """Return a location without what pydantic adds for each type that a field may have."""
     for end in range(1, len(loc)):
         field = field_at(loc[:end])
         if field is not None and section_in(field.annotation) is None:
@@ -235,7 +235,7 @@ def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fa
 
 
 def nearest_location(loc: Loc, places: Mapping[Loc, Location]) -> Location:
-    """The place of a key, or of the closest section around it that was written down."""
+    """Return the place of a key, or of the closest section around it that was written down."""
     while loc not in places:
         loc = loc[:-1]
     return places[loc]

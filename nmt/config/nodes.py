@@ -37,6 +37,7 @@ class CoreLoader(yaml.SafeLoader):
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Build a node and all below it; ConfigError if they are nested too deep."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise _too_much(f"nested more than {MAX_DEPTH} deep", self.peek_event().start_mark)
@@ -59,7 +60,7 @@ for _tag, _pattern, _first in (
 
 
 def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) -> Tree:
-    """The values in `text`, with the place of each key and item.
+    """Return the values in `text`, with the place of each key and item.
 
     `source` is the file's name, or the `--set` (then `numbered` is false and places have no line); `at` is where in the
     configuration the text belongs. Raises `ConfigError`, with the line, for text that is not YAML, nests too deeply
@@ -113,7 +114,7 @@ class _Reading:
         self.faults: list[Fault] = []
 
     def value(self, node: yaml.Node, loc: Loc, depth: int) -> object:
-        """The plain value of a node. An alias is followed, and counts each time."""
+        """Return the plain value of a node. An alias is followed, and counts each time."""
         self._num_nodes += 1
         if self._num_nodes > MAX_NODES:
             raise _too_much(f"more than {MAX_NODES} values, aliases counted each time", node.start_mark)

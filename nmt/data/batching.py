@@ -30,7 +30,7 @@ class BatchIndices(NamedTuple):
         return int(self.tgt_len.sum())
 
     def share(self, rank: int, count: int) -> BatchIndices:
-        """The part of process `rank` of `count`: every count-th row, so that the parts are alike in length."""
+        """Return the part of process `rank` of `count`: every count-th row, so that the parts are alike in length."""
         return BatchIndices(*(column[rank::count] for column in self))
 
 
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
     @classmethod
     def from_ids(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
-        """A batch of these, which are on the host."""
+        """Build a batch of these ids, which are on the host."""
         real = [(ids != PAD_ID).flatten().nonzero().squeeze(1) for ids in (src, tgt_out)]
         return cls(src, tgt_in, tgt_out, *real)
 
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
         return len(self.tgt_real)
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on another device. To a GPU it is copied while the host goes on."""
+        """Return the same batch on another device. To a GPU it is copied while the host goes on."""
         sides = (side.pin_memory() if device.type == "cuda" and not side.is_cuda else side for side in self)
         return Batch(*(side.to(device, non_blocking=True) for side in sides))
 
@@ -98,7 +98,7 @@ def collate(
 
 
 def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
-    """The tokens of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
+    """Return the tokens of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
         return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
@@ -139,7 +139,7 @@ def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[
 
 
 def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int) -> int:
-    """The `batch_tokens` of batches with about `num_tgt_tokens` real target tokens, by the lengths of 65,536 pairs."""
+    """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, by the lengths of 65,536 pairs."""
     some = permute(np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64), len(store), key=(0, 0))
     src_len = (store.src.lengths(some) + 1).clip(max=max_src_len)
     tgt_len = (store.tgt.lengths(some) + 1).clip(max=max_tgt_len)
@@ -184,7 +184,7 @@ class TokenBudgetSampler:
         self._num_pools = -(-len(store) // _POOL_PAIRS)
 
     def next_indices(self) -> BatchIndices:
-        """The next batch, before its tokens are read."""
+        """Return the next batch before its tokens are read."""
         while True:
             if self._batches is None:
                 self._batches = self._make_pool()
@@ -206,7 +206,7 @@ class TokenBudgetSampler:
         self._batches = None
 
     def next_batch(self) -> Batch:
-        """The next batch, read."""
+        """Read and return the next batch."""
         return read_batch(self.store, self.next_indices())
 
     def _make_pool(self) -> list[BatchIndices]:

@@ -146,7 +146,7 @@ def _set_linear(made: Any, *parts: nn.Linear) -> None:
 
 
 def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """What both kinds of layer have."""
+    """Set the variables that both kinds of layer have."""
     _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
     _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 

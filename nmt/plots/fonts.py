@@ -29,7 +29,7 @@ def installed_families() -> list[str]:
 
 
 def characters_of(family: str) -> set[str]:
-    """The characters the upright font of `family` has; empty where its file cannot be read."""
+    """Return the characters the upright font of `family` has; empty if its file cannot be read."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     try:

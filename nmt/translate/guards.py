@@ -17,7 +17,7 @@ _COPIED_SHARE = 0.5
 
 
 def longest_run(ids: Sequence[int]) -> tuple[int, int]:
-    """(unit, repeats) of the n-gram, of up to 4 ids, that comes most often in a row; (0, 0) for no ids."""
+    """Return (unit, repeats) of the n-gram of up to 4 ids that repeats most often in a row; (0, 0) for no ids."""
     best = (0, 0)
     for unit in range(1, MAX_UNIT + 1):
         same = 0  # ids in a row that equal the one a unit before
@@ -42,7 +42,7 @@ class Loop(NamedTuple):
 
 
 def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
-    """The loop that the output is caught in, if any.
+    """Return the loop that the output is caught in, if any.
 
     A loop is an n-gram of up to 4 tokens, four or more times in a row. Where the source repeats something as often
     ("ha ha ha ha"), the output may do so twice as often.

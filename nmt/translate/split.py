@@ -88,7 +88,7 @@ def sentence_starts(text: str, language: str) -> list[int]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """The lines that are not blank, without the white space around them."""
+    """Yield the lines that are not blank, without the white space around them."""
     ends = [*(match.span() for match in _LINE_END.finditer(text)), (len(text), len(text))]
     begin = 0
     for end, following in ends:
@@ -142,7 +142,7 @@ def _clauses(
 def _longest(
     text: str, start: int, end: int, spans: Sequence[Span], limit: int, size: Callable[[int, int], int]
 ) -> int:
-    """The longest stretch from `start` within the limit, at least a character or span; not within a span."""
+    """Return the longest stretch from `start` within the limit, at least a character or span; not within a span."""
     reach = start + limit
     while reach < end and size(start, reach) <= limit:
         reach = start + 2 * (reach - start)
@@ -168,7 +168,7 @@ def _last_boundary(text: str, start: int, longest: int, spans: Sequence[Span]) -
 
 
 def _around(spans: Sequence[Span], at: int) -> Span | None:
-    """The span that `at` lies within."""
+    """Return the span that contains `at`."""
     index = bisect_left(spans, at, key=lambda span: span.end)
     return spans[index] if index < len(spans) and spans[index].start < at < spans[index].end else None
 

@@ -32,13 +32,13 @@ class Template:
 
 
 def _content_lines(path: Path) -> list[str]:
-    """The lines of a grammar file without blank ones and comments."""
+    """Return the lines of a grammar file without blank ones and comments."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def read_tables(path: Path) -> Tables:
-    """The word tables by name; an entry maps column names to words. ValueError for a line that does not fit."""
+    """Return the word tables by name; an entry maps column names to words. ValueError for a line that does not fit."""
     tables: Tables = {}
     rows: list[Entry] = []
     columns: list[str] = []
@@ -56,7 +56,7 @@ def read_tables(path: Path) -> Tables:
 
 
 def read_templates(path: Path) -> list[Template]:
-    """The templates in the file's order: a header line, the English pattern, the Mandarin pattern."""
+    """Return the templates in the file's order: a header line, the English pattern, the Mandarin pattern."""
     lines = _content_lines(path)
     templates = []
     for header, src, tgt in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
@@ -70,7 +70,7 @@ def read_templates(path: Path) -> list[Template]:
 
 
 def _fill(pattern: str, language: str, chosen: dict[str, Entry]) -> str:
-    """The pattern with every slot replaced; a bare slot stands for the entry's column named `language`."""
+    """Return the pattern with every slot replaced; a bare slot stands for the entry's column named `language`."""
 
     def word(match: re.Match[str]) -> str:
         entry = chosen[match["name"] + match["digit"]]

@@ -189,3 +189,22 @@ def test_every_peer_has_its_programs_and_its_pinned_packages():
             if system != "nmt":
                 lines = (peers / "requirements" / f"{system}.txt").read_text().splitlines()
                 assert all("==" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_the_corpus_benchmark_measures_what_it_says_it_does(tmp_path):
+    command = [sys.executable, BENCH / "corpus.py", "--pairs", "3000", "--folder", tmp_path]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    built, loaded = map(json.loads, done.stdout.splitlines())
+    assert built["pairs"] == loaded["pairs"] == 3000
+    assert built["store_s"] >= 0 < built["pairs_per_s"]
+    assert loaded["store_s"] is None
+
+
+def test_a_result_names_the_command_as_it_is_typed_in_the_checkout(monkeypatch):
+    from harness import command_line
+
+    monkeypatch.setattr(sys, "argv", [str(BENCH / "train.py"), "--systems", "nmt,joeynmt", "--json", "a b.json"])
+    assert command_line() == "python benchmarks/train.py --systems nmt,joeynmt --json 'a b.json'"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -73,3 +75,21 @@ def test_the_constraints_pin_every_package_that_is_asked_for():
     }  # `make setup` leaves it out
     asked = [*PROJECT["dependencies"], *(name for group in extras.values() for name in group)]
     assert {normal(re.match(r"[\w.-]+", requirement)[0]) for requirement in asked} <= pinned
+
+
+def test_every_package_that_nmt_imports_is_asked_for():
+    with_another = {
+        "yaml": "pyyaml",
+        "annotated_types": "pydantic",
+        "pydantic_core": "pydantic",
+    }  # import: distribution
+    imported = set()
+    for path in (ROOT / "nmt").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.partition(".")[0])
+    foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["ctranslate2"]]
+    assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked}
