@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nmt.errors import RunError
 from nmt.files import MAX_METRICS_BYTES, read_at_most
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Points = list[tuple[int, float]]  # (update, value), by update
+_MAX_DRAWN = 1e12  # a number beyond it is none that a training writes, and matplotlib cannot scale its axis to 1e308
 _TRAIN, _VALID, _BLEU, _CHRF = "#9db8d2", "#1f4e79", "#1f4e79", "#c8641e"
 
 
@@ -50,7 +50,7 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
     "loss", "bleu", "chrf", ...}`; losses in nats per token, scores 0-100. Of an update recorded twice (a resumed
-    run) the later record counts; values that are no numbers leave a gap. The best validation is marked on each curve.
+    run) the later record counts; records whose update or value is no number leave a gap. The best validation is marked on each curve.
     Without any loss there is nothing to draw: RunError.
     """
     picture_format(path)
@@ -63,10 +63,14 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
 def _series(records: list[dict[str, Any]], kind: str, key: str) -> Points:
     points = {}
     for record in records:
-        value = record.get(key)
-        if record.get("kind") == kind and isinstance(value, int | float) and math.isfinite(value):
-            points[int(record["update"])] = float(value)
+        update, value = record.get("update"), record.get(key)
+        if record.get("kind") == kind and _can_be_drawn(update) and _can_be_drawn(value):
+            points[int(update)] = float(value)
     return sorted(points.items())
+
+
+def _can_be_drawn(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MAX_DRAWN
 
 
 def _figure(records: list[dict[str, Any]]) -> Figure:

@@ -118,3 +118,24 @@ def test_plot_command_writes_where_told(run, tmp_path, monkeypatch):
     plot(output=tmp_path / "elsewhere.png")
     assert (tmp_path / "elsewhere.png").exists()
     assert not (run / "curves.svg").exists()
+
+
+ODD = (None, True, "3", "x", [], {}, -1, -1e9, 0, 1.5, 10**400, -(10**400), 1e308, math.nan, math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: str(value)[:9])
+@pytest.mark.parametrize("key", ["kind", "update", "loss", "bleu"])
+def test_an_odd_value_is_drawn_or_leaves_a_gap(key, value, tmp_path):
+    odd = [record | {key: value} for record in (TRAIN[3], VALID[1])]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in TRAIN + VALID + odd))
+    draw_curves(read_metrics(tmp_path / "metrics.jsonl"), tmp_path / "curves.svg")
+    assert any(text.startswith("validation: best") for text in texts(tmp_path / "curves.svg"))
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: str(value)[:9])
+def test_metrics_with_odd_values_alone_are_drawn_or_are_no_metrics(value, tmp_path):
+    odd = [{"kind": kind, "update": value, "loss": value, "bleu": value, "chrf": value} for kind in ("train", "valid")]
+    try:
+        draw_curves(odd, tmp_path / "curves.svg")
+    except RunError as error:
+        assert "no metrics yet" in str(error)
