@@ -22,7 +22,7 @@ from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.placeholding import VERSION as PLACEHOLDING_VERSION
 from nmt.data.placeholding import copy_with_placeholders, mask_pair
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
-from nmt.data.store import FORMAT, Sampling, Side, TokenStore, build_store
+from nmt.data.store import FORMAT, Sampling, Side, StoreNotes, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.files import FileHashes
@@ -105,7 +105,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         store = TokenStore(folder)
     else:
         _announce_need(corpus, tokenizers, store_root)
-        notes: dict[str, Any] = {}
+        notes = StoreNotes()
         store = build_store(folder, _counted(corpus, run, notes), tokenizers, notes, _sampling(config))
     report = _report(config, store) | {split: _split_report(config, corpus, run, tokenizers, split) for split in SPLITS}
     if report["too_long"] == len(store) and config.data.on_too_long == "drop":
@@ -221,41 +221,40 @@ def _sampling(config: Config) -> Sampling:
     return Sampling(config.tokenizer.samples, config.tokenizer.sampling_alpha, config.training.seed)
 
 
-def _counted(corpus: Corpus, run: RunDir, notes: dict[str, Any]) -> Iterator[SentencePair]:
+def _counted(corpus: Corpus, run: RunDir, notes: StoreNotes) -> Iterator[SentencePair]:
     """The training pairs to keep, counted into `notes` as they pass."""
     data = corpus.config.data
     count_src = len if written_without_spaces(data.src_lang) else lambda text: len(text.split())
     count_tgt = len if written_without_spaces(data.tgt_lang) else lambda text: len(text.split())
     sources = {split: set(run.read_pairs(split)[0]) for split in SPLITS}
-    notes.update(src_words=0, tgt_words=0, empty=0, same_on_both_sides=0, in_valid=0, in_test=0, masked=0, copies=0)
     spaced = (not written_without_spaces(data.src_lang), not written_without_spaces(data.tgt_lang))
     num_kept = 0
     for pair in corpus.pairs("train"):
         if not (pair.src and pair.tgt):
-            notes["empty"] += 1
+            notes.empty += 1
             continue
         num_kept += 1
-        notes["src_words"] += count_src(pair.src)
-        notes["tgt_words"] += count_tgt(pair.tgt)
-        notes["same_on_both_sides"] += pair.src == pair.tgt
-        notes["in_valid"] += pair.src in sources["valid"]
-        notes["in_test"] += pair.src in sources["test"]
+        notes.src_words += count_src(pair.src)
+        notes.tgt_words += count_tgt(pair.tgt)
+        notes.same_on_both_sides += pair.src == pair.tgt
+        notes.in_valid += pair.src in sources["valid"]
+        notes.in_test += pair.src in sources["test"]
         masked = _masked(pair, corpus.config)
-        notes["masked"] += masked is not pair and ANY_PLACEHOLDER.search(masked.src) is not None
+        notes.masked += masked is not pair and ANY_PLACEHOLDER.search(masked.src) is not None
         yield masked
         seed, share = corpus.config.training.seed, data.placeholder_share
         if data.protect and (copy := copy_with_placeholders(masked, share=share, seed=seed, spaced=spaced)):
-            notes["copies"] += 1
+            notes.copies += 1
             yield copy
     if num_kept == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
 
 def _report(config: Config, store: TokenStore) -> dict[str, Any]:
-    notes, samples = store.info["notes"], config.tokenizer.samples
+    notes, samples = store.info.notes, config.tokenizer.samples
     sides = {
-        "src": _side_report(store.src, config.model.max_src_len, notes["src_words"] * samples, config.data.src_lang),
-        "tgt": _side_report(store.tgt, config.model.max_tgt_len, notes["tgt_words"] * samples, config.data.tgt_lang),
+        "src": _side_report(store.src, config.model.max_src_len, notes.src_words * samples, config.data.src_lang),
+        "tgt": _side_report(store.tgt, config.model.max_tgt_len, notes.tgt_words * samples, config.data.tgt_lang),
     }
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
@@ -263,14 +262,14 @@ def _report(config: Config, store: TokenStore) -> dict[str, Any]:
     return {
         "pairs": len(store) // samples,
         "segmentations": samples,
-        "empty_dropped": notes["empty"],
+        "empty_dropped": notes.empty,
         "too_long": too_long,
         "too_long_are": {"truncate": "truncated", "drop": "dropped"}[config.data.on_too_long],
-        "same_on_both_sides": notes["same_on_both_sides"],
-        "with_protected_spans": notes.get("masked", 0),  # absent in stores made before there were placeholders
-        "copies_with_placeholders": notes.get("copies", 0),
-        "train_sources_in_valid": notes["in_valid"],
-        "train_sources_in_test": notes["in_test"],
+        "same_on_both_sides": notes.same_on_both_sides,
+        "with_protected_spans": notes.masked,
+        "copies_with_placeholders": notes.copies,
+        "train_sources_in_valid": notes.in_valid,
+        "train_sources_in_test": notes.in_test,
         **sides,
     }
 

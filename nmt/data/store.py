@@ -12,20 +12,48 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, ValidationError
 
+from nmt.config.sections import Section
 from nmt.data.corpus import SentencePair
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.errors import RunError
-from nmt.files import new_folder, write_text
+from nmt.files import new_folder, read_at_most, write_text
 from nmt.machine import num_cores
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
+_MAX_INFO_BYTES = 1_000_000
 _BLOCK_PAIRS = 20_000  # pairs in memory at once while building
 _BLOCK_LENGTHS = 1 << 20
+
+
+@dataclass
+class StoreNotes:
+    """What was counted while the pairs of a store went by."""
+
+    src_words: int = 0  # characters, in a language that is written without spaces
+    tgt_words: int = 0
+    empty: int = 0  # pairs with an empty side, which are left out
+    same_on_both_sides: int = 0
+    in_valid: int = 0  # pairs whose source is one of the validation set
+    in_test: int = 0
+    masked: int = 0  # pairs in which placeholders stand for spans
+    copies: int = 0  # copies of pairs, with placeholders put in
+
+
+class StoreInfo(Section):
+    """What store.json says."""
+
+    format: Literal[1] = FORMAT
+    num_pairs: int = Field(ge=0)
+    dtype: Literal["uint16", "uint32"]
+    src_vocab_size: int = Field(ge=1)
+    tgt_vocab_size: int = Field(ge=1)
+    notes: StoreNotes
 
 
 @dataclass
@@ -34,12 +62,12 @@ class Side:
 
     tokens: NDArray[Any]  # [number of tokens], uint16 or uint32
     offsets: NDArray[np.int64]  # [number of sentences + 1]
-    vocab_size: int | None = None  # None in stores of old, which do not tell
-    folder: Path | None = None
+    vocab_size: int
+    folder: Path
 
     def check(self, ids: NDArray[Any]) -> None:
         """RunError if `ids`, read from `tokens`, hold what is no token: a disk may give back other bytes."""
-        if self.vocab_size is not None and len(ids) and (largest := int(ids.max())) >= self.vocab_size:
+        if len(ids) and (largest := int(ids.max())) >= self.vocab_size:
             raise damaged(f"token {largest}, of a vocabulary of {self.vocab_size}", self.folder)
 
     def __getitem__(self, index: int) -> NDArray[Any]:
@@ -64,7 +92,7 @@ class Side:
         return counts
 
 
-def damaged(what: str, folder: Path | None) -> RunError:
+def damaged(what: str, folder: Path) -> RunError:
     """The error for a store that is not as it was built."""
     hint = "delete the folder; it will be built again"
     return RunError(f"the tokenized corpus is damaged ({what})", path=folder, hint=hint)
@@ -76,20 +104,35 @@ class TokenStore:
     def __init__(self, folder: Path):
         self.folder = folder
         try:
-            self.info = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-            self.src, self.tgt = self._open("src"), self._open("tgt")
-        except (OSError, ValueError, KeyError) as error:
+            content = read_at_most(folder / "store.json", _MAX_INFO_BYTES)
+            self.info = StoreInfo.model_validate(json.loads(content))
+            self.src = self._open("src", self.info.src_vocab_size)
+            self.tgt = self._open("tgt", self.info.tgt_vocab_size)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"])) or "store.json"
+            raise damaged(f"store.json: {name}: {first['msg']}", folder) from None
+        except RecursionError:
+            raise damaged("store.json is nested too deeply", folder) from None
+        except (OSError, ValueError) as error:
             raise damaged(str(error), folder) from error
 
-    def _open(self, side: str) -> Side:
-        tokens = np.memmap(self.folder / f"{side}.tokens", dtype=self.info["dtype"], mode="r")
-        offsets = np.memmap(self.folder / f"{side}.offsets", dtype=np.int64, mode="r")
-        if len(offsets) != self.info["num_pairs"] + 1 or len(tokens) != offsets[-1]:
-            raise ValueError(f"{side}.tokens does not have the length that store.json says")
-        return Side(tokens, offsets, self.info.get(f"{side}_vocab_size"), self.folder)
+    def _open(self, name: str, vocab_size: int) -> Side:
+        """Map the files of one side. Raises ValueError if they do not fit together or the offsets run backward."""
+        tokens = np.memmap(self.folder / f"{name}.tokens", dtype=self.info.dtype, mode="r")
+        offsets = np.memmap(self.folder / f"{name}.offsets", dtype=np.int64, mode="r")
+        if len(offsets) != len(self) + 1 or len(tokens) != offsets[-1]:
+            raise ValueError(f"{name}.tokens does not have the length that store.json says")
+        for start in range(0, len(offsets), _BLOCK_LENGTHS):
+            block = offsets[start : start + _BLOCK_LENGTHS + 1]
+            if (block[1:] < block[:-1]).any():
+                raise ValueError(f"{name}.offsets run backward")
+        if offsets[0] != 0:
+            raise ValueError(f"{name}.offsets do not begin at 0")
+        return Side(tokens, offsets, vocab_size, self.folder)
 
     def __len__(self) -> int:
-        return self.info["num_pairs"]
+        return self.info.num_pairs
 
 
 class Sampling(NamedTuple):
@@ -143,7 +186,7 @@ def build_store(
     folder: Path,
     pairs: Iterator[SentencePair],
     tokenizers: TokenizerPair,
-    notes: dict[str, Any],
+    notes: StoreNotes,
     sampling: Sampling = USUAL,
 ) -> TokenStore:
     """Tokenize `pairs` into `folder`, which must not exist yet, and open it.
@@ -162,11 +205,11 @@ def build_store(
 
 
 def _write_store(
-    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, notes: dict[str, Any], sampling: Sampling
+    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, notes: StoreNotes, sampling: Sampling
 ) -> None:
     """Write the files of a store into `folder`, which is there and empty."""
     largest = max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    dtype = "uint16" if largest <= 1 << 16 else "uint32"
+    dtype: Literal["uint16", "uint32"] = "uint16" if largest <= 1 << 16 else "uint32"
     num_pairs = 0
     with (
         _SideWriter(folder, "src", tokenizers.src, dtype, sampling) as src,
@@ -176,6 +219,11 @@ def _write_store(
             src.append([pair.src for pair in block])
             tgt.append([pair.tgt for pair in block])
             num_pairs += len(block) * sampling.samples
-    sizes = {"src_vocab_size": tokenizers.src.vocab_size, "tgt_vocab_size": tokenizers.tgt.vocab_size}
-    info = {"format": FORMAT, "num_pairs": num_pairs, "dtype": dtype, **sizes, "notes": notes}
-    write_text(folder / "store.json", json.dumps(info))
+    info = StoreInfo(
+        num_pairs=num_pairs,
+        dtype=dtype,
+        src_vocab_size=tokenizers.src.vocab_size,
+        tgt_vocab_size=tokenizers.tgt.vocab_size,
+        notes=notes,
+    )
+    write_text(folder / "store.json", info.model_dump_json())

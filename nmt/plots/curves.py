@@ -49,9 +49,9 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
     """Write the learning curves in `records` to `path` (.svg or .png): loss on the left, BLEU and chrF on the right.
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
-    "loss", "bleu", "chrf", ...}`; losses in nats per token, scores 0-100. Of an update recorded twice (a resumed
-    run) the later record counts; records whose update or value is no number leave a gap. The best validation is marked on each curve.
-    Without any loss there is nothing to draw: RunError.
+    "loss", "bleu", "chrf", ...}`; losses in nats per token, scores 0-100. If an update was recorded twice (a resumed
+    run), the later record counts. A record whose update or value is not a number leaves a gap. A star marks the best
+    validation of each curve. RunError if there is no loss to draw.
     """
     picture_format(path)
     if not (_series(records, "train", "loss") or _series(records, "valid", "loss")):

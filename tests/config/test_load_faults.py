@@ -146,8 +146,10 @@ VALUES = {
     "training:\n  seed: 9"
     + "9" * 30: "training.seed: 9999999999999999999999999999999 is not a number, or too large a one",
     "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and at most 2147483647), got -1",
-    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16 and at most 100000000) or auto, got true",
-    "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number (at least 16 and at most 100000000) or auto, got 'aut'",
+    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number "
+    "(at least 16 and at most 100000000) or auto, got true",
+    "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number "
+    "(at least 16 and at most 100000000) or auto, got 'aut'",
     "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of tokens_per_update; set that, "
     "such as to 25000",
     "training:\n  tokens_per_update: 1e11": "training.tokens_per_update must be a whole number "
@@ -162,8 +164,10 @@ VALUES = {
     "a model of 117 billion parameters; at most 20 are supported",
     "decoding:\n  beam_size: 200000000": "decoding.beam_size must be a whole number "
     "(at least 1 and at most 1000), got 200000000",
-    "decoding:\n  length_penalty: 1000": "decoding.length_penalty must be a number (at least 0 and at most 5), got 1000",
-    "decoding:\n  max_len_factor: 1e308": "decoding.max_len_factor must be a number (above 0 and at most 1000), got 1e+308",
+    "decoding:\n  length_penalty: 1000": "decoding.length_penalty must be a number "
+    "(at least 0 and at most 5), got 1000",
+    "decoding:\n  max_len_factor: 1e308": "decoding.max_len_factor must be a number "
+    "(above 0 and at most 1000), got 1e+308",
     "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
     "got a list of 1",
     "training:\n  betas: [0.9, 0.9, 0.9]": "training.betas must be a list of 2, "

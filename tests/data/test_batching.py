@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,7 @@ class Pairs:
 
     def __init__(self, src_lens, tgt_lens):
         self.src, self.tgt = (
-            Side(np.full(sum(lens), 9, dtype=np.uint16), np.cumsum([0, *lens], dtype=np.int64))
+            Side(np.full(sum(lens), 9, dtype=np.uint16), np.cumsum([0, *lens], dtype=np.int64), 1000, Path())
             for lens in (src_lens, tgt_lens)
         )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
 from nmt.data.batching import BatchIndices, read_batch
 from nmt.data.corpus import SentencePair
-from nmt.data.store import Sampling, TokenStore, build_store
+from nmt.data.store import Sampling, StoreNotes, TokenStore, build_store
 from nmt.data.tokenizer import train_tokenizers
 from nmt.errors import RunError
 
@@ -22,7 +24,7 @@ def tokenizers():
 
 
 def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, {})
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
     store = TokenStore(tmp_path / "store")
     assert len(store) == len(PAIRS)
     for index, pair in enumerate(PAIRS):
@@ -33,9 +35,9 @@ def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
 
 
 def test_the_size_of_a_block_does_not_show(tmp_path, tokenizers, monkeypatch):
-    build_store(tmp_path / "whole", iter(PAIRS), tokenizers, {})
+    build_store(tmp_path / "whole", iter(PAIRS), tokenizers, StoreNotes())
     monkeypatch.setattr("nmt.data.store._BLOCK_PAIRS", 7)
-    build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, {})
+    build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, StoreNotes())
     for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
 
@@ -46,13 +48,13 @@ def test_a_fault_while_building_leaves_nothing(tmp_path, tokenizers):
         raise ValueError("the disk is on fire")
 
     with pytest.raises(ValueError, match="fire"):
-        build_store(tmp_path / "store", broken(), tokenizers, {})
+        build_store(tmp_path / "store", broken(), tokenizers, StoreNotes())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["src.tokens", "tgt.offsets", "store.json"])
 def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, {})
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
     path = tmp_path / "store" / name
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(RunError, match="delete the folder; it will be built again"):
@@ -66,7 +68,9 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
     tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs])
 
     def tokens(name: str, seed: int) -> list[list[int]]:
-        store = build_store(tmp_path / name, iter(pairs), tokenizers, {}, Sampling(samples=3, alpha=0.3, seed=seed))
+        store = build_store(
+            tmp_path / name, iter(pairs), tokenizers, StoreNotes(), Sampling(samples=3, alpha=0.3, seed=seed)
+        )
         assert len(store) == 3 * len(pairs)
         for index in range(len(store)):
             assert tokenizers.src.decode(store.src[index]) == pairs[index % len(pairs)].src
@@ -80,7 +84,7 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
 
 
 def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
-    path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, {}).folder / "tgt.tokens"
+    path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes()).folder / "tgt.tokens"
     data = bytearray(path.read_bytes())
     data[1] ^= 0x80  # the high byte of the first token
     path.write_bytes(data)
@@ -88,3 +92,47 @@ def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_pa
     rows = BatchIndices(np.array([0]), ones, ones)
     with pytest.raises(RunError, match=r"damaged \(token \d+, of a vocabulary of \d+\)"):
         read_batch(TokenStore(tmp_path / "store"), rows)
+
+
+INFO = (
+    b"", b"[]", b"7", b"\xff", b"[" * 100_000, b"{}", b'{"num_pairs": 59}', b"null", b" " * 2_000_000,
+)  # fmt: skip
+ODD = {
+    "num_pairs": (-1, "x", 58, None),
+    "dtype": ("object", "int8", 3),
+    "src_vocab_size": (0, "x"),
+    "notes": (3, None),
+}
+
+
+def refused(folder):
+    with pytest.raises(RunError, match=r"store: the tokenized corpus is damaged \(.*\)\n  delete the folder; it will"):
+        TokenStore(folder)
+
+
+@pytest.mark.parametrize("content", INFO, ids=lambda content: str(content[:9]))
+def test_a_store_json_that_is_none_is_refused(tmp_path, tokenizers, content):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
+    (tmp_path / "store" / "store.json").write_bytes(content)
+    refused(tmp_path / "store")
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in ODD.items() for value in values])
+def test_a_store_json_with_an_odd_value_is_refused(tmp_path, tokenizers, key, value):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
+    path = tmp_path / "store" / "store.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    refused(tmp_path / "store")
+
+
+@pytest.mark.parametrize("bit", [0, 13, 40, 62, 63])
+@pytest.mark.parametrize("index", [0, 5, 59])
+def test_a_flipped_bit_in_the_offsets_is_noticed_or_moves_a_border_by_little(tmp_path, tokenizers, index, bit):
+    folder = build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes()).folder
+    offsets = np.fromfile(folder / "src.offsets", dtype=np.int64)
+    offsets.view(np.uint64)[index] ^= np.uint64(1 << bit)
+    offsets.tofile(folder / "src.offsets")
+    if bit == 0 and index == 5:  # one token more or less in two sentences: the lengths still fit together
+        assert len(TokenStore(folder)) == len(PAIRS)
+    else:
+        refused(folder)

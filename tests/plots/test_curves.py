@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import xml.etree.ElementTree as ET
+from contextlib import nullcontext
 
 import pytest
 
@@ -135,7 +136,6 @@ def test_an_odd_value_is_drawn_or_leaves_a_gap(key, value, tmp_path):
 @pytest.mark.parametrize("value", ODD, ids=lambda value: str(value)[:9])
 def test_metrics_with_odd_values_alone_are_drawn_or_are_no_metrics(value, tmp_path):
     odd = [{"kind": kind, "update": value, "loss": value, "bleu": value, "chrf": value} for kind in ("train", "valid")]
-    try:
+    drawable = type(value) in (int, float) and abs(value) <= 1e9
+    with nullcontext() if drawable else pytest.raises(RunError, match="no metrics yet"):
         draw_curves(odd, tmp_path / "curves.svg")
-    except RunError as error:
-        assert "no metrics yet" in str(error)
