@@ -129,7 +129,9 @@ def test_runs_with_different_tokenizers_are_refused(digits_run, tmp_path):
     other = RunDir(tmp_path / "other")
     shutil.copytree(digits_run, other.path)
     config = TokenizerConfig(type="char", vocab_size=300)
-    train_tokenizers(config, lambda: ["abc 123"] * 50, lambda: ["xyz 456"] * 50, seed=1).save(other.tokenizer, overwrite=True)
+    train_tokenizers(config, lambda: ["abc 123"] * 50, lambda: ["xyz 456"] * 50, seed=1).save(
+        other.tokenizer, overwrite=True
+    )
     assert TokenizerPair.load(other.tokenizer).joint
     with pytest.raises(NmtError, match=r"other: this run and .* have different tokenizers"):
         Translator.load([RunDir(digits_run), other], device="cpu")
