@@ -18,7 +18,7 @@ from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
 from nmt.locks import try_lock
 
-FORMAT = 2  # of the run directory; a run says which one it is. 1: weights without a checksum, the state a pickle
+FORMAT = 1  # of the run directory; a run says which one it is
 MAX_JSON_BYTES = 10_000_000
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,7 +41,6 @@ class RunDir:
         self.index_file = self.checkpoints / "index.json"
         self.state = path / "state" / "training.safetensors"
         self.previous_state = path / "state" / "previous.safetensors"
-        self.old_state = path / "state" / "training.pt"  # of format 1
         self.metrics = path / "logs" / "metrics.jsonl"
         self.evaluations = path / "eval"
         self._usable: Path | None = None
@@ -61,10 +60,10 @@ class RunDir:
         """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
         refuse_special_files(self.path, "run")
         if self.info_file.exists():
-            made = self.read_json(self.info_file).get("format", 1)
-            if not isinstance(made, int) or not 1 <= made <= FORMAT:
-                hint = f"this nmt reads the formats 1 to {FORMAT}; a newer one may read it"
-                raise RunError(f"the run has the format {made!r}", path=self.info_file, hint=hint)
+            number = self.read_json(self.info_file).get("format")
+            if number != FORMAT:
+                hint = f"this nmt reads format {FORMAT}; a newer one may read it"
+                raise RunError(f"the run has the format {number!r}", path=self.info_file, hint=hint)
 
     def write_config(self, config: Config) -> None:
         """Write the resolved configuration."""
@@ -114,7 +113,7 @@ class RunDir:
     def usable_checkpoint(self) -> Path:
         """The weights to translate with: the best that are whole. Where they are not the best, a warning says so.
 
-        Weights without a checksum (format 1) count as whole if their length is right. RunError where none are whole.
+        RunError if none are whole.
         """
         if self._usable is None:
             best = self.best_checkpoint()

@@ -85,7 +85,7 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
         group.await_main()
         group.barrier()
         trainer = _trainer(run, config, path, group)
-        if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):
+        if any(path.exists() for path in (run.state, run.previous_state, run.index_file)):
             trainer.resume()
         else:  # stopped before anything was saved
             trainer.start()
