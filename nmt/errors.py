@@ -9,7 +9,7 @@ _NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, such as those of a term
 
 
 def printable(text: str, *, but: str = "") -> str:
-    """Return `text` with control characters and lone surrogates, except those in `but`, written as escapes (`\\x1b`).
+    r"""Return `text` with control characters and lone surrogates, except those in `but`, written as escapes (`\x1b`).
 
     File names and keys from a stranger may hold sequences that a terminal obeys, and names that are not UTF-8 hold
     surrogates that cannot be written.
