@@ -151,7 +151,7 @@ def load_state(path: Path) -> dict[str, Any]:
     if not path.exists():
         hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
         raise RunError("there is no training state to resume from", path=path, hint=hint)
-    if fault := find_corruption(path, has_checksum=True):
+    if fault := find_corruption(path):
         raise RunError(f"the training state is {fault}", path=path)
     tensors = {name: tensor.clone() for name, tensor in _read(path).items()}  # not mapped from a file that changes
     try:
@@ -195,9 +195,6 @@ def last_state(run: RunDir) -> tuple[dict[str, Any], list[str]]:
     Where the newest is damaged, or lacks a checkpoint, and the one before it does not, that one takes its place, and
     a warning says so: what was trained since is trained again. RunError where there is none.
     """
-    if run.old_state.exists() and not run.state.exists():
-        hint = "train on from its weights: name it in training.init_from of a new run; `nmt translate` works as before"
-        raise RunError("this training state is of an older nmt (format 1)", path=run.old_state, hint=hint)
     faults: list[RunError] = []
     partly: tuple[dict[str, Any], list[str]] | None = None
     for path in (run.state, run.previous_state):

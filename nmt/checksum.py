@@ -20,7 +20,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 class _Checksum(NamedTuple):
-    """Where in the file the checksum stands (0: it has none), and what it says."""
+    """The place of the checksum in the file, and what it says."""
 
     offset: int
     digest: str
@@ -31,25 +31,19 @@ def write_checksum(path: Path) -> None:
     with open(path, "r+b") as file:
         found = _find(file)
         assert isinstance(found, _Checksum)
-        assert found.offset
         digest = _digest(file, found.offset)
         file.seek(found.offset)
         file.write(digest.encode())
 
 
-def find_corruption(path: Path, *, has_checksum: bool = False) -> str:
-    """Return the fault of a safetensors file in words, or an empty string if it is whole.
-
-    A file without a checksum is one of a run of format 1: its length alone is checked, unless `has_checksum`.
-    """
+def find_corruption(path: Path) -> str:
+    """Return what is wrong with a safetensors file, in words; empty if it is whole."""
     try:
         with open(path, "rb") as file:
             found = _find(file)
             if isinstance(found, str):
                 return found
-            if found.offset:
-                return "" if _digest(file, found.offset) == found.digest else "damaged: the checksum does not match"
-            return "damaged: there is no checksum" if has_checksum else ""
+            return "" if _digest(file, found.offset) == found.digest else "damaged: the checksum does not match"
     except FileNotFoundError:
         return "missing"
     except OSError as error:
@@ -57,7 +51,7 @@ def find_corruption(path: Path, *, has_checksum: bool = False) -> str:
 
 
 def _find(file: BinaryIO) -> _Checksum | str:
-    """Return the seal of a file, or the fault of its header."""
+    """Return the checksum of a file, or what is wrong with its header."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
@@ -68,12 +62,12 @@ def _find(file: BinaryIO) -> _Checksum | str:
         metadata = header.pop("__metadata__", None)
         end = max((int(entry["data_offsets"][1]) for entry in header.values()), default=0)
         digest = "" if metadata is None else metadata["sha256"]
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
         return "damaged: the header is not readable"
     if 8 + length + end != size:
         return f"damaged: the file has {size:,} bytes, and should have {8 + length + end:,}"
     if metadata is None:
-        return _Checksum(0, "")
+        return "damaged: there is no checksum"
     at = raw.find(b'"sha256":"')
     if at < 0 or not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
         return "damaged: the checksum is not readable"

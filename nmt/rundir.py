@@ -9,21 +9,34 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
 
 from nmt.checksum import find_corruption
 from nmt.config import Config, dump_config, load_config
+from nmt.config.sections import Section
 from nmt.data.corpus import SentencePair, read_lines
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
 from nmt.locks import try_lock
 
-FORMAT = 2  # of the run directory; a run says which one it is. 1: weights without a checksum, the state a pickle
+FORMAT = 1  # of the run directory; a run says which one it is
 MAX_JSON_BYTES = 10_000_000
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 log = logging.getLogger(__name__)
+
+
+class RunInfo(Section):
+    """What run.json says that a resumed training needs; the rest of it describes the machine, for people."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: Literal[1]  # FORMAT
+    precision: Literal["fp32", "bf16"]
+    data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
 
 
 class RunDir:
@@ -41,10 +54,10 @@ class RunDir:
         self.index_file = self.checkpoints / "index.json"
         self.state = path / "state" / "training.safetensors"
         self.previous_state = path / "state" / "previous.safetensors"
-        self.old_state = path / "state" / "training.pt"  # of format 1
         self.metrics = path / "logs" / "metrics.jsonl"
         self.evaluations = path / "eval"
         self._usable: Path | None = None
+        self._config: Config | None = None
 
     def checkpoint(self, name: str) -> Path:
         """The weights called `name` (step-00000500, average). RunError for a name that could lead out of the run."""
@@ -53,21 +66,35 @@ class RunDir:
         return self.checkpoints / f"{name}.safetensors"
 
     def config(self) -> Config:
-        """The resolved configuration the run was trained with, once the folder has passed `check`."""
-        self.check()
-        return load_config(self.config_file)
+        """Return the resolved configuration of the run, once the folder has passed `check`; read once per object."""
+        if self._config is None:
+            self.check()
+            self._config = load_config(self.config_file)
+        return self._config
+
+    def info(self) -> RunInfo:
+        """Return what run.json says. RunError if it is missing, damaged, or not what a training writes."""
+        value = self.read_json(self.info_file)
+        try:
+            return RunInfo.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            hint = "copy the file again from where the run was trained"
+            raise RunError(f"{name}: {first['msg']}", path=self.info_file, hint=hint) from None
 
     def check(self) -> None:
         """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
         refuse_special_files(self.path, "run")
         if self.info_file.exists():
-            made = self.read_json(self.info_file).get("format", 1)
-            if not isinstance(made, int) or not 1 <= made <= FORMAT:
-                hint = f"this nmt reads the formats 1 to {FORMAT}; a newer one may read it"
-                raise RunError(f"the run has the format {made!r}", path=self.info_file, hint=hint)
+            number = self.read_json(self.info_file).get("format")
+            if number != FORMAT:
+                hint = f"this nmt reads format {FORMAT}; a newer one may read it"
+                raise RunError(f"the run has the format {number!r}", path=self.info_file, hint=hint)
 
     def write_config(self, config: Config) -> None:
         """Write the resolved configuration."""
+        self._config = None
         write_text(self.config_file, dump_config(config))
 
     def read_json(self, path: Path) -> dict[str, Any]:
@@ -114,7 +141,7 @@ class RunDir:
     def usable_checkpoint(self) -> Path:
         """The weights to translate with: the best that are whole. Where they are not the best, a warning says so.
 
-        Weights without a checksum (format 1) count as whole if their length is right. RunError where none are whole.
+        RunError if none are whole.
         """
         if self._usable is None:
             best = self.best_checkpoint()

@@ -109,3 +109,36 @@ def test_the_table_is_read_whole():
     assert rooms["model/attention.py"].torch
     assert not rooms["rundir.py"].torch
     assert rooms["commands/*.py"].level == rooms["cli.py"].level == max(r.level for r in rooms.values())
+
+
+def public_names() -> list[tuple[str, list[str], str]]:
+    """(rooms, their files, name) for each identifier in the last column of the table."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+)(?: t)? \| \d+ \|[^|]*\|([^|]*)\|$", text, flags=re.MULTILINE)
+    return [
+        (rooms, [file for file in NAMES for pattern in patterns if fnmatch(file, pattern)], name)
+        for rooms, names in rows
+        for patterns in [[p + "*" if p.endswith("/") else p for p in re.findall(r"`([^`]+)`", rooms)]]
+        for name in re.findall(r"`(\w+)`", names)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rooms", "files", "name"), public_names(), ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_every_public_name_of_the_table_is_defined_in_its_room(rooms, files, name):
+    defined = {
+        target
+        for file in files
+        for node in ast.parse((ROOT / "nmt" / file).read_text(encoding="utf-8")).body
+        for target in names_defined(node)
+    }
+    assert name in defined
+
+
+def names_defined(node: ast.stmt) -> list[str]:
+    """What a statement at the top of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]

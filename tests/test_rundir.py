@@ -71,3 +71,31 @@ def test_a_damaged_index_is_named(tmp_path):
     run.index_file.write_text("{")
     with pytest.raises(RunError, match=r"index\.json: cannot read this file of the run"):
         run.index()
+
+
+INFO = {"format": 1, "precision": "fp32", "data_fingerprint": "0a1b", "nmt": "0.1.0", "threads": 2}
+
+
+def test_run_json_is_read_as_a_record_that_keeps_what_else_is_in_it(tmp_path):
+    run = make_run(tmp_path / "run")
+    run.write_json(run.info_file, INFO)
+    assert (run.info().precision, run.info().data_fingerprint) == ("fp32", "0a1b")
+    assert run.info().model_dump() == INFO
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(key, value) for key in ("format", "precision", "data_fingerprint") for value in (None, 7, [], {}, "../../x")],
+)
+def test_a_run_json_with_an_odd_value_is_one_error(tmp_path, key, value):
+    run = make_run(tmp_path / "run")
+    run.write_json(run.info_file, INFO | {key: value})
+    with pytest.raises(RunError, match=rf"run\.json: {key}: .*\n  copy the file again"):
+        run.info()
+
+
+def test_the_configuration_of_a_run_is_read_once(digits_run, monkeypatch):
+    run = RunDir(digits_run)
+    config = run.config()
+    monkeypatch.setattr("nmt.rundir.load_config", None)
+    assert run.config() is config

@@ -97,11 +97,11 @@ def _check(
     limit = config.model.max_src_len - 1
     found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run)])
     log.info(describe(found))
-    agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}
+    agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}  # of this machine
     require_agreement(found, reduced=quantization != "none")
     if quantization == "none":
         return agreement
-    log.info(f"CTranslate2 computes {quantization} weights in {engines[1].precision} on this processor")
+    _tell_precision(quantization, engines[1].precision)
     pairs = run.read_pairs("test")
     log.info(f"translating the test set both ways ({len(pairs[0])} sentences) …")
     both = [
@@ -121,6 +121,20 @@ def _check(
     if loss.difference < -LOSS_WARNED_OF:
         log.warning("this precision costs much; int16, float16 or none may cost less")
     return {**agreement, "bleu": loss.as_json()}
+
+
+def _tell_precision(quantization: Quantization, computed: str) -> None:
+    """Say what this machine computes in; warn if that is not what was asked for, as CTranslate2 does not."""
+    log.info(f"CTranslate2 computes {quantization} weights in {computed} on this processor")
+    if computed == quantization or (quantization == "int8" and computed == "int8_float32"):
+        return
+    import ctranslate2
+
+    supported = ", ".join(sorted(ctranslate2.get_supported_compute_types("cpu")))
+    log.warning(
+        f"this processor cannot compute in {quantization}: the agreement and the BLEU below are those of {computed} "
+        f"(it supports {supported})"
+    )
 
 
 def _sentences(run: RunDir) -> list[str]:

@@ -81,11 +81,11 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
         if group.is_main:
             _clean_up(config, path)
             run.remove_leftovers()
-            prepare(config, run, _store_root(config, path), run.read_json(run.info_file)["data_fingerprint"])
+            prepare(config, run, _store_root(config, path), run.info().data_fingerprint)
         group.await_main()
         group.barrier()
         trainer = _trainer(run, config, path, group)
-        if any(path.exists() for path in (run.state, run.previous_state, run.old_state, run.index_file)):
+        if any(path.exists() for path in (run.state, run.previous_state, run.index_file)):
             trainer.resume()
         else:  # stopped before anything was saved
             trainer.start()
@@ -153,9 +153,9 @@ def _trainer(run: RunDir, config: Config, path: Path, group: ProcessGroup) -> Tr
     """The trainer of a run that is prepared, on this process's device."""
     _set_threads(config)
     device = choose_device(config.training.device)
-    info = run.read_json(run.info_file)
-    prepared = open_prepared(run, _store_root(config, path), info["data_fingerprint"])
-    return Trainer(run, config, prepared, device, choose_precision(info["precision"], device), group)
+    info = run.info()
+    prepared = open_prepared(run, _store_root(config, path), info.data_fingerprint)
+    return Trainer(run, config, prepared, device, choose_precision(info.precision, device), group)
 
 
 def _train(trainer: Trainer, interrupt: Interrupt | None) -> bool:

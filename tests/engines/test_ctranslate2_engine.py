@@ -17,7 +17,6 @@ from nmt.engines import ctranslate2_engine
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import NmtError, RunError
-from nmt.exportdir import ExportDir
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 
@@ -120,8 +119,23 @@ def test_the_n_best_come_in_the_order_of_our_length_penalty(engine, sources, len
 def test_the_beam_finds_what_the_beam_of_the_run_finds(engine, scoring, ours, sources, length_penalty):
     options = SearchOptions(beam_size=4, num_hypotheses=2, length_penalty=length_penalty)
     a = ours.search(sources, options)
-    assert [best[0].ids for best in engine.search(sources, options)] == [best[0].ids for best in a]
-    agree(a, scoring.search(sources, options))
+    for b in (engine.search(sources, options), scoring.search(sources, options)):
+        assert sum(not same_but_for_near_ties(ours, *one) for one in zip(sources, a, b, strict=True)) == 0
+        assert sum(x != y for x, y in zip(ids(a), ids(b), strict=True)) <= 2
+
+
+def same_but_for_near_ties(ours, source, first, second) -> bool:
+    """The same hypotheses rank by rank, or at a rank two that the run scores alike.
+
+    Rounding depends on the processor, and CTranslate2 ranks by probabilities that are scaled up to one over the tokens
+    that may come next: which of two near-ties stays in the beam is nobody's promise.
+    """
+    pairs = [(x.ids, y.ids) for x, y in zip(first, second, strict=True) if x.ids != y.ids]
+    scores = [[sum(ours.score([source], [found])[0]) for found in pair] for pair in pairs]
+    return all(abs(x - y) <= NEAR for x, y in scores)
+
+
+NEAR = 0.02  # nats
 
 
 def test_length_limits_and_repeated_n_grams_are_kept(engine, scoring, ours, sources):
@@ -280,6 +294,7 @@ def test_a_damaged_export_ends_the_command_with_one_error(digits_export, tmp_pat
     done = run_cli("translate", "--model", str(tmp_path / "out"), "1")
     assert (done.stdout, done.returncode) == ("", 1)
     assert done.stderr == (
-        f"error: {ExportDir(tmp_path / 'out').path / 'model.bin'}: this file is not as it was exported: damaged\n"
+        f"error: {tmp_path / 'out' / 'model.bin'}: this file is not as it was exported: it has 0 bytes, "
+        f"and had {(digits_export / 'model.bin').stat().st_size:,}\n"
         "  make it again with `nmt export ctranslate2`\ntorch: False"
     )

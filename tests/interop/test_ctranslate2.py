@@ -132,25 +132,27 @@ def test_targets_at_and_over_the_limit_are_scored_as_by_the_run(positions, token
         assert second == pytest.approx(first, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("quantization", "apart"),
-    [
-        ("int8", 2.0),
-        ("int8_float32", 2.0),
-        ("int8_float16", 2.0),
-        ("int8_bfloat16", 2.0),
-        ("int16", 0.2),
-        ("float16", 0.1),
-        ("bfloat16", 0.8),
-    ],
-)
-def test_every_precision_is_near_and_leaves_the_model_as_it_was(quantization, apart, tokenizers, tmp_path):
+APART = {  # nats, of a score of four tokens
+    "float32": 0.0,
+    "int8": 2.0,
+    "int8_float32": 2.0,
+    "int8_float16": 2.0,
+    "int8_bfloat16": 2.0,
+    "int16": 0.2,
+    "float16": 0.1,
+    "bfloat16": 0.8,
+}
+
+
+@pytest.mark.parametrize("quantization", [name for name in APART if name != "float32"])
+def test_every_precision_is_near_and_leaves_the_model_as_it_was(quantization, tokenizers, tmp_path):
     model = random_model(tokenizers)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     made = export(model, tokenizers, tmp_path, quantization)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     sources, targets = some_sources(tokenizers, 19)[:6], [[40, 50, 60]] * 6
     ours = TorchEngine([model], tokenizers).score(sources, targets)
+    apart = max(APART[quantization], APART[made.precision])  # a processor may compute in another precision
     for first, second in zip(ours, made.score(sources, targets), strict=True):
         assert second == pytest.approx(first, abs=apart)
     assert ours != made.score(sources, targets)

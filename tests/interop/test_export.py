@@ -58,6 +58,18 @@ def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path, message
     ).stat().st_size
 
 
+def test_a_precision_that_this_processor_lacks_is_told_and_the_one_used_is_recorded(digits_run, tmp_path, messages):
+    import ctranslate2
+
+    supported = ctranslate2.get_supported_compute_types("cpu")
+    info = export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int16")
+    computed = info.agreement["compute_type"]
+    assert (computed == "int16") is ("int16" in supported)
+    assert f"CTranslate2 computes int16 weights in {computed} on this processor" in messages
+    warned = [line for line in messages if line.startswith("warning: this processor cannot compute in int16: the ")]
+    assert len(warned) == ("int16" not in supported)
+
+
 def test_an_export_that_does_not_agree_leaves_nothing(digits_run, tmp_path, monkeypatch):
     monkeypatch.setattr(agreement, "TOLERANCE", 0.0)  # no two runtimes agree to the last bit
     with pytest.raises(RunError, match="the export does not agree with the run"):

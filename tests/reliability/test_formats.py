@@ -31,7 +31,7 @@ def test_a_newer_format_says_so(tmp_path):
         find_run(str(run.path))
     assert str(caught.value) == (
         f"{run.info_file}: the run has the format {FORMAT + 1}\n"
-        f"  this nmt reads the formats 1 to {FORMAT}; a newer one may read it"
+        f"  this nmt reads format {FORMAT}; a newer one may read it"
     )
 
 
