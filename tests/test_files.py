@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_the_hash_of_a_file_is_remembered_until_the_file_changes(tmp_path):
     assert json.loads(memory.read_text(encoding="utf-8"))[str(file)][-1] == before
     file.write_text("two", encoding="utf-8")
     os.utime(file, ns=(0, 0))
+    assert FileHashes(memory).sha256(file) == sha256_of(file) != before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the system keeps no time of the last change")
+def test_an_edit_is_noticed_though_size_and_time_of_modification_are_as_before(tmp_path):
+    file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
+    file.write_text("one", encoding="utf-8")
+    status = file.stat()
+    before = FileHashes(memory).sha256(file)
+    time.sleep(0.02)  # longer than the clock of a file system takes to tick
+    file.write_text("two", encoding="utf-8")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert FileHashes(memory).sha256(file) == sha256_of(file) != before
 
 
