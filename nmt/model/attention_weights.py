@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from nmt.model.attention import MultiHeadAttention
+from nmt.model.layers import DecoderLayer, EncoderLayer
 from nmt.model.transformer import Transformer
 
 
@@ -27,16 +28,18 @@ def attention_weights(model: Transformer, src: Tensor, tgt_in: Tensor) -> Attent
 
     src [B, S], right-padded, ending in eos; tgt_in [B, T], starting with bos. Weights are those before dropout.
     """
-    encoder = [layer.self_attention for layer in model.encoder_layers]
-    decoder = [layer.self_attention for layer in model.decoder_layers]
-    cross = [layer.cross_attention for layer in model.decoder_layers]
+    encoder_layers = cast("list[EncoderLayer]", model.encoder_layers)
+    decoder_layers = cast("list[DecoderLayer]", model.decoder_layers)
+    encoder = [layer.self_attention for layer in encoder_layers]
+    decoder = [layer.self_attention for layer in decoder_layers]
+    cross = [layer.cross_attention for layer in decoder_layers]
     with _recording([*encoder, *decoder, *cross]) as weights:
         model(src, tgt_in)
     return AttentionWeights(*(torch.stack([weights[each] for each in group]) for group in (encoder, decoder, cross)))
 
 
 @contextmanager
-def _recording(attentions: Sequence[nn.Module]) -> Iterator[dict[nn.Module, Tensor]]:
+def _recording(attentions: Sequence[MultiHeadAttention]) -> Iterator[dict[nn.Module, Tensor]]:
     """Collect the weights that each of `attentions` computes inside the context."""
     weights: dict[nn.Module, Tensor] = {}
 
