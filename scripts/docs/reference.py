@@ -1,35 +1,22 @@
-"""Write the command-line and the configuration reference from the program itself, and prepare pages for the site.
+"""Write the command-line and the configuration reference from the program itself.
 
-MkDocs loads this file as a hook (mkdocs.yml). Nobody writes these two pages by hand:
-
-    python scripts/docs_reference.py cli              # prints docs/reference/cli.md
-    python scripts/docs_reference.py configuration    # prints docs/reference/configuration.md
+`make docs` writes both pages (scripts/docs/build.py). Nobody edits them by hand.
 """
 
 from __future__ import annotations
 
-import html
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from typer.models import ArgumentInfo, OptionInfo
 
-ROOT = Path(__file__).parents[1]
-if str(ROOT) not in sys.path:  # MkDocs starts in the checkout, where nmt need not be installed
-    sys.path.insert(0, str(ROOT))
-
 if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
     from typer import Typer
-
-_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
 
 def cli_reference() -> str:
@@ -41,7 +28,7 @@ def cli_reference() -> str:
         "",
         "This page is generated from the code. `nmt COMMAND --help` prints the same.",
         "",
-        "See also [exit codes](exit-codes.md) and [the JSON output](jsonl.md).",
+        "See also: [exit codes](exit-codes.md) and [the JSON output](jsonl.md).",
         "",
         *_app_lines(app, "nmt"),
     ])  # fmt: skip
@@ -181,34 +168,3 @@ def _cell(text: str) -> str:
     """Return `text` for a table cell of Markdown."""
     quoted = re.sub(r"(?<![`\w])(\{\w+\}|\$\w+|%\w|\*_\w+|<\w+>)", r"`\1`", text) if "`" not in text else text
     return quoted.replace("|", "\\|")
-
-
-# What MkDocs calls.
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the two generated pages to the site."""
-    from mkdocs.structure.files import File
-
-    for path, content in (
-        ("reference/cli.md", cli_reference()),
-        ("reference/configuration.md", configuration_reference()),
-    ):
-        files.append(File.generated(config, path, content=content))
-    return files
-
-
-def on_page_content(content: str, **_: Any) -> str:
-    """Turn the formulas of a page into MathML, which browsers draw without a script."""
-    return _FORMULA.sub(_mathml, content)
-
-
-def _mathml(match: re.Match[str]) -> str:
-    from latex2mathml.converter import convert
-
-    display = "block" if match[2] == "[" else "inline"
-    return convert(html.unescape(match[3]), display=display)
-
-
-if __name__ == "__main__":
-    sys.stdout.write({"cli": cli_reference, "configuration": configuration_reference}[sys.argv[1]]() + "\n")

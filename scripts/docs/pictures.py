@@ -1,6 +1,6 @@
 """Draw the pictures of the documentation into docs/images.
 
-    python scripts/docs_pictures.py RUN
+    python scripts/docs/pictures.py RUN
 
 RUN is a run of configs/demo-en-zh.yaml. For a learning curve with more than two validations, train it with
 `--set training.validate_every=100`. The code blocks of the tutorial train its reversal model here.
@@ -24,7 +24,7 @@ from nmt.plots.saving import drawing, save_picture
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 CHAPTER = ROOT / "docs" / "tutorials" / "transformer"
 SENTENCE = "I am from China"
