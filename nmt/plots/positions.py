@@ -48,7 +48,8 @@ def _figure(values: np.ndarray, columns: list[int]) -> Figure:
         curves.plot(values[:, column], linewidth=1.3, label=f"dimension {column}")
     curves.set(title="some dimensions", xlabel="position", ylabel="value")
     if columns:
-        curves.legend(frameon=False, fontsize=8, loc="lower right")
+        curves.set_ylim(-1.5 * limit, 1.1 * limit)  # room for the legend
+        curves.legend(frameon=False, fontsize=8, loc="lower center", ncols=2)
     num_positions = len(values)
     for number, position in enumerate(_spread(num_positions)):
         distance = [other - position for other in range(num_positions)]

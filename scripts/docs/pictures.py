@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
 CHAPTER = ROOT / "docs" / "tutorials" / "transformer"
 SENTENCE = "I am from China"
+LONGER_SENTENCE = "If it is cold tomorrow, my friend will read books at home."
 MAX_OUTPUT = 20  # tokens
 
 
@@ -48,17 +49,24 @@ def draw_demo_heads(run: RunDir) -> None:
     """Draw the attention of the demo model: one heat map of its last layer, and all heads of each kind."""
     tokenizers = TokenizerPair.load(run.tokenizer)
     model = load_model(run, tokenizers, torch.device("cpu"))
-    src = [*tokenizers.src.encode(SENTENCE), EOS_ID]
-    output = greedy(model, src)
-    weights = attention_weights(model, torch.tensor([src]), torch.tensor([[BOS_ID, *output[:-1]]]))
-    src_tokens = [*tokenizers.src.tokens(src[:-1]), "</s>"]
-    output_tokens = [*tokenizers.tgt.tokens(output[:-1]), "</s>"]
-    input_tokens = ["<s>", *output_tokens[:-1]]
+    weights, src_tokens, output_tokens = attention_to(LONGER_SENTENCE, model, tokenizers)
     mean = weights.cross[-1, 0].mean(0)  # [T, S]: the last layer, averaged over its heads
     draw_attention(mean.numpy(), src_tokens, output_tokens, IMAGES / "attention.svg")
+    weights, src_tokens, output_tokens = attention_to(SENTENCE, model, tokenizers)
+    input_tokens = ["<s>", *output_tokens[:-1]]
     draw_heads(weights.cross[:, 0], src_tokens, output_tokens, IMAGES / "heads-cross.svg")
     draw_heads(weights.encoder[:, 0], src_tokens, src_tokens, IMAGES / "heads-encoder.svg")
     draw_heads(weights.decoder[:, 0], input_tokens, input_tokens, IMAGES / "heads-decoder.svg")
+
+
+def attention_to(
+    text: str, model: Transformer, tokenizers: TokenizerPair
+) -> tuple[AttentionWeights, list[str], list[str]]:
+    """Return the weights of `model` while it translates `text`, the source tokens and the output tokens."""
+    src = [*tokenizers.src.encode(text), EOS_ID]
+    output = greedy(model, src)
+    weights = attention_weights(model, torch.tensor([src]), torch.tensor([[BOS_ID, *output[:-1]]]))
+    return weights, [*tokenizers.src.tokens(src[:-1]), "</s>"], [*tokenizers.tgt.tokens(output[:-1]), "</s>"]
 
 
 def greedy(model: Transformer, src: list[int]) -> list[int]:
@@ -80,7 +88,7 @@ def draw_reversal_heads() -> None:
     assert isinstance(model, Transformer)
     src = [*(4 + digit for digit in (3, 1, 4, 1, 5)), EOS_ID]
     output = greedy(model, src)
-    weights: AttentionWeights = attention_weights(model, torch.tensor([src]), torch.tensor([[BOS_ID, *output[:-1]]]))
+    weights = attention_weights(model, torch.tensor([src]), torch.tensor([[BOS_ID, *output[:-1]]]))
     sides = [[str(token - 4) if token > EOS_ID else "</s>" for token in side] for side in (src, output)]
     draw_heads(weights.cross[:, 0], *sides, IMAGES / "reversal-cross.svg")
 
