@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,9 @@ def test_every_code_block_runs_and_prints_what_the_page_says(prompt):
         for number, (language, title, text) in enumerate(blocks(page), start=1):
             place = f"{page.name}, block {number}"
             if language == "python":
-                with contextlib.redirect_stdout(io.StringIO()) as output:
+                with contextlib.redirect_stdout(io.StringIO()) as output, warnings.catch_warnings():
+                    if title:  # the stand-in for the demo's run reads shorter texts, and says so
+                        warnings.simplefilter("ignore")
                     exec(compile(text, place, "exec"), session)
                 printed = output.getvalue()
             elif not title:  # a block with a title is a diagram
