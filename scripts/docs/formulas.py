@@ -31,11 +31,11 @@ def _mathml(match: re.Match[str]) -> str:
 class FormulaExtension(Extension):
     """Draw formulas as MathML."""
 
-    def extendMarkdown(self, md: Markdown) -> None:
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (the name that Markdown calls)
         """Register the postprocessor."""
         md.postprocessors.register(_MathMLPostprocessor(md), "mathml", _PRIORITY)
 
 
-def makeExtension(**options: Any) -> FormulaExtension:
+def makeExtension(**options: Any) -> FormulaExtension:  # noqa: N802 (the name that Markdown calls)
     """Return the extension."""
     return FormulaExtension(**options)

@@ -16,8 +16,9 @@ import torch
 
 from nmt.checkpoint import load_model
 from nmt.data.tokenizer import TokenizerPair
-from nmt.model.attention import GaussianScore, attend, sinusoidal_positions
 from nmt.model.attention_weights import AttentionWeights, attention_weights
+from nmt.model.positions import sinusoidal_positions
+from nmt.model.scores import GaussianScore, attend
 from nmt.model.transformer import Transformer
 from nmt.plots import draw_attention, draw_curves, draw_heads, draw_positions, read_metrics
 from nmt.plots.saving import drawing, save_picture

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nmt.errors import NmtError
-from nmt.model.attention import sinusoidal_positions
+from nmt.model.positions import sinusoidal_positions
 from nmt.plots import draw_heads, draw_positions
 
 SRC = ["▁We", "▁are", "▁here", ".", "</s>"]
