@@ -51,7 +51,8 @@ def _command_lines(function: Callable[..., Any], name: str) -> list[str]:
     hints = get_type_hints(function, include_extras=True)
     rows, usage = [], [name]
     for parameter in inspect.signature(function).parameters.values():
-        kind, info = get_args(hints[parameter.name])[:2]
+        annotation = parameter.annotation if not isinstance(parameter.annotation, str) else hints[parameter.name]
+        kind, info = get_args(annotation)[:2]
         rows.append(_option_row(parameter, kind, info))
         if isinstance(info, ArgumentInfo):
             word = parameter.name.upper() + ("..." if "list" in str(kind) else "")
