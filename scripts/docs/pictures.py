@@ -90,8 +90,10 @@ def draw_reversal_heads() -> None:
     src = [*(4 + digit for digit in (3, 1, 4, 1, 5)), EOS_ID]
     output = greedy(model, src)
     weights = attention_weights(model, torch.tensor([src]), torch.tensor([[BOS_ID, *output[:-1]]]))
-    sides = [[str(token - 4) if token > EOS_ID else "</s>" for token in side] for side in (src, output)]
-    draw_heads(weights.cross[:, 0], *sides, IMAGES / "reversal-cross.svg")
+    digits, reversed_digits = (
+        [str(token - 4) if token > EOS_ID else "</s>" for token in side] for side in (src, output)
+    )
+    draw_heads(weights.cross[:, 0], digits, reversed_digits, IMAGES / "reversal-cross.svg")
 
 
 def draw_kernel_regression(path: Path) -> None:

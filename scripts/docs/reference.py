@@ -65,7 +65,7 @@ def _command_lines(function: Callable[..., Any], name: str) -> list[str]:
 def _option_row(parameter: inspect.Parameter, kind: Any, info: OptionInfo | ArgumentInfo) -> str:
     """Return the table row of an option or an argument."""
     # In Annotated[...] typer keeps the first name of an option where a plain Option keeps its default.
-    declared = [name for name in (info.default, *(info.param_decls or ())) if str(name).startswith("-")]
+    declared = [str(name) for name in (info.default, *(info.param_decls or ())) if str(name).startswith("-")]
     names = declared or [f"--{parameter.name.replace('_', '-')}"]
     if isinstance(info, ArgumentInfo):
         names = [parameter.name.upper()]
