@@ -60,20 +60,20 @@ guards: $(DEV)  ## remove one safeguard at a time and check that a test fails; w
 bench: $(RUNTIME)  ## time the start of the command line against that of torch (benchmarks/startup.py)
 	$(BIN)/python benchmarks/startup.py
 
-bench-train: $(RUNTIME)  ## compare training speed with peers, each in an environment of its own: docs/benchmarks.md
+bench-train: $(RUNTIME)  ## compare training speed with peers, each in an environment of its own: docs/how-to/benchmark.md
 	$(BIN)/python benchmarks/train.py $(BENCH_ARGS)
 
-bench-translate: $(RUNTIME)  ## compare translation speed with peers: docs/benchmarks.md
+bench-translate: $(RUNTIME)  ## compare translation speed with peers: docs/how-to/benchmark.md
 	$(BIN)/python benchmarks/translate.py $(BENCH_ARGS)
 
 bench-compare: $(RUNTIME)  ## compare a new result with a stored one: make bench-compare BENCH_ARGS="NEW.json benchmarks/results/OLD.json"
 	$(BIN)/python benchmarks/compare.py $(BENCH_ARGS)
 
 docs: $(DOCS)  ## build the documentation site into build/site; warnings are errors
-	$(BIN)/python -m mkdocs build --strict --site-dir build/site
+	$(BIN)/python scripts/docs/build.py
 
 docs-serve: $(DOCS)  ## serve the documentation at http://127.0.0.1:8000, rebuilt at every change
-	$(BIN)/python -m mkdocs serve
+	$(BIN)/python scripts/docs/build.py --serve
 
 dist: $(DEV)  ## build wheel and sdist into dist/, install each in a fresh environment elsewhere, and use it there
 	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)

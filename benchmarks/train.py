@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/train.py --systems nmt,hf-marian,nn-transformer --seconds 60 --repeats 3 --json OUT
 
-Target tokens a second, eos counted and padding not, after the first seconds. docs/benchmarks.md says what is measured.
+Target tokens per second, eos included, padding excluded, after the first seconds. docs/how-to/benchmark.md says more.
 """
 
 from __future__ import annotations

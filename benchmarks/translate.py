@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/translate.py --systems nmt,ctranslate2,hf-marian --json OUT
 
-In bulk, one sentence at a time, at forced output lengths, and from a cold start. docs/benchmarks.md says what is
+In bulk, one sentence at a time, at forced output lengths, and from a cold start. docs/how-to/benchmark.md says what is
 measured, and what the figures of each system mean.
 """
 

@@ -27,7 +27,7 @@ def ctranslate2(
     run: Annotated[Path, typer.Argument(help="The run to export.")],
     out: Annotated[Path, typer.Argument(help="The folder to make.")],
     quantization: Annotated[
-        Quantization, typer.Option(help="How the weights are kept; none: fp32. See docs/export.md.")
+        Quantization, typer.Option(help="How the weights are kept; none: fp32. See docs/how-to/export.md.")
     ] = "none",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
 ) -> None:

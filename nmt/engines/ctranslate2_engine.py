@@ -1,7 +1,7 @@
 """Token ids to hypotheses with CTranslate2, from a folder that `nmt export ctranslate2` made. Imports no torch.
 
-On a CPU, one worker of one thread for each core: docs/export.md says why. A batch is cut into chunks of like lengths,
-which the workers take one after the other.
+On a CPU, one worker of one thread for each core: docs/explanation/exports.md says why. A batch is cut into chunks of
+like lengths, which the workers take one after the other.
 """
 
 from __future__ import annotations
@@ -267,7 +267,8 @@ class CTranslate2Engine:
     def _start(self, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
         """Load the model; with a `seed` for the random numbers of its workers."""
         ctranslate2 = _ctranslate2()
-        ctranslate2.set_log_level(logging.ERROR)  # it would warn of a precision the processor has not: docs/export.md
+        # It would warn of a precision that the processor lacks: the export has said so.
+        ctranslate2.set_log_level(logging.ERROR)
         if seed is not None:
             ctranslate2.set_random_seed(seed)
         with _errors_of(self._path):

@@ -1,8 +1,10 @@
-"""Pictures: the attention heat map and the learning curves. matplotlib is imported when one is drawn, not before."""
+"""Pictures of attention, positions and learning curves. matplotlib is imported when one is drawn, not before."""
 
 from __future__ import annotations
 
 from nmt.plots.attention import draw_attention
 from nmt.plots.curves import draw_curves, read_metrics
+from nmt.plots.heads import draw_heads
+from nmt.plots.positions import draw_positions
 
-__all__ = ["draw_attention", "draw_curves", "read_metrics"]
+__all__ = ["draw_attention", "draw_curves", "draw_heads", "draw_positions", "read_metrics"]

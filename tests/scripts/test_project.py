@@ -51,7 +51,7 @@ def test_ci_emulates_every_machine_of_the_script():
         "README.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
-        "docs/benchmarks.md",
+        "docs/how-to/benchmark.md",
         *(f".github/workflows/{w}.yml" for w in WORKFLOWS),
     ],
 )

@@ -1,0 +1,171 @@
+"""Write the command-line and the configuration reference from the program itself.
+
+`make docs` writes both pages (scripts/docs/build.py). Nobody edits them by hand.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from typer.models import ArgumentInfo, OptionInfo
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+    from typer import Typer
+
+
+def cli_reference() -> str:
+    """Return the page on the command line: every command with its arguments, options, values and defaults."""
+    from nmt.cli import app
+
+    return "\n".join([
+        "# Command line",
+        "",
+        "This page is generated from the code. `nmt COMMAND --help` prints the same.",
+        "",
+        "See also: [exit codes](exit-codes.md) and [the JSON output](jsonl.md).",
+        "",
+        *_app_lines(app, "nmt"),
+    ])  # fmt: skip
+
+
+def _app_lines(app: Typer, name: str) -> list[str]:
+    """Return the sections of the commands of `app`, its groups last."""
+    lines = []
+    for command in app.registered_commands:
+        assert command.callback is not None
+        lines += _command_lines(command.callback, f"{name} {command.name or command.callback.__name__}")
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        lines += _app_lines(group.typer_instance, f"{name} {group.name}")
+    return lines
+
+
+def _command_lines(function: Callable[..., Any], name: str) -> list[str]:
+    """Return the section of one command, which typer runs by calling `function`."""
+    hints = get_type_hints(function, include_extras=True)
+    rows, usage = [], [name]
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = parameter.annotation if not isinstance(parameter.annotation, str) else hints[parameter.name]
+        kind, info = get_args(annotation)[:2]
+        rows.append(_option_row(parameter, kind, info))
+        if isinstance(info, ArgumentInfo):
+            word = parameter.name.upper() + ("..." if "list" in str(kind) else "")
+            usage.append(f"[{word}]" if parameter.default is None else word)
+    lines = [f"## `{name}`", "", _plain(inspect.getdoc(function) or ""), ""]
+    lines += ["```", " ".join([*usage, "[OPTIONS]"]), "```", ""]
+    return [*lines, "| option | value | meaning |", "|---|---|---|", *rows, ""]
+
+
+def _option_row(parameter: inspect.Parameter, kind: Any, info: OptionInfo | ArgumentInfo) -> str:
+    """Return the table row of an option or an argument."""
+    # In Annotated[...] typer keeps the first name of an option where a plain Option keeps its default.
+    declared = [str(name) for name in (info.default, *(info.param_decls or ())) if str(name).startswith("-")]
+    names = declared or [f"--{parameter.name.replace('_', '-')}"]
+    if isinstance(info, ArgumentInfo):
+        names = [parameter.name.upper()]
+    default, meaning = parameter.default, _cell(_plain(info.help or ""))
+    if kind is not bool and default not in (None, False, inspect.Parameter.empty) and default != []:
+        meaning += f" Default: `{default}`."
+    elif kind is bool and default is True:
+        meaning += f" Default: `{names[0].split('/')[0]}`."
+    elif default is inspect.Parameter.empty and not isinstance(info, ArgumentInfo):
+        meaning += " Required."
+    shown = ", ".join(f"`{name}`" for name in "/".join(names).split("/"))
+    return f"| {shown} | {_value(kind, info)} | {meaning} |"
+
+
+def _value(kind: Any, info: OptionInfo | ArgumentInfo) -> str:
+    """Return the values that an option takes: choices, or a word with limits; nothing for a flag."""
+    choices = [each for each in get_args(kind) if each is not type(None)] or [kind]
+    if bool in choices:
+        return ""
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    if info.metavar:
+        return f"`{info.metavar}`"
+    word = "path" if Path in choices else "integer" if int in choices else "number" if float in choices else "text"
+    limits = [f"{sign} {limit}" for sign, limit in (("≥", info.min), ("≤", info.max)) if limit is not None]
+    return " ".join([word, ", ".join(limits)]).strip()
+
+
+def configuration_reference() -> str:
+    """Return the page on the configuration: every key with its type, default and meaning."""
+    from nmt.config.sections import Config, ParallelFiles
+
+    lines = [
+        "# Configuration",
+        "",
+        "This page is generated from the code. `nmt config show --config FILE` prints the same keys with your values.",
+        "",
+        "A configuration is one YAML file with five sections. Only `data` is required.",
+        "`--set SECTION.KEY=VALUE` overrides one key on the command line.",
+        "",
+    ]
+    for name, field in Config.model_fields.items():
+        section: Any = field.annotation
+        lines += _section_lines(f"`{name}`", section)
+    return "\n".join([*lines, *_section_lines("Files of a data set", ParallelFiles)])
+
+
+def _section_lines(title: str, section: type[BaseModel]) -> list[str]:
+    lines = [f"## {title}", "", _plain(section.__doc__ or ""), ""]
+    lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+    return [*lines, *(_key_row(key, field) for key, field in section.model_fields.items()), ""]
+
+
+def _key_row(key: str, field: FieldInfo) -> str:
+    """Return the table row of one configuration key."""
+    from pydantic_core import PydanticUndefined
+
+    default = "required" if field.default is PydanticUndefined else f"`{_yaml(field.default)}`"
+    return f"| `{key}` | {_cell(_type_name(field))} | {default} | {_cell(field.description or '')} |"
+
+
+def _type_name(field: FieldInfo) -> str:
+    """Return the type of a key in words, with its limits."""
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(field.rebuild_annotation()).json_schema()
+    return _schema_name(schema, schema.get("$defs", {}))
+
+
+def _schema_name(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    if "$ref" in schema or schema.get("type") == "object":
+        return "[files](#files-of-a-data-set)"
+    if "anyOf" in schema:
+        return " or ".join(_schema_name(each, definitions) for each in schema["anyOf"])
+    if "const" in schema or "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        items = schema.get("prefixItems")
+        return f"list of {len(items)} numbers" if items else "list"
+    words = {"integer": "integer", "number": "number", "string": "text", "boolean": "`true`, `false`", "null": "`null`"}
+    signs = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
+    limits = [f"{sign} {schema[name]:,}" for name, sign in signs if name in schema]
+    return " ".join([words.get(schema.get("type", ""), "value"), ", ".join(limits)]).strip()
+
+
+def _yaml(value: Any) -> str:
+    """Return a default as YAML writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_yaml(each) for each in value) + "]"
+    return "defaults of the section" if hasattr(value, "model_fields") else str(value)
+
+
+def _plain(text: str) -> str:
+    """Return a docstring or help text as one paragraph; reStructuredText and shell names in it stay as they are."""
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    """Return `text` for a table cell of Markdown."""
+    quoted = re.sub(r"(?<![`\w])(\{\w+\}|\$\w+|%\w|\*_\w+|<\w+>)", r"`\1`", text) if "`" not in text else text
+    return quoted.replace("|", "\\|")

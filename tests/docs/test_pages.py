@@ -1,0 +1,66 @@
+"""The pages hang together: every link leads somewhere, every page is in the site's navigation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+GENERATED = {DOCS / "reference" / "cli.md", DOCS / "reference" / "configuration.md"}
+PAGES = sorted({*DOCS.rglob("*.md"), ROOT / "README.md"} - GENERATED)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", flags=re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"")
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without code."""
+    return CODE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as Markdown's table of contents makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {
+        re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower())
+        for heading in headings
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    for match in LINK.finditer(prose(page)):
+        target, _, anchor = (match[1] or match[2]).partition("#")
+        if target.startswith(("http:", "https:")):
+            continue
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists() or path in GENERATED, f"{page.name}: {target}"
+        if anchor and path not in GENERATED:
+            assert anchor in anchors(path), f"{page.name}: {target}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation():
+    def leaves(node):
+        for item in node:
+            if isinstance(item, str):
+                yield item
+            else:
+                value = next(iter(item.values()))
+                yield from [value] if isinstance(value, str) else leaves(value)
+
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    pages = {page.relative_to(DOCS).as_posix() for page in {*DOCS.rglob("*.md"), *GENERATED}}
+    assert sorted(leaves(navigation)) == sorted(pages)
+
+
+def test_nobody_is_told_to_install_a_strangers_package():
+    for page in [*PAGES, *ROOT.glob("configs/*.yaml")]:
+        assert not re.search(r"pip install [\"']?nmt\b(?!-)", page.read_text(encoding="utf-8")), page
+
+
+def test_the_first_screen_of_the_readme_stays_short():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 70

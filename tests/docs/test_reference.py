@@ -1,0 +1,93 @@
+"""The generated references hold every command, option and key; the page on JSON holds every field."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from nmt.cli import app
+from nmt.config.sections import Config
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    path = ROOT / "scripts" / "docs" / "reference.py"
+    spec = importlib.util.spec_from_file_location("docs_reference", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def help_of(*command: str) -> str:
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def sections(page: str) -> dict[str, str]:
+    """Return the text of each second-level section by its title."""
+    return dict(re.findall(r"^## `?([^`\n]+)`?\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("command", ["train", "translate", "config new", "export ctranslate2"])
+def test_the_command_line_reference_has_every_option_that_help_prints(reference, command):
+    section = sections(reference.cli_reference())[f"nmt {command}"]
+    options = set(re.findall(r"--[a-z][a-z-]+", section.partition("| option |")[2]))
+    help_text = help_of(*command.split()).partition("Options:")[2]
+    printed = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", help_text, flags=re.MULTILINE))
+    assert printed - {"--help"} <= options
+
+
+def test_the_command_line_reference_has_every_command(reference):
+    def names(group, prefix):
+        for command in group.registered_commands:
+            yield f"{prefix} {command.name or command.callback.__name__}"
+        for inner in group.registered_groups:
+            yield from names(inner.typer_instance, f"{prefix} {inner.name}")
+
+    assert isinstance(app, typer.Typer)
+    assert list(sections(reference.cli_reference())) == list(names(app, "nmt"))
+
+
+def test_the_configuration_reference_has_every_key_and_its_default(reference):
+    page = sections(reference.configuration_reference())
+    for name, field in Config.model_fields.items():
+        for key in field.annotation.model_fields:
+            assert f"| `{key}` | " in page[name], f"{name}.{key}"
+    assert "| `lr` | number > 0.0 | `0.001` |" in page["training"]
+    assert "| `betas` | list of 2 numbers | `[0.9, 0.98]` |" in page["training"]
+    assert "| `train` | [files](#files-of-a-data-set) | required |" in page["data"]
+    assert "| `type` | `unigram`, `bpe`, `char`, `word` | `unigram` |" in page["tokenizer"]
+
+
+def test_the_page_on_json_has_every_field_that_translate_prints():
+    run = max(path for path in (ROOT / "tests" / "frozen").iterdir() if path.is_dir())
+    command = [
+        sys.executable,
+        "-m",
+        "nmt",
+        "translate",
+        "--model",
+        str(run),
+        "--format",
+        "jsonl",
+        "--beam",
+        "2",
+        "--n-best",
+        "2",
+        "1",
+    ]
+    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    page = (ROOT / "docs" / "reference" / "jsonl.md").read_text(encoding="utf-8")
+    table = page.partition("| field |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)) == set(printed)
