@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands import config, evaluate, export, plot, score, train, translate, vocab
-from nmt.errors import NmtError
+from nmt.errors import NmtError, printable
 
 app = typer.Typer(
     name="nmt",
@@ -48,7 +48,7 @@ class _ConsoleHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write `record`; warnings say that they are one."""
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
-        line = prefix + record.getMessage()
+        line = prefix + printable(record.getMessage(), but="\n")  # file names too are in it
         if "tqdm" in sys.modules:
             sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
         else:

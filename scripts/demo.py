@@ -40,7 +40,7 @@ The model knows the words of data/demo-en-zh and no others. Next:
   source .venv/bin/activate                     then `nmt` is a command
   nmt translate "I am from China"               or without a text: reads standard input
   nmt plot                                      the learning curves as a picture
-  nmt config new --src a.de --tgt a.en > my.yaml   a configuration for a corpus of your own; then
+  nmt config new --src a.de --tgt a.en -o my.yaml   a configuration for a corpus of your own; then
   nmt train --config my.yaml
 """)
 

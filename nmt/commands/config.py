@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import shlex
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +16,7 @@ from nmt.commands.options import Overrides
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
+from nmt.files import write_text
 
 log = logging.getLogger(__name__)
 
@@ -30,28 +33,44 @@ ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file.
 
 @app.command()
 def new(
-    src: Annotated[str | None, typer.Option(help="Source sentences, one a line (.gz too).")] = None,
+    src: Annotated[str | None, typer.Option(help="Source sentences, one per line (.gz too).")] = None,
     tgt: Annotated[str | None, typer.Option(help="Their translations, line by line.")] = None,
     tsv: Annotated[str | None, typer.Option(help="Both in one tab-separated file, instead of --src and --tgt.")] = None,
     columns: Annotated[str, typer.Option(help="Source and target column of the tsv, from 1.")] = "1,2",
-    src_lang: Annotated[str | None, typer.Option(help="Source language; else the ending of --src, as in a.de.")] = None,
-    tgt_lang: Annotated[str | None, typer.Option(help="Target language; else the ending of --tgt.")] = None,
+    src_lang: Annotated[str | None, typer.Option(help="Source language; default: the ending of --src (a.de).")] = None,
+    tgt_lang: Annotated[str | None, typer.Option(help="Target language; default: the ending of --tgt.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: print it.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Print a commented configuration that suits your data: nmt config new --src a.de --tgt a.en > my.yaml"""
+    """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
     if bool(tsv) == bool(src and tgt) or bool(src) != bool(tgt):
         hint = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
         raise ConfigError(
             "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)", hint=hint
         )
+    if output is not None and os.path.lexists(output) and not overwrite:
+        raise ConfigError(
+            "this file exists already", path=output, hint="replace it by --overwrite, or choose another name"
+        )
     train = ParallelFiles(src=src or None, tgt=tgt or None, tsv=tsv or None, columns=_columns(columns))
     data = DataConfig(
         src_lang=_language("--src-lang", src_lang, src), tgt_lang=_language("--tgt-lang", tgt_lang, tgt), train=train
     )
-    num_pairs, num_blank = _count_pairs(train)
+    text = _suggestion(data, str(output) if output else "THIS-FILE.yaml")
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(output, text)
+        log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
+
+
+def _suggestion(data: DataConfig, name: str) -> str:
+    """The configuration for `data` as commented YAML, which is to be called `name`."""
+    num_pairs, num_blank = _count_pairs(data.train)
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data)
-    typer.echo(dump_config(config, comments=True, header=_header(config, num_pairs, num_blank)), nl=False)
+    return dump_config(config, comments=True, header=_header(config, name, num_pairs, num_blank))
 
 
 @app.command()
@@ -109,13 +128,13 @@ def _count_pairs(files: ParallelFiles) -> tuple[int, int]:
     return num_pairs, num_rows - num_pairs
 
 
-def _header(config: Config, num_pairs: int, num_blank: int) -> str:
+def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
     train, training = config.data.train, config.training
     blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
     where = train.tsv or f"{train.src} and {train.tgt}"
     return "\n".join(
         (
-            "Train with: nmt train --config THIS-FILE.yaml",
+            f"Train with: nmt train --config {shlex.quote(name)}",
             f"Found {num_pairs:,} sentence pairs{blank} in {where}.",
             f"Chosen for them: {_sizes(config)}, dropout {config.model.dropout},",
             f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",

@@ -67,7 +67,7 @@ def _read_text(path: Path) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        hint = f"`nmt config new --src a.de --tgt a.en > {path.name}` writes a first one"
+        hint = f"`nmt config new --src a.de --tgt a.en -o {path.name}` writes a first one"
         raise ConfigError("no such file", path=path, hint=hint) from None
     except IsADirectoryError:
         inside = path / "config.yaml"

@@ -58,11 +58,12 @@ def preset_for(num_pairs: int) -> Preset:
 def suggest_config(num_pairs: int, data: DataConfig) -> Config:
     """A configuration sized for `num_pairs` sentence pairs in `data`, with one vocabulary for both languages.
 
-    `data` is kept as it is, but for `holdout`: unless it was set, it is at most a twentieth of the pairs.
+    `data` is kept as it is, except for two keys that it does not set: `holdout_size` is at most a twentieth of the
+    pairs, and `protect` is true, so that URLs, tags and `{name}` survive translation.
     """
     preset = preset_for(num_pairs)
-    if "holdout_size" not in data.model_fields_set:
-        data = data.model_copy(update={"holdout_size": max(1, min(data.holdout_size, num_pairs // 20))})
+    suited = {"holdout_size": max(1, min(data.holdout_size, num_pairs // 20)), "protect": True}
+    data = data.model_copy(update={key: value for key, value in suited.items() if key not in data.model_fields_set})
     return Config(
         data=data,
         tokenizer=_tokenizer(preset, data),

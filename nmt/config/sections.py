@@ -7,10 +7,15 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(ge=1)]
-BatchTokens = Annotated[int, Field(ge=16)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
+MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
+MAX_BEAM_SIZE = 1000
+MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power are still a number in fp32
+MAX_LEN_FACTOR = 1000.0  # target tokens per source token
+MAX_SEED = 2**31 - 1  # the largest that every library takes
 
 
 class Section(BaseModel):
@@ -26,9 +31,9 @@ class ParallelFiles(Section):
     environment. A name that ends in `.gz` is read as gzip.
     """
 
-    src: str | None = None
-    tgt: str | None = None
-    tsv: str | None = None
+    src: str | None = Field(None, description="file of source sentences, one per line")
+    tgt: str | None = Field(None, description="file of their translations: line n translates line n of src")
+    tsv: str | None = Field(None, description="tab-separated file with both, instead of src and tgt")
     columns: tuple[Count, Count] = Field((1, 2), description="source and target column of the tsv, counted from 1")
 
     @model_validator(mode="after")
@@ -71,7 +76,9 @@ class TokenizerConfig(Section):
     """How text becomes tokens."""
 
     type: Literal["unigram", "bpe", "char", "word"] = Field("unigram", description="`word` has no byte fallback")
-    vocab_size: int = Field(8000, ge=8, description="tokens asked for (each side, if not joint); clamped to the data")
+    vocab_size: int = Field(
+        8000, ge=8, le=1_000_000, description="tokens asked for (each side, if not joint); clamped to the data"
+    )
     joint: bool = Field(True, description="one vocabulary for both languages")
     normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
@@ -112,27 +119,44 @@ class TokenizerConfig(Section):
 class ModelConfig(Section):
     """The Transformer encoder-decoder (Vaswani et al. 2017)."""
 
-    d_model: int = Field(256, ge=1, le=65_536)
-    num_heads: Count = Field(4, description="attention heads; they divide d_model")
-    d_ff: int = Field(1024, ge=1, le=1_048_576, description="width inside the feed-forward layers")
-    encoder_layers: NumLayers = 3
-    decoder_layers: NumLayers = 3
-    attention: Literal["scaled_dot_product", "additive", "gaussian"] = "scaled_dot_product"
-    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    norm_position: Literal["pre", "post"] = Field("pre", description="pre-norm trains stably without tuning")
-    norm: Literal["layer", "rms"] = "layer"
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
-    tied_embeddings: Literal["none", "target", "all"] = Field(
-        "all", description="target: output projection = target embedding; all: source embedding too"
+    d_model: int = Field(256, ge=1, le=16_384, description="width of the states between the layers")
+    num_heads: Count = Field(4, description="attention heads; their number divides d_model")
+    d_ff: int = Field(1024, ge=1, le=262_144, description="inner width of the feed-forward layers")
+    encoder_layers: NumLayers = Field(3, description="layers of the encoder")
+    decoder_layers: NumLayers = Field(3, description="layers of the decoder; they cost more in decoding")
+    attention: Literal["scaled_dot_product", "additive", "gaussian"] = Field(
+        "scaled_dot_product", description="how a query scores a key; the other two are slower, and for study"
     )
-    dropout: Rate = Field(0.1, description="on every residual branch and inside the feed-forward layers")
-    attention_dropout: Rate = Field(0.0, description="on attention weights")
-    embedding_dropout: Rate = Field(0.1, description="on the sum of embedding and position")
+    positions: Literal["sinusoidal", "learned", "rotary"] = Field(
+        "sinusoidal", description="how the model knows the position of a token"
+    )
+    norm_position: Literal["pre", "post"] = Field(
+        "pre", description="norm before or after each sublayer; pre trains stably without tuning"
+    )
+    norm: Literal["layer", "rms"] = Field("layer", description="LayerNorm or RMSNorm")
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
+        "relu", description="of the feed-forward layers; swiglu has a gate, and half as many parameters again"
+    )
+    tied_embeddings: Literal["none", "target", "all"] = Field(
+        "all", description="target: the output projection shares the target embedding; all: the source embedding too"
+    )
+    dropout: Rate = Field(0.1, description="dropout rate on every residual branch and inside the feed-forward layers")
+    attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights")
+    embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")
     max_src_len: int = Field(128, ge=2, le=32_768, description="longest source in tokens, eos included")
     max_tgt_len: int = Field(128, ge=2, le=32_768, description="longest target in tokens, eos included")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        projections = 4 * self.d_model * (self.encoder_layers + 2 * self.decoder_layers)
+        feed_forward = (
+            (3 if self.activation == "swiglu" else 2) * self.d_ff * (self.encoder_layers + self.decoder_layers)
+        )
+        if (num_parameters := self.d_model * (projections + feed_forward)) > MAX_PARAMETERS:
+            raise ValueError(
+                f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers make a model of "
+                f"{num_parameters / 1e9:,.0f} billion parameters; at most {MAX_PARAMETERS / 1e9:.0f} are supported"
+            )
         if self.d_model % self.num_heads:
             fits = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
             near = sorted(sorted(fits, key=lambda n: abs(n - self.num_heads))[:2])
@@ -153,43 +177,50 @@ class ModelConfig(Section):
 class TrainingConfig(Section):
     """The teacher-forced training loop."""
 
-    seed: int = Field(1, ge=0, lt=2**31, description="of weights, dropout, data order and hold-out")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="seed of weights, dropout, data order and hold-out")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="auto: the faster one in a short trial; printed and kept"
+        "auto", description="auto: the faster one in a short trial, recorded in the run"
     )
     compile: bool = Field(
-        False, description="compile updates by torch.compile, which takes minutes; for long trainings on a GPU"
+        False, description="compile updates with torch.compile, which takes minutes; for long trainings on a GPU"
     )
-    threads: int = Field(0, ge=0, description="CPU threads; 0: one per core")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0: one per core")
     batch_tokens: BatchTokens | Literal["auto"] = Field(
         4096,
-        description="sentences x longest side, padding included, in one batch; "
-        "auto: an update, split into micro-batches that fit in memory",
+        description="token budget per batch (sentences x longest side, padding included); "
+        "auto: one batch per update, split into micro-batches that fit in memory",
     )
     tokens_per_update: int = Field(
-        0, ge=0, description="real target tokens an update; batches are added up to reach it"
+        0,
+        ge=0,
+        le=100_000_000,
+        description="target tokens per update, padding not counted; gradients are accumulated until it is reached",
     )
-    max_updates: Count = 10_000
+    max_updates: Count = Field(10_000, description="updates of the weights in all")
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
-    warmup_updates: int = Field(400, ge=0, description="updates in which the rate rises to its peak")
-    schedule: Literal["inverse_sqrt", "cosine", "linear"] = "inverse_sqrt"
-    betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="of AdamW")
-    eps: float = Field(1e-9, gt=0.0, description="of AdamW")
-    weight_decay: float = Field(0.0, ge=0.0, description="AdamW; on matrices, not on biases, norms and embeddings")
-    clip_norm: float = Field(1.0, ge=0.0, description="largest norm of the gradient; 0: no clipping")
-    label_smoothing: Rate = Field(0.1, description="share of the target spread over all tokens")
-    log_every: Count = Field(50, description="updates between two lines of the log")
-    validate_every: Count = Field(500, description="updates between two validations, each with a checkpoint")
+    warmup_updates: int = Field(400, ge=0, description="updates during which the learning rate rises to its peak")
+    schedule: Literal["inverse_sqrt", "cosine", "linear"] = Field(
+        "inverse_sqrt", description="how the rate falls after its peak; cosine and linear end at 0"
+    )
+    betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
+    eps: float = Field(1e-9, gt=0.0, description="epsilon of AdamW")
+    weight_decay: float = Field(
+        0.0, ge=0.0, description="weight decay of AdamW, on matrices only: not on biases, norms and embeddings"
+    )
+    clip_norm: float = Field(1.0, ge=0.0, description="maximum norm of the gradient; 0: no clipping")
+    label_smoothing: Rate = Field(0.1, description="probability that the loss spreads over all tokens")
+    log_every: Count = Field(50, description="updates per line of the log")
+    validate_every: Count = Field(500, description="updates per validation; each writes a checkpoint")
     early_stopping_patience: int = Field(
-        0, ge=0, description="validations without a better score before stopping; 0: never stop early"
+        0, ge=0, description="stop after so many validations without a better score; 0: never stop early"
     )
     early_stopping_metric: Literal["bleu", "chrf", "loss"] = Field(
-        "bleu", description="what the best checkpoint is chosen by"
+        "bleu", description="metric that chooses the best checkpoint"
     )
-    keep_checkpoints: Count = Field(5, description="newest checkpoints kept, beside the best")
-    average_checkpoints: int = Field(5, ge=0, description="checkpoints averaged at the end; 0 or 1: none")
-    init_from: str | None = Field(None, description="run whose weights and tokenizer to continue from (fine-tuning)")
+    keep_checkpoints: Count = Field(5, description="newest checkpoints to keep, in addition to the best")
+    average_checkpoints: int = Field(5, ge=0, description="newest checkpoints to average at the end; 0 or 1: none")
+    init_from: str | None = Field(None, description="run whose weights and tokenizer to start from (fine-tuning)")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -208,11 +239,15 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     """How translations are searched for."""
 
-    batch_tokens: int = Field(4096, ge=16, description="source tokens, padding included, decoded together")
-    max_len_factor: float = Field(2.0, gt=0.0, description="longest output = factor x source tokens + offset")
-    max_len_offset: int = Field(10, ge=1, description="see max_len_factor")
-    beam_size: Count = Field(1, description="hypotheses kept at every step; 1: greedy")
-    length_penalty: float = Field(1.0, ge=0.0, description="hypotheses are ranked by log-probability / tokens^penalty")
+    batch_tokens: BatchTokens = Field(4096, description="source tokens, padding included, decoded together")
+    max_len_factor: float = Field(
+        2.0, gt=0.0, le=MAX_LEN_FACTOR, description="longest output = factor x source tokens + offset"
+    )
+    max_len_offset: Count = Field(10, description="see max_len_factor")
+    beam_size: int = Field(1, ge=1, le=MAX_BEAM_SIZE, description="hypotheses kept at every step; 1: greedy")
+    length_penalty: float = Field(
+        1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="hypotheses are ranked by log-probability / tokens^penalty"
+    )
     exact: bool = Field(False, description="run the beam until no better hypothesis can come")
     no_repeat_ngram: int = Field(0, ge=0, description="no n-gram of so many tokens comes twice; 0: any may")
     min_len: int = Field(0, ge=0, description="fewest tokens of an output")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from nmt.config.sections import DecodingConfig
+from nmt.config.sections import MAX_BEAM_SIZE, MAX_LEN_FACTOR, MAX_LENGTH_PENALTY, MAX_SEED, DecodingConfig
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class SearchOptions:
                             ("no_repeat_ngram", 0), ("min_len", 0), ("length_penalty", 0), ("top_k", 0)):  # fmt: skip
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name, most in (("beam_size", MAX_BEAM_SIZE), ("length_penalty", MAX_LENGTH_PENALTY),
+                           ("max_len_factor", MAX_LEN_FACTOR), ("seed", MAX_SEED)):  # fmt: skip
+            if not getattr(self, name) <= most:
+                raise ValueError(f"{name} must be at most {most}, not {getattr(self, name)}")
         if self.max_len_factor == 0 and self.max_len_offset == 0:
             raise ValueError("max_len_factor and max_len_offset are both 0, which leaves no room for an output")
         if not self.temperature > 0:

@@ -91,6 +91,26 @@ def test_new_warns_of_too_few_pairs_on_stderr():
     assert "warning" not in result.stdout
 
 
+def test_new_writes_a_file_and_replaces_one_only_if_asked():
+    result = succeed("new", "--src", "a.de", "--tgt", "a.en", "-o", "new/it's.yaml")
+    assert result.stdout == ""
+    assert result.stderr == """done: new/it's.yaml\n  nmt train --config 'new/it'"'"'s.yaml'\n"""
+    path = Path("new/it's.yaml")
+    assert path.read_text().startswith("""# Train with: nmt train --config 'new/it'"'"'s.yaml'\n""")
+    before = load_config(path)
+    error = fail("new", "--src", "a.de", "--tgt", "a.pt-BR.gz", "-o", str(path))
+    assert str(error) == f"{path}: this file exists already\n  replace it by --overwrite, or choose another name"
+    assert load_config(path) == before
+    succeed("new", "--src", "a.de", "--tgt", "a.pt-BR.gz", "-o", str(path), "--overwrite")
+    assert load_config(path).data.tgt_lang == "pt-BR"
+
+
+def test_new_leaves_no_file_behind_where_it_fails():
+    fail("new", "--tsv", "a.tsv", "--columns", "1,2", "-o", "my.yaml")
+    fail("new", "--tsv", "blank.tsv", "--src-lang", "de", "--tgt-lang", "en", "-o", "my.yaml")
+    assert not Path("my.yaml").exists()
+
+
 NEITHER = (
     "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)\n"
     "  nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
@@ -144,7 +164,7 @@ def test_show_prints_every_key_as_it_will_be_used():
     new("--src", "a.de", "--tgt", "a.en")
     result = succeed("show", "--config", "my.yaml", "--set", "training.lr=1e-5", "--set", "model.norm=rms")
     assert "\n  lr: 1.0e-5  # peak learning rate\n" in result.stdout
-    assert "\n  norm: rms  # layer | rms\n" in result.stdout
+    assert "\n  norm: rms  # layer | rms; LayerNorm or RMSNorm\n" in result.stdout
     assert result.stderr == ""
 
 

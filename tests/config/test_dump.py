@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config
+from nmt.config.faults import every_section, section_in
 
 DATA = DataConfig(src_lang="no", tgt_lang="en", train=ParallelFiles(src="a.no", tgt="b c.en"))
 CONFIG = Config.model_validate(
@@ -64,9 +65,17 @@ def test_comments_say_what_a_key_means_and_takes():
     text = dump_config(Config(data=DATA), comments=True, header="A header\n\nof three lines")
     assert text.startswith("# A header\n#\n# of three lines\n\n# The parallel text and what is kept of it.\ndata:\n")
     assert "  holdout_size: 500  # source sentences held out for each of valid and test that is not named\n" in text
-    assert "  norm: layer  # layer | rms\n" in text
-    assert "  early_stopping_metric: bleu  # bleu | chrf | loss; what the best checkpoint is chosen by\n" in text
+    assert "  norm: layer  # layer | rms; LayerNorm or RMSNorm\n" in text
+    assert "  early_stopping_metric: bleu  # bleu | chrf | loss; metric that chooses the best checkpoint\n" in text
     assert max(map(len, text.split("\n"))) <= 120
+
+
+@pytest.mark.parametrize(("loc", "section"), list(every_section()), ids=str)
+def test_every_key_has_a_description(loc, section):
+    missing = [
+        key for key, field in section.model_fields.items() if not field.description and not section_in(field.annotation)
+    ]
+    assert missing == []
 
 
 def test_every_field_is_written():

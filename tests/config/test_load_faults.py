@@ -76,7 +76,7 @@ def test_aliases_that_grow_without_end(complaint):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "my.yaml")
-    hint = "`nmt config new --src a.de --tgt a.en > my.yaml` writes a first one"
+    hint = "`nmt config new --src a.de --tgt a.en -o my.yaml` writes a first one"
     assert str(caught.value) == f"{tmp_path}/my.yaml: no such file\n  {hint}"
 
 
@@ -95,7 +95,7 @@ def test_a_folder_with_and_without_a_configuration_in_it(tmp_path):
 def test_a_name_that_no_file_can_have():
     with pytest.raises(ConfigError) as caught:
         load_config(Path("a\0b"))
-    assert str(caught.value) == "a\0b: cannot be read: embedded null byte"
+    assert str(caught.value) == "a\\x00b: cannot be read: embedded null byte"
 
 
 KEYS = {
@@ -124,16 +124,16 @@ def test_a_key_that_is_not_known_or_given_twice(complaint, text):
 
 
 VALUES = {
-    "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 65536), got 'big'",
+    "model:\n  d_model: big": "model.d_model must be a whole number (at least 1 and at most 16384), got 'big'",
     "model:\n  decoder_layers: 1001": "model.decoder_layers must be a whole number (at least 1 and at most 1000), "
     "got 1001",
     "model:\n  max_src_len: 99999": "model.max_src_len must be a whole number (at least 2 and at most 32768), "
     "got 99999",
-    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1 and at most 1048576), got 1.5",
-    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1 and at most 1048576), got null",
-    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1 and at most 1048576), got a list of 2",
-    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1 and at most 1048576), got '0x1F'",
-    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1 and at most 1048576), got '12:30'",
+    "model:\n  d_ff: 1.5": "model.d_ff must be a whole number (at least 1 and at most 262144), got 1.5",
+    "model:\n  d_ff:": "model.d_ff must be a whole number (at least 1 and at most 262144), got null",
+    "model:\n  d_ff: [1, 2]": "model.d_ff must be a whole number (at least 1 and at most 262144), got a list of 2",
+    "model:\n  d_ff: 0x1F": "model.d_ff must be a whole number (at least 1 and at most 262144), got '0x1F'",
+    "model:\n  d_ff: 12:30": "model.d_ff must be a whole number (at least 1 and at most 262144), got '12:30'",
     "model:\n  dropout: 1": "model.dropout must be a number (at least 0 and below 1), got 1",
     "model:\n  dropout: false": "model.dropout must be a number (at least 0 and below 1), got false",
     "model:\n  norm: lyer": "model.norm must be one of layer, rms, got 'lyer'\n  did you mean 'layer'?",
@@ -145,11 +145,25 @@ VALUES = {
     "training:\n  lr: 1e999": "training.lr: 1e999 is not a number, or too large a one",
     "training:\n  seed: 9"
     + "9" * 30: "training.seed: 9999999999999999999999999999999 is not a number, or too large a one",
-    "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and below 2147483648), got -1",
-    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16) or auto, got true",
-    "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number (at least 16) or auto, got 'aut'",
+    "training:\n  seed: -1": "training.seed must be a whole number (at least 0 and at most 2147483647), got -1",
+    "training:\n  batch_tokens: true": "training.batch_tokens must be a whole number (at least 16 and at most 100000000) or auto, got true",
+    "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number (at least 16 and at most 100000000) or auto, got 'aut'",
     "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of tokens_per_update; set that, "
     "such as to 25000",
+    "training:\n  tokens_per_update: 1e11": "training.tokens_per_update must be a whole number "
+    "(at least 0 and at most 100000000), got 100000000000.0",
+    "training:\n  threads: 100000": "training.threads must be a whole number (at least 0 and at most 1024), got 100000",
+    "training:\n  threads: 2147483648": "training.threads must be a whole number "
+    "(at least 0 and at most 1024), got 2147483648",
+    "tokenizer:\n  vocab_size: 2147483647": "tokenizer.vocab_size must be a whole number "
+    "(at least 8 and at most 1000000), got 2147483647",
+    "model:\n  d_model: 65536": "model.d_model must be a whole number (at least 1 and at most 16384), got 65536",
+    "model:\n  d_model: 16384\n  encoder_layers: 100": "model: d_model 16384, d_ff 1024 and the numbers of layers make "
+    "a model of 117 billion parameters; at most 20 are supported",
+    "decoding:\n  beam_size: 200000000": "decoding.beam_size must be a whole number "
+    "(at least 1 and at most 1000), got 200000000",
+    "decoding:\n  length_penalty: 1000": "decoding.length_penalty must be a number (at least 0 and at most 5), got 1000",
+    "decoding:\n  max_len_factor: 1e308": "decoding.max_len_factor must be a number (above 0 and at most 1000), got 1e+308",
     "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
     "got a list of 1",
     "training:\n  betas: [0.9, 0.9, 0.9]": "training.betas must be a list of 2, "
@@ -236,7 +250,7 @@ SETS = {
     "=1": "--set =1: expected section.key=value\n  such as --set training.lr=1e-3",
     "training..lr=1": "--set training..lr=1: expected section.key=value\n  such as --set training.lr=1e-3",
     "training.lr=[": "--set training.lr=[: not readable as YAML: expected the node content, but found '<stream end>'",
-    "training.lr=\x01": "--set training.lr=\x01: holds the control character 0x01",
+    "training.lr=\x01": "--set training.lr=\\x01: holds the control character 0x01",
     "training.lr=no": "--set training.lr=no: training.lr must be a number (above 0), got 'no'",
     "training.lr.x=1": "--set training.lr.x=1: training.lr must be a number (above 0), got a mapping",
     "data.src_lang.x=1": "--set data.src_lang.x=1: data.src_lang is 'de' and has no keys",

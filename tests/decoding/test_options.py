@@ -12,6 +12,11 @@ from nmt.decoding.options import SearchOptions
     ("fields", "message"),
     [
         ({"beam_size": 0}, "beam_size must be at least 1, not 0"),
+        ({"beam_size": 100_000}, "beam_size must be at most 1000, not 100000"),
+        ({"length_penalty": 1000.0}, "length_penalty must be at most 5.0, not 1000.0"),
+        ({"length_penalty": float("nan")}, "length_penalty must be at most 5.0, not nan"),
+        ({"max_len_factor": 1e308}, "max_len_factor must be at most 1000.0, not 1e.308"),
+        ({"seed": 99999999999999999999}, "seed must be at most 2147483647, not 99999999999999999999"),
         ({"num_hypotheses": 4}, "4 hypotheses need a beam of that size; it is 1"),
         ({"sample": True, "beam_size": 2}, "sampling and beam search exclude each other"),
         ({"top_k": 3}, "temperature, top_k and top_p are for sampling"),

@@ -223,8 +223,12 @@ CASES = {
     "!!python/object/apply in config.yaml": Case(
         put("config.yaml", b"data: !!python/object/apply:os.system [touch boom]\n"), "translate", "is not allowed"
     ),
-    "config.yaml: d_model 65536": Case(edit_yaml("model", d_model=65536), "translate", "belong to another model"),
-    "config.yaml: d_ff 1048576": Case(edit_yaml("model", d_ff=1_048_576), "translate", "belong to another model"),
+    "config.yaml: d_model 16384": Case(edit_yaml("model", d_model=16_384), "translate", "belong to another model"),
+    "config.yaml: d_model 65536": Case(edit_yaml("model", d_model=65_536), "translate", "at most 16384"),
+    "config.yaml: d_ff 262144": Case(edit_yaml("model", d_ff=262_144), "translate", "belong to another model"),
+    "config.yaml: a beam of 200,000,000": Case(
+        edit_yaml("decoding", beam_size=200_000_000), "translate", "at most 1000"
+    ),
     "config.yaml: 1000 layers": Case(edit_yaml("model", encoder_layers=1000), "translate", "1,001 layers, but"),
     "config.yaml: 10^9 layers": Case(edit_yaml("model", encoder_layers=10**9), "translate", "at most 1000"),
     "config.yaml: max_src_len 10^12": Case(edit_yaml("model", max_src_len=10**12), "translate", "at most 32768"),
