@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
-from nmt.config.sections import DecodingConfig, Section
+from nmt.config.sections import SearchOptions, Section
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
 from nmt.model_bin import find_corruption
@@ -58,7 +58,7 @@ class ExportInfo(Section):
     user_symbols: tuple[str, ...] = ()  # never to be split: placeholders and the like
     max_src_len: int = Field(ge=2, description="longest source in tokens, eos included")
     max_tgt_len: int = Field(ge=2, description="longest target in tokens, eos included")
-    decoding: DecodingConfig
+    decoding: SearchOptions
     origin: dict[str, Any] = Field(description="the run, its checkpoint, and the versions it was exported with")
     agreement: dict[str, Any] = Field(description="how the export and the run agreed when it was made")
     files: dict[str, FileMark]

@@ -21,8 +21,7 @@ from nmt.data.corpus import read_lines
 from nmt.data.spans import find_spans
 from nmt.languages import written_without_spaces
 from nmt.rundir import find_run
-from nmt.translate import Translator
-from nmt.translate.document import DocumentTranslator, TranslatedText
+from nmt.translate import Translation, Translator
 
 _WORDS = ("user", "count", "total", "date", "city", "item", "first-name", "order_id", "shop", "news")
 _TAGS = ("b", "i", "em", "strong", "span", "u")
@@ -75,12 +74,12 @@ def is_whole(source: str, output: str) -> bool:
     return wanted == Counter(output[span.start : span.end] for span in find_spans(output))
 
 
-def measure(sources: list[str], translations: list[TranslatedText]) -> dict[str, Any]:
+def measure(sources: list[str], translations: list[Translation]) -> dict[str, Any]:
     """Count lines: whole, how they became so, and whether those that are not were flagged."""
     whole = [is_whole(source, done.text) for source, done in zip(sources, translations, strict=True)]
     flagged = [bool(done.protected_lost) for done in translations]
     by_model = [ok and not done.protected_retried for ok, done in zip(whole, translations, strict=True)]
-    apart = [ok and bool(done.protected_apart) for ok, done in zip(whole, translations, strict=True)]
+    apart = [ok and bool(done.protected_translated_around) for ok, done in zip(whole, translations, strict=True)]
     return {
         "lines": len(sources),
         "spans": sum(len(find_spans(source)) for source in sources),
@@ -107,11 +106,11 @@ def main() -> int:
     config = run.config()
     lines = list(read_lines(arguments.lines)) if arguments.lines else run.read_pairs("test")[0]
     sources = make_lines(lines, arguments.number, arguments.seed, not written_without_spaces(config.data.src_lang))
-    translator = DocumentTranslator.of(Translator.load(run, arguments.device), run)
-    if not translator.protect:
+    translator = Translator.load(run, device=arguments.device)
+    if not translator.protects:
         sys.stderr.write("this model has no placeholders: it was trained without data.protect\n")
         return 1
-    found = measure(sources, translator.translate_fully(sources))
+    found = measure(sources, translator.translate(sources))
     for name, count in found.items():
         share = "" if name in ("lines", "spans") else f"  {100 * count / found['lines']:.1f}%"
         sys.stdout.write(f"{name.replace('_', ' '):<40} {count:>6}{share}\n")

@@ -114,9 +114,9 @@ GUARDS = [
     ),
     Guard(
         "translations come in the order of their sources",
-        "nmt/translate/translator.py",
-        "        return [done[i] for i in range(len(texts))]\n",
-        "        return list(done.values())\n",
+        "nmt/translate/segments.py",
+        "        for i, hypotheses in zip(batch, ",
+        "        for i, hypotheses in zip(sorted(batch), ",
         "tests/translate/test_translator.py::test_the_order_of_the_input_is_kept",
     ),
     Guard(

@@ -177,7 +177,7 @@ def test_a_damaged_export_gives_one_clear_error(fault, copy):
     damage, message = FAULTS[fault]
     damage(copy)
     with pytest.raises(RunError) as caught:
-        Translator.load(copy, "cpu")
+        Translator.load(copy, device="cpu")
     assert message in str(caught.value)
     assert str(caught.value).endswith("make it again with `nmt export ctranslate2`")
 
@@ -188,7 +188,7 @@ def test_a_hostile_export_whose_checksums_are_right_gives_one_clear_error(fault,
     damage(copy)
     mark_again(copy)
     with pytest.raises(NmtError) as caught:
-        Translator.load(copy, "cpu")
+        Translator.load(copy, device="cpu")
     assert message in str(caught.value)
 
 
@@ -233,5 +233,5 @@ def test_a_pipe_a_link_or_a_huge_file_in_an_export_is_refused_at_once(name, put,
     put(copy / name)
     start = time.monotonic()
     with pytest.raises(RunError, match=message):
-        Translator.load(copy, "cpu")
+        Translator.load(copy, device="cpu")
     assert time.monotonic() - start < 5

@@ -73,7 +73,7 @@ def test_training_in_bf16_learns_and_the_run_translates_on_either_device(digits,
     losses = [record["loss"] for record in read_metrics(run.metrics) if record["kind"] == "train"]
     assert losses[-1] < 0.7 * losses[0]
     sources = run.read_pairs("test")[0]
-    on_gpu, on_cpu = (Translator.load(run, device).translate(sources) for device in ("cuda", "cpu"))
+    on_gpu, on_cpu = (Translator.load(run, device=device).translate(sources) for device in ("cuda", "cpu"))
     assert sum(a == b for a, b in zip(on_gpu, on_cpu, strict=True)) >= 0.9 * len(sources)
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nmt.commands.options import Beam, Device, LengthPenalty, Model, Precision, changed_options
+from nmt.commands.options import Device, Model, Precision, SearchFlags, load_translator, search_flags
+from nmt.config import SearchOptions
 from nmt.data.corpus import read_lines
-from nmt.decoding.options import SearchOptions
 from nmt.errors import DataError
 from nmt.evaluate import METRICS, MetricScore, score
 from nmt.files import sha256_of, write_text
@@ -20,6 +20,7 @@ from nmt.rundir import RunDir, find_run
 log = logging.getLogger(__name__)
 
 
+@search_flags("beam_size", "length_penalty")
 def evaluate(
     model: Model = None,
     src: Annotated[Path | None, typer.Option(help="Source sentences; default: the run's test set.")] = None,
@@ -27,12 +28,11 @@ def evaluate(
     split: Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's sets.")] = "test",
     metrics: Annotated[str, typer.Option(help="Of bleu, chrf and ter, with commas.")] = "bleu,chrf",
     format: Annotated[Literal["text", "json"], typer.Option(help="How to print the scores.")] = "text",
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
+    search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """MetricScore a run on its test set, or on given files; the hypotheses are kept in the run."""
+    """Score a run with BLEU, chrF or TER on its test set or on your files. Hypotheses are saved in the run."""
     if (src is None) != (ref is None):
         raise typer.BadParameter("--src and --ref go together")
     names = [name.strip().lower() for name in metrics.split(",")]
@@ -41,9 +41,7 @@ def evaluate(
     run = find_run(model)
     log.info(f"model: {run.path}")
     name, sources, references = _read(run, split, src, ref)
-    options = changed_options(
-        SearchOptions.from_config(run.config().decoding), beam_size=beam, length_penalty=length_penalty
-    )
+    options = search.change(run.config().decoding)
     hypotheses, precision_used = _translate(run, sources, device, precision, options)
     scores = score(hypotheses, references, run.config().data.tgt_lang, names)
     result = {
@@ -78,10 +76,8 @@ def _translate(
     run: RunDir, sources: list[str], device: str, precision: str, options: SearchOptions
 ) -> tuple[list[str], str]:
     """The translations, and the precision that they were computed in."""
-    from nmt.translate import DocumentTranslator, Translator
-
-    translator = Translator.load(run, device, options, precision=precision)
-    translations = DocumentTranslator.of(translator, run).translate_fully(sources)
+    translator = load_translator([run], device, precision=precision)
+    translations = translator.translate(sources, options)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
             log.warning(f"source {number} is longer than {translator.max_src_len} tokens; its end is not translated")

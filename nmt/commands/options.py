@@ -1,66 +1,166 @@
-"""What several commands share: options, and how they speak to the person."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
-from nmt.decoding.options import SearchOptions
+from nmt.config import SearchOptions
 from nmt.errors import RunError
 from nmt.exportdir import ExportDir, find_model, is_export
+from nmt.machine import request_exact_mkl
 from nmt.rundir import RunDir, find_run
+
+if TYPE_CHECKING:
+    from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
 
 Model = Annotated[
-    str | None, typer.Option("--model", "-m", help="The run; default: $NMT_MODEL, else the newest in ./runs.")
+    str | None,
+    typer.Option(
+        "--model", "-m", help="Run directory. Default: $NMT_MODEL, or the most recently trained run in ./runs."
+    ),
 ]
 Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
         "-m",
-        help="The run, or its export; default: $NMT_MODEL, else the newest run in ./runs. Given again: an ensemble.",
+        help="Run directory or export. Default: $NMT_MODEL, or the most recently trained run in ./runs. "
+        "Repeat for an ensemble of runs.",
     ),
 ]
 Overrides = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.lr=1e-3.")
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one configuration key, for example training.lr=1e-3. May be repeated.",
+    ),
 ]
 Precision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
-    typer.Option("--precision", help="What a run's model computes in. auto: bf16 where it is faster; int8: on a CPU."),
+    typer.Option(
+        "--precision", help="Arithmetic precision. auto: bf16 if it is faster on this device; int8: CPU only."
+    ),
 ]
-Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Where to compute.")]
+Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]
 
-Beam = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1: greedy. Default: the run's.")]
-NBest = Annotated[int | None, typer.Option("--n-best", min=1, help="Outputs a text, best first; one a line.")]
-LengthPenalty = Annotated[
-    float | None, typer.Option("--length-penalty", min=0.0, help="Rank by log-probability / tokens^PENALTY.")
-]
-NoRepeatNgram = Annotated[
-    int | None, typer.Option("--no-repeat-ngram", min=0, help="No n-gram of so many tokens comes twice.")
-]
-MinLength = Annotated[int | None, typer.Option("--min-length", min=0, help="Fewest tokens of an output.")]
-MaxLength = Annotated[
-    int | None, typer.Option("--max-length", min=1, help="Most tokens of an output, the end counted.")
-]
-Exact = Annotated[bool | None, typer.Option("--exact/--no-exact", help="Run the beam until no better output can come.")]
-Prefix = Annotated[str | None, typer.Option("--prefix", help="What every translation begins with.")]
-Sample = Annotated[bool, typer.Option("--sample", help="Draw at random; --n-best of them.")]
-Temperature = Annotated[float | None, typer.Option("--temperature", help="Of --sample: less than 1 is bolder.")]
-TopK = Annotated[int | None, typer.Option("--top-k", min=0, help="Of --sample: among the k most probable tokens.")]
-TopP = Annotated[
-    float | None, typer.Option("--top-p", help="Of --sample: among the fewest tokens with this probability.")
-]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of --sample.")]
+SEARCH_FLAGS = {
+    "beam_size": "--beam",
+    "num_hypotheses": "--n-best",
+    "length_penalty": "--length-penalty",
+    "no_repeat_ngram": "--no-repeat-ngram",
+    "min_len": "--min-length",
+    "exact": "--exact/--no-exact",
+    "sample": "--sample/--no-sample",
+    "temperature": "--temperature",
+    "top_k": "--top-k",
+    "top_p": "--top-p",
+    "seed": "--seed",
+    "split": "--split/--no-split",
+    "protect": "--protect/--no-protect",
+    "retry_loops": "--retry-loops/--no-retry-loops",
+}
+"""Fields of `SearchOptions` to the flags that change them."""
+
+_METAVARS = {"length_penalty": "A", "temperature": "T", "top_k": "K", "top_p": "P"}
+_MAX_LENGTH = "max_length"
+_MAX_LENGTH_HELP = "Maximum output length in tokens, end of sentence included."
+
+
+class SearchFlags:
+    """The search options that a command line names."""
+
+    def __init__(self, given: Mapping[str, object]):
+        """`given`: values by field of `SearchOptions`, and `max_length`; None where a flag is not given."""
+        self.given = {name: value for name, value in given.items() if value is not None}
+
+    def change(self, options: SearchOptions) -> SearchOptions:
+        """Return `options` with what was given; typer.BadParameter if it does not go together."""
+        changes: dict[str, object] = {}
+        if self.given.get("sample"):  # the run's own search is another one
+            changes = {"beam_size": 1, "exact": False}
+        changes |= self.given
+        if (max_length := changes.pop(_MAX_LENGTH, None)) is not None:
+            changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
+        try:
+            return options.changed(**changes)
+        except ValidationError as error:
+            raise typer.BadParameter(_message(error)) from None
+
+
+def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of `fields` of `SearchOptions`, or for all of them.
+
+    The command has a parameter `search: SearchFlags`, in whose place the options come. Type, limits and help of each
+    are those of the field. `max_length` is one more: it sets the maximum length whatever the source.
+    """
+    parameters = [_parameter(name) for name in fields or [*SEARCH_FLAGS, _MAX_LENGTH]]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_flags(**values: Any) -> None:
+            flags = SearchFlags({parameter.name: values.pop(parameter.name) for parameter in parameters})
+            command(**values, search=flags)
+
+        signature = inspect.signature(command, eval_str=True)
+        others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
+        place = next(i for i, parameter in enumerate(others) if parameter.name == "search")
+        others[place : place + 1] = parameters
+        with_flags.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in others}
+        return with_flags
+
+    return decorate
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """Return the option of one field; None means that it is not given."""
+    if name == _MAX_LENGTH:
+        option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP)
+        annotation: object = Annotated[int | None, option]
+    else:
+        field = SearchOptions.model_fields[name]
+        limits: dict[str, Any] = (
+            {} if field.annotation is bool else {"metavar": _METAVARS.get(name, "N"), **_limits(field)}
+        )
+        option = typer.Option(SEARCH_FLAGS[name], help=_help(field), show_default=False, **limits)
+        annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _limits(field: FieldInfo) -> dict[str, float]:
+    """Return the limits of a number as the command line knows them; what must be above 0 is left to the field."""
+    names = {"ge": "min", "le": "max"}
+    return {names[limit]: getattr(entry, limit) for entry in field.metadata for limit in names if hasattr(entry, limit)}
+
+
+def _help(field: FieldInfo) -> str:
+    """Return the description of a field as a sentence that names flags instead of fields."""
+    text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], field.description or "")
+    return f"{text[:1].upper()}{text[1:]}. Default: the run's."
+
+
+def _message(error: ValidationError) -> str:
+    """Return the first fault in plain words, with the flag that it belongs to."""
+    fault = error.errors()[0]
+    flag = "".join(f"{SEARCH_FLAGS.get(str(name), name)}: " for name in fault["loc"])
+    return flag + fault["msg"].removeprefix("Value error, ")
 
 
 def find_models(models: list[str] | None) -> list[RunDir] | ExportDir:
-    """The runs or the export that --model names, or what to use where it names none, which is said."""
+    """Return the runs or the export that --model names, or the default model, which is logged."""
     if models and len(models) > 1:
         for model in models:
             if is_export(Path(model)):
@@ -68,23 +168,15 @@ def find_models(models: list[str] | None) -> list[RunDir] | ExportDir:
         return [find_run(model) for model in models]
     found = find_model(models[0] if models else None)
     if not models:
-        log.info(f"model: {found.path}")
+        log.info("model: %s", found.path)
     return found if isinstance(found, ExportDir) else [found]
 
 
-def changed_options(
-    options: SearchOptions, *, sample: bool = False, max_length: int | None = None, **flags: Any
-) -> SearchOptions:
-    """The run's `options`, changed by what was asked for on the command line: `flags` that are None change nothing.
+def load_translator(
+    models: list[RunDir] | ExportDir, device: str, *, precision: str = "fp32", token_scores: bool = False
+) -> Translator:
+    """Load what `find_models` found, with the environment in which it is fastest."""
+    request_exact_mkl()
+    from nmt.translate import Translator
 
-    Raises typer.BadParameter where they do not go together.
-    """
-    changes = {name: value for name, value in flags.items() if value is not None}
-    if max_length is not None:
-        changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
-    if sample:  # the run's own search is another one
-        changes = {"beam_size": 1, "exact": False, **changes, "sample": True}
-    try:
-        return replace(options, **changes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    return Translator.load(models, device=device, precision=precision, token_scores=token_scores)

@@ -1,4 +1,4 @@
-"""`nmt score`: how probable a model finds given translations."""
+"""`nmt score`: the probability that a model gives to translations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.commands.options import Device, Models, find_models
+from nmt.commands.options import Device, Models, Precision, find_models, load_translator
 from nmt.config.sections import ParallelFiles
 from nmt.data.corpus import read_parallel
 
 if TYPE_CHECKING:
-    from nmt.translate.translator import ForcedScore, Translator
+    from nmt.translate import ForcedScore, Translator
 
 log = logging.getLogger(__name__)
 
@@ -26,24 +26,26 @@ def score(
     models: Models = None,
     src: Annotated[Path | None, typer.Option(help="Source sentences.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
-    tsv: Annotated[Path | None, typer.Option(help="Both in one file: source, tab, translation.")] = None,
-    per_token: Annotated[bool, typer.Option("--per-token", help="A JSON object a line, with every token.")] = False,
+    tsv: Annotated[Path | None, typer.Option(help="Tab-separated file: source, translation.")] = None,
+    per_token: Annotated[
+        bool,
+        typer.Option("--per-token", help="Print one JSON object per line, with the log-probability of every token."),
+    ] = False,
     device: Device = "auto",
+    precision: Precision = "fp32",
 ) -> None:
-    """Score given translations: the log-probability (natural logarithm) of each, a line each."""
+    """Compute the log-probability (natural logarithm) of given translations, one per line."""
     if (src is None) != (tgt is None) or (tsv is None) == (src is None):
         raise typer.BadParameter("give --src and --tgt, or --tsv")
     files = ParallelFiles(src=src and str(src), tgt=tgt and str(tgt), tsv=tsv and str(tsv))
     pairs = read_parallel(files)
     found = find_models(models)
-    from nmt.translate import Translator
-
-    translator = Translator.load(found, device)
+    translator = load_translator(found, device, precision=precision)
     while block := list(islice(pairs, BLOCK_LINES)):
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block])
         for pair, scored in zip(block, scores, strict=True):
             if scored.truncated:
-                log.warning(f"line {pair.line} is longer than the model's limit; its end is not scored")
+                log.warning("line %d is longer than the model's limit; its end is not scored", pair.line)
             typer.echo(_render(scored, translator, per_token))
 
 
@@ -59,4 +61,5 @@ def _render(scored: ForcedScore, translator: Translator, per_token: bool) -> str
             "truncated": scored.truncated,
         },
         ensure_ascii=False,
+        allow_nan=False,
     )

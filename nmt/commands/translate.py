@@ -10,44 +10,26 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal, cast
+from typing import IO, TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import typer
 
-from nmt.commands.options import (
-    Beam,
-    Device,
-    Exact,
-    LengthPenalty,
-    MaxLength,
-    MinLength,
-    Models,
-    NBest,
-    NoRepeatNgram,
-    Precision,
-    Prefix,
-    Sample,
-    Seed,
-    Temperature,
-    TopK,
-    TopP,
-    changed_options,
-    find_models,
-)
+from nmt.commands.options import Device, Models, Precision, SearchFlags, find_models, load_translator, search_flags
+from nmt.config import SearchOptions
 from nmt.data.corpus import MAX_LINE_BYTES
 from nmt.errors import DataError, NmtError
-from nmt.exportdir import ExportDir
 from nmt.files import write_atomically
 from nmt.plots.saving import picture_format
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from nmt.translate import DocumentTranslator, TranslatedText, Translation, Translator
+    from nmt.translate import SegmentTranslation, Translation, Translator
 
 log = logging.getLogger(__name__)
 
 
+@search_flags()
 def translate(
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; none: read standard input.")] = None,
     models: Models = None,
@@ -58,26 +40,8 @@ def translate(
     format: Annotated[
         Literal["text", "jsonl"], typer.Option(help="jsonl: text, scores, tokens and flags of each line.")
     ] = "text",
-    beam: Beam = None,
-    n_best: NBest = None,
-    length_penalty: LengthPenalty = None,
-    no_repeat_ngram: NoRepeatNgram = None,
-    min_length: MinLength = None,
-    max_length: MaxLength = None,
-    exact: Exact = None,
-    prefix: Prefix = None,
-    sample: Sample = False,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    seed: Seed = None,
-    split: Annotated[
-        bool, typer.Option("--split/--no-split", help="Split what is longer than the model's limit, or lose its end.")
-    ] = True,
-    protect: Annotated[
-        bool,
-        typer.Option("--protect/--no-protect", help="Keep URLs, tags, {name} and %s, if the model has learned it."),
-    ] = True,
+    search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Text that every translation must begin with.")] = None,
     attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
     alignments: Annotated[
         Path | None, typer.Option(help="Write which source token each target token attends to: i-j pairs, a line each.")
@@ -95,25 +59,26 @@ def translate(
     if attention is not None:
         picture_format(attention)  # refuses a name it cannot draw, before anything is computed
     found = find_models(models)
-    from nmt.translate import DocumentTranslator, Translator
-
-    translator = Translator.load(found, device, token_scores=format == "jsonl", precision=precision)
-    translator.options = changed_options(
-        translator.options, beam_size=beam, num_hypotheses=n_best, length_penalty=length_penalty, exact=exact,
-        no_repeat_ngram=no_repeat_ngram, min_len=min_length, max_length=max_length, sample=sample,
-        temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
-    )  # fmt: skip
-    first = found if isinstance(found, ExportDir) else found[0]
-    documents = DocumentTranslator.of(translator, first, split=split, protect=protect)
+    translator = load_translator(found, device, precision=precision, token_scores=format == "jsonl")
+    options = search.change(translator.options)
     looked_at = _Attention(translator, attention_layer, attention_head)
     typing = not texts and input is None and sys.stdin.isatty()
     with _writer(output) as file, _alignments_writer(alignments) as pairs, _progress(typing, output) as bar:
-        for translations in _translate(documents, _blocks(texts, input), prefix, [f for f in (file, pairs) if f], bar):
-            file.write(_render(translations, translator, format) + "\n")
+        job = _Job(translator, options, prefix)
+        for translation in _translate(job, _blocks(texts, input), [f for f in (file, pairs) if f], bar):
+            file.write(_render(translation, job, format) + "\n")
             if pairs:
-                pairs.write(looked_at.alignment(translations[0]) + "\n")
+                pairs.write(looked_at.alignment(translation) + "\n")
     if attention is not None:
-        looked_at.draw(translations[0], attention)
+        looked_at.draw(translation, attention)
+
+
+class _Job(NamedTuple):
+    """How to translate each text."""
+
+    translator: Translator
+    options: SearchOptions
+    prefix: str | None
 
 
 def _blocks(texts: list[str] | None, path: Path | None) -> Iterator[list[str]]:
@@ -125,32 +90,27 @@ def _blocks(texts: list[str] | None, path: Path | None) -> Iterator[list[str]]:
     return read_blocks(_standard_input()) if path is None else grow_blocks(_read(path))
 
 
-def _translate(
-    documents: DocumentTranslator,
-    blocks: Iterator[list[str]],
-    prefix: str | None,
-    files: list[IO[str]],
-    bar: tqdm | None,
-) -> Iterator[list[TranslatedText]]:
-    """The translations of each line, best first, with its warnings; `files` are flushed after each block."""
+def _translate(job: _Job, blocks: Iterator[list[str]], files: list[IO[str]], bar: tqdm | None) -> Iterator[Translation]:
+    """Yield the translation of each line, with its warnings; `files` are flushed after each block."""
     number = 0
     for block in blocks:
-        for translations in documents.translate_nbest(block, [prefix] * len(block) if prefix else None):
+        prefixes = [job.prefix] * len(block) if job.prefix else None
+        for translation in job.translator.translate(block, job.options, prefixes):
             number += 1
-            _warn(translations[0], number, documents.translator.max_src_len)
-            yield translations
+            _warn(translation, number, job.translator.max_src_len)
+            yield translation
         for file in files:
             file.flush()
         if bar is not None:
             bar.update(len(block))
 
 
-def _warn(translation: TranslatedText, number: int, limit: int) -> None:
+def _warn(translation: Translation, number: int, limit: int) -> None:
     if translation.truncated:
         log.warning(f"line {number} is longer than {limit} tokens; its end is not translated")
     if translation.protected_lost:
         log.warning(f"line {number}: not kept exactly: {' '.join(translation.protected_lost)}")
-    if translation.looping:
+    if translation.loop_unresolved:
         log.warning(f"line {number}: the translation repeats itself")
 
 
@@ -203,34 +163,34 @@ def _decoded_lines(stream: IO[bytes], name: str) -> Iterator[str]:
             yield line.decode("utf-8", errors="replace")
 
 
-def _render(translations: list[TranslatedText], translator: Translator, format: str) -> str:
-    """A line a hypothesis, or one JSON object: the best one, and where several were asked for, all of them."""
-    wanted = translator.options.num_hypotheses
+def _render(best: Translation, job: _Job, format: str) -> str:
+    """Return a line per hypothesis, or one JSON object: the best one, and for n-best output all of them."""
+    wanted = job.options.num_hypotheses
+    ranked = [best, *best.alternatives]
     if format == "text":
-        texts = [translation.text for translation in translations]
+        texts = [translation.text for translation in ranked]
         return "\n".join(texts + [""] * (wanted - len(texts)))  # line n of the output always belongs to line n / wanted
-    best = translations[0]
     fields = {
-        **_fields(best, translator),
-        "src_tokens": translator.tokenizers.src.tokens(best.src_ids),
+        **_fields(best, job.translator),
+        "src_tokens": job.translator.tokenizers.src.tokens(best.src_ids),
         "truncated": best.truncated,
-        "cut": best.cut,
-        "looped": best.looped,
-        "looping": best.looping,
+        "sentence_split": best.sentence_split,
+        "loop_retried": best.loop_retried,
+        "loop_unresolved": best.loop_unresolved,
         "length_ratio": round(best.length_ratio, 4),
         "copied_source": best.copied_source,
         "mean_log_prob": round(best.mean_log_prob, 6),
-        "parts": len(best.parts),
-        "protected": best.num_protected,
-        "protected_apart": best.protected_apart,
+        "num_segments": best.num_segments,
+        "num_protected": best.num_protected,
+        "protected_translated_around": best.protected_translated_around,
         "protected_lost": best.protected_lost,
     }
     if wanted > 1:
-        fields["hypotheses"] = [_fields(translation, translator) for translation in translations]
+        fields["hypotheses"] = [_fields(translation, job.translator) for translation in ranked]
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _fields(translation: TranslatedText, translator: Translator) -> dict[str, object]:
+def _fields(translation: Translation, translator: Translator) -> dict[str, object]:
     return {
         "text": translation.text,
         "score": round(translation.score, 6),
@@ -272,41 +232,37 @@ class _Attention:
         self.layer = layer
         self.head = head
 
-    def _weights(self, translation: Translation) -> list[list[float]]:
-        from nmt.special_tokens import EOS_ID
+    def _weights(self, segment: SegmentTranslation) -> list[list[float]]:
+        return self.translator.cross_attention(segment, self.layer, self.head)
 
-        # The source ends in eos; the output does where it ended of itself.
-        target = [*translation.tgt_ids, EOS_ID] if translation.finished else translation.tgt_ids
-        return self.translator.engine.cross_attention(translation.src_ids, target, self.layer, self.head)
-
-    def alignment(self, translation: TranslatedText) -> str:
+    def alignment(self, translation: Translation) -> str:
         """`i-j` for each pair of a source and a target token that go together; empty for a blank text.
 
-        Tokens count on from part to part of a text that was split.
+        Tokens count on from segment to segment of a text that was split.
         """
         from nmt.translate.alignment import alignment
 
         pairs = []
         num_src = num_tgt = 0
-        for part in translation.parts:
-            if part.tgt_ids:
-                found = alignment(self._weights(part), len(part.tgt_ids))
+        for segment in translation.segments:
+            if segment.tgt_ids:
+                found = alignment(self._weights(segment), len(segment.tgt_ids))
                 pairs += [(source + num_src, target + num_tgt) for source, target in found]
-            num_src, num_tgt = num_src + len(part.src_ids), num_tgt + len(part.tgt_ids)
+            num_src, num_tgt = num_src + len(segment.src_ids), num_tgt + len(segment.tgt_ids)
         return " ".join(f"{source}-{target}" for source, target in pairs)
 
-    def draw(self, translation: TranslatedText, path: Path) -> None:
+    def draw(self, translation: Translation, path: Path) -> None:
         """A heat map at `path`."""
         from nmt.plots import draw_attention
 
-        if not translation.parts:
+        if not translation.segments:
             raise NmtError("there is nothing to draw: no token was translated")
-        if len(translation.parts) > 1:
-            log.warning(f"the text was translated in {len(translation.parts)} parts; the first is drawn")
-        part = translation.parts[0]
-        weights, tokenizers = self._weights(part), self.translator.tokenizers
-        src_tokens = [*tokenizers.src.tokens(part.src_ids), "</s>"]
-        tgt_tokens = [*tokenizers.tgt.tokens(part.tgt_ids), "</s>"][: len(weights)]
+        if len(translation.segments) > 1:
+            log.warning(f"the text was translated in {len(translation.segments)} segments; the first is drawn")
+        segment = translation.segments[0]
+        weights, tokenizers = self._weights(segment), self.translator.tokenizers
+        src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
+        tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
         for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
             log.warning(warning)
         log.info(f"attention: {path}")

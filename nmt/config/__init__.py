@@ -6,9 +6,9 @@ from nmt.config.presets import suggest_config
 from nmt.config.sections import (
     Config,
     DataConfig,
-    DecodingConfig,
     ModelConfig,
     ParallelFiles,
+    SearchOptions,
     TokenizerConfig,
     TrainingConfig,
 )
@@ -16,9 +16,9 @@ from nmt.config.sections import (
 __all__ = [
     "Config",
     "DataConfig",
-    "DecodingConfig",
     "ModelConfig",
     "ParallelFiles",
+    "SearchOptions",
     "TokenizerConfig",
     "TrainingConfig",
     "dump_config",

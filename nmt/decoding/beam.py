@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.config import SearchOptions
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
-from nmt.decoding.options import SearchOptions
 from nmt.special_tokens import BOS_ID, EOS_ID
 
 _BLOCK_TOKENS = 16

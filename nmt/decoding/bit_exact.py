@@ -6,28 +6,15 @@ order than the rest. With a model and a device that do so, `Decoder` adds empty 
 
 from __future__ import annotations
 
-import os
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from nmt.machine import processor
 from nmt.model.kernels.int8 import Int8Linear
 from nmt.model.transformer import Transformer
 
 DEFAULT_MIN_ROWS = 16  # rows that kernels compute alike on every machine tried
 _TRIED = (1, 2, 3, 5, 8, 11, 15)
-
-
-def ask_for_steady_rows() -> None:
-    """Ask Intel's MKL to add in one order for any number of rows, on processors that are as fast that way.
-
-    On other makers' processors MKL would take its slowest code. It reads the variable once, before its first product in
-    this process; one that is set already stays.
-    """
-    if "Intel" in processor() and torch.backends.cpu.get_cpu_capability() == "AVX512":
-        os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
 
 
 @torch.inference_mode()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.decoding.options import SearchOptions
+from nmt.config import SearchOptions
 from nmt.special_tokens import EOS_ID, PAD_ID
 
 _NEVER = float("-inf")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.decoding.options import SearchOptions
+from nmt.config import SearchOptions
 
 
 class Sampler:

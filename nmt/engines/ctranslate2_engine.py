@@ -7,26 +7,31 @@ like lengths, which the workers take one after the other.
 from __future__ import annotations
 
 import logging
-import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from nmt import DISTRIBUTION
+from nmt.config import SearchOptions
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.decoding.options import SearchOptions
+from nmt.engines.per_process import PerProcess
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir, ExportInfo
+from nmt.machine import num_cores
 from nmt.special_tokens import EOS_ID
 
 if TYPE_CHECKING:
     import ctranslate2
 
-log = logging.getLogger(__name__)
+_one_sampler = PerProcess(threading.Lock)
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 CHUNK_SENTENCES = 64  # a worker translates together, at most
 _HARDLY_ANY = 1e-9
@@ -59,9 +64,10 @@ class CTranslate2Engine:
         RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
         """
         self.info = info
+        self.max_src_len = info.max_src_len
         self.token_scores = token_scores
         self._device = _choose_device(device)
-        self._num_workers = 1 if self._device == "cuda" else _num_cores()
+        self._num_workers = 1 if self._device == "cuda" else num_cores()
         self._path = export.path
         self._src_tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
         self._tgt_tokens = tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size))
@@ -71,12 +77,21 @@ class CTranslate2Engine:
         self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
         self._eos = self._tgt_tokens[EOS_ID]
         self._never_generated = [[self._tgt_tokens[i]] for i in tokenizers.tgt.never_generated]
-        self._translator = self._start(self._num_workers)
+        self._model = PerProcess(partial(_load_model, self._path, self._device, self._num_workers))
+        self._model.get()  # a model that cannot be used is refused now
 
     @property
     def precision(self) -> str:
         """The precision that CTranslate2 computes in here: on most CPUs float16 weights become float32."""
-        return self._translator.compute_type
+        return self._model.get().compute_type
+
+    def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
+        """As `Engine.map`, one after the other: CTranslate2 shares each search out among its own threads."""
+        return [function(each) for each in inputs]
+
+    def close(self) -> None:
+        """As `Engine.close`: the model is deleted with its threads."""
+        self._model.take()
 
     def search(
         self,
@@ -126,7 +141,7 @@ class CTranslate2Engine:
             waiting = []
             for rows in _cut(order, self._chunk_size(len(order))):
                 batch = [src[i] for i in rows], [tgt[i] for i in rows]
-                waiting.append((rows, self._translator.score_batch(*batch, max_input_length=0, asynchronous=True)))
+                waiting.append((rows, self._model.get().score_batch(*batch, max_input_length=0, asynchronous=True)))
             for rows, results in waiting:
                 for i, result in zip(rows, results, strict=True):
                     scores[i] = list(result.result().log_probs[: self.info.max_tgt_len])
@@ -147,7 +162,7 @@ class CTranslate2Engine:
         if not target:
             return []
         with _errors_of(self._path):
-            (result,) = self._translator.translate_batch(
+            (result,) = self._model.get().translate_batch(
                 [self._source(source[: self.info.max_src_len - 1])],
                 target_prefix=[self._target(target)],
                 max_input_length=0,
@@ -172,13 +187,11 @@ class CTranslate2Engine:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         if not sources:
             return found
-        translator, chunks = self._translator, self._chunks(sources, limits, exact_limits)
-        if options.sample:  # its own: a worker's random numbers are fixed when it first draws one
-            translator = self._start(1, options.seed)
-        with _errors_of(self._path):
+        chunks = self._chunks(sources, limits, exact_limits)
+        with _errors_of(self._path), self._model_for(options) as model:
             waiting = []
             for chunk in chunks:
-                results = translator.translate_batch(
+                results = model.translate_batch(
                     [self._source(sources[i]) for i in chunk.rows],
                     None if prefixes is None else [self._target(prefixes[i]) for i in chunk.rows],
                     asynchronous=True,
@@ -264,17 +277,26 @@ class CTranslate2Engine:
     def _ranked(self, hypotheses: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
         return sorted(hypotheses, key=lambda found: -options.normalized(found.score, _length(found)))
 
-    def _start(self, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
-        """Load the model; with a `seed` for the random numbers of its workers."""
-        ctranslate2 = _ctranslate2()
-        # It would warn of a precision that the processor lacks: the export has said so.
-        ctranslate2.set_log_level(logging.ERROR)
-        if seed is not None:
-            ctranslate2.set_random_seed(seed)
-        with _errors_of(self._path):
-            return ctranslate2.Translator(
-                str(self._path), self._device, inter_threads=num_workers, intra_threads=1, max_queued_batches=-1
-            )
+    @contextmanager
+    def _model_for(self, options: SearchOptions) -> Iterator[ctranslate2.Translator]:
+        """Yield the model; for sampling one with a single worker, whose random numbers begin with the seed."""
+        if not options.sample:
+            yield self._model.get()
+            return
+        with _one_sampler.get():  # the seed is one of the process, and is read when a worker first draws
+            yield _load_model(self._path, self._device, 1, options.seed)
+
+
+def _load_model(path: Path, device: str, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
+    """Load the model at `path`; with a `seed` for the random numbers of its workers."""
+    ctranslate2 = _ctranslate2()
+    ctranslate2.set_log_level(logging.ERROR)  # it would warn of a precision the processor has not: docs/export.md
+    if seed is not None:
+        ctranslate2.set_random_seed(seed)
+    with _errors_of(path):
+        return ctranslate2.Translator(
+            str(path), device, inter_threads=num_workers, intra_threads=1, max_queued_batches=-1
+        )
 
 
 def _ctranslate2() -> ModuleType:
@@ -316,12 +338,6 @@ def _length(hypothesis: Hypothesis) -> int:
 
 def _cut(rows: list[int], size: int) -> Iterator[list[int]]:
     return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
-def _num_cores() -> int:
-    """Cores this process may use."""
-    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)  # Linux only
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _choose_device(name: str) -> str:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import torch
 
 from nmt.checkpoint import load_model
+from nmt.config import SearchOptions
 from nmt.data.batching import collate_sources, pad_rows
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
-from nmt.decoding.bit_exact import ask_for_steady_rows, min_rows
+from nmt.decoding.bit_exact import min_rows
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite
-from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
+from nmt.engines.per_process import PerProcess
 from nmt.errors import NmtError
 from nmt.model.cache import KVCache
 from nmt.model.kernels.int8 import Int8Linear, quantize_if_faster
@@ -28,46 +31,65 @@ from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID
 
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
 
 class TorchEngine:
-    """Translates one batch of token ids at a time, with one model or an ensemble."""
+    """Translates batches of token ids, with one model or an ensemble."""
 
-    def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair):
+    def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
+        """`num_threads` searches run at once on a CPU (default: as many threads as torch has); on a GPU one."""
         self.models = list(models)
+        self.device = self.models[0].device
         # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
-        self.num_threads = torch.get_num_threads() if self.models[0].device.type == "cpu" else 1
-        self.recordings = StepRecordings(self.models) if self.models[0].device.type == "cuda" else None
+        self.num_threads = (num_threads or torch.get_num_threads()) if self.device.type == "cpu" else 1
+        self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
         self.min_rows = max(min_rows(model) for model in models)
         self.never_generated = tokenizers.tgt.never_generated
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
+        self._pool = PerProcess(partial(_start_threads, self.num_threads))
+        self._gpu_lock = threading.Lock()
 
     @classmethod
     def load(
         cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
     ) -> TorchEngine:
-        """The best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU).
+        """Load the best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU).
 
         `auto` is bf16 if a short trial finds it clearly faster, else fp32; int8 is fp32 if a trial finds int8 slower.
         """
-        where = choose_device(device)
-        if where.type == "cpu":
-            ask_for_steady_rows()
+        chosen = choose_device(device)
         if precision == "auto":
-            precision = choose_precision(precision, where).name
-        models = [load_model(run, tokenizers, where) for run in runs]
-        if precision == "int8" and where.type != "cpu":
-            raise NmtError(f"int8 is not served on {where.type}", hint="choose bf16 there, or --device cpu")
+            precision = choose_precision(precision, chosen).name
+        if precision == "int8" and chosen.type != "cpu":
+            raise NmtError(f"int8 is not available on {chosen.type}", hint="choose bf16 there, or the device cpu")
+        models = [load_model(run, tokenizers, chosen) for run in runs]
         if precision == "int8":
             models = quantize_if_faster(models)
         return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
 
     @property
     def precision(self) -> str:
-        """What the models compute in: fp32, bf16 or int8."""
+        """The precision that the models compute in: fp32, bf16 or int8."""
         output = self.models[0].output_proj
         names = {dtype: name for name, dtype in DTYPES.items()}
         return "int8" if isinstance(output, Int8Linear) else names[output.weight.dtype]
+
+    def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
+        """As `Engine.map`: in threads that stay, on a CPU; one after the other on a GPU, or with one thread."""
+        if self.num_threads > 1:
+            return list(self._pool.get().map(function, inputs))
+        if self.device.type == "cpu":
+            return [function(each) for each in inputs]
+        with self._gpu_lock:  # recorded steps write their results to the same place each time
+            return [function(each) for each in inputs]
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        if (pool := self._pool.take()) is not None:
+            pool.shutdown()
 
     @torch.inference_mode()
     def search(
@@ -79,10 +101,8 @@ class TorchEngine:
         """As `Engine.search`."""
         if not sources:
             return []
-        if threading.current_thread() is not threading.main_thread():
-            torch.set_num_threads(1)  # of this thread alone
         prefixes = [()] * len(sources) if prefixes is None else prefixes
-        device = self.models[0].device
+        device = self.device
         limits = self._limits(sources, options, prefixes)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
@@ -114,7 +134,7 @@ class TorchEngine:
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """As `Engine.score`; an ensemble's probability is the mean of its models'."""
-        device = self.models[0].device
+        device = self.device
         src = collate_sources(sources, self.max_src_len).to(device)
         wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
         tgt_in = pad_rows([[BOS_ID, *ids[:-1]] for ids in wanted]).to(device)
@@ -150,3 +170,17 @@ class TorchEngine:
         weights = cache.attention[layer] if cache.attention else None
         assert weights is not None
         return (weights[0].float().mean(0) if head is None else weights[0, head].float()).tolist()
+
+
+def _start_threads(count: int) -> ThreadPoolExecutor:
+    """Start `count` threads, in each of which torch computes with one."""
+    num_threads, all_started = torch.get_num_threads(), threading.Barrier(count)
+
+    def start() -> None:
+        torch.set_num_threads(1)  # of this thread, and of threads that start after it
+        all_started.wait()
+
+    pool = ThreadPoolExecutor(count, "nmt-search", initializer=start)
+    list(pool.map(int, range(count)))
+    torch.set_num_threads(num_threads)  # again for threads that others start
+    return pool

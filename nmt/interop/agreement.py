@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nmt.config import SearchOptions
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.decoding.options import SearchOptions
 from nmt.errors import RunError
 from nmt.evaluate import score
 from nmt.special_tokens import EOS_ID
-from nmt.translate.translator import Engine, Translator
+from nmt.translate import Engine, Translator
 
 NUM_SENTENCES = 100
 TOLERANCE = 1e-3
@@ -36,7 +36,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class QualityLoss:
-    """BLEU of the run and of its export on the run's test set; both greedy."""
+    """BLEU of the run and of its export on the run's test set, as `nmt eval` prints it."""
 
     sentences: int
     run: float
@@ -103,9 +103,9 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
 
 
 def measure_loss(run: Translator, export: Translator, pairs: tuple[list[str], list[str]], tgt_lang: str) -> QualityLoss:
-    """BLEU of both on `pairs` (sources, references), greedy."""
+    """Return BLEU of both on `pairs` (sources, references), translated as `nmt eval` does with the run's options."""
     sources, references = pairs
-    outputs = [[found.text for found in translator.translate_fully(sources)] for translator in (run, export)]
+    outputs = [[translation.text for translation in each.translate(sources)] for each in (run, export)]
     before, after = (score(texts, references, tgt_lang, ["bleu"])[0] for texts in outputs)
     return QualityLoss(len(sources), before.value, after.value, before.signature)
 

@@ -13,7 +13,6 @@ from nmt import __version__
 from nmt.checkpoint import load_model
 from nmt.config import Config
 from nmt.data.tokenizer import TokenizerPair
-from nmt.decoding.options import SearchOptions
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
@@ -21,7 +20,7 @@ from nmt.exportdir import ExportInfo, Quantization, new_export
 from nmt.interop.agreement import NUM_SENTENCES, compare, describe, measure_loss, require_agreement
 from nmt.interop.ctranslate2 import refuse_unsupported, require_ctranslate2, write_ctranslate2
 from nmt.rundir import RunDir
-from nmt.translate.translator import Engine, Translator
+from nmt.translate import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ def _check(
     run: RunDir,
     config: Config,
     tokenizers: TokenizerPair,
-    engines: tuple[Engine, CTranslate2Engine],
+    engines: tuple[TorchEngine, CTranslate2Engine],
     quantization: Quantization,
 ) -> dict[str, Any]:
     """Compare both engines, log the result, and return what export.json keeps of it.
@@ -104,16 +103,9 @@ def _check(
     _tell_precision(quantization, engines[1].precision)
     pairs = run.read_pairs("test")
     log.info(f"translating the test set both ways ({len(pairs[0])} sentences) …")
-    both = [
-        Translator(
-            tokenizers,
-            engine,
-            max_src_len=config.model.max_src_len,
-            batch_tokens=config.decoding.batch_tokens,
-            options=SearchOptions(),
-        )
-        for engine in engines
-    ]
+    languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
+    options = engines[1].info.decoding  # the run's, as far as the export supports them
+    both = [Translator(tokenizers, engine, languages, options) for engine in engines]
     loss = measure_loss(both[0], both[1], pairs, config.data.tgt_lang)
     log.info(
         f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"

@@ -15,7 +15,7 @@ import torch
 from torch import distributed as dist
 
 from nmt.checkpoint import read_weights
-from nmt.config import Config, DecodingConfig
+from nmt.config import Config, SearchOptions
 from nmt.data.prepare import Prepared, open_prepared, prepare
 from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
@@ -43,7 +43,7 @@ _MAY_CHANGE = {
         "threads",
         "device",
     },
-    "decoding": set(DecodingConfig.model_fields),
+    "decoding": set(SearchOptions.model_fields),
     "data": {"store_dir", "train", "valid", "test"},
 }
 

@@ -1,4 +1,4 @@
-"""ValidationResult of a model on the validation set: loss, perplexity, BLEU and chrF."""
+"""Scores of a model on the validation set: loss, perplexity, BLEU and chrF."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
 from nmt.data.tokenizer import TokenizerPair
-from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score
 from nmt.model.kernels.chunked_loss import projected_token_loss
 from nmt.model.transformer import Transformer
 from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup
-from nmt.translate import Translator
-from nmt.translate.translator import MAX_BATCH_SENTENCES
+from nmt.translate import LanguagePair, Translator
+from nmt.translate.retries import RETRY_BEAM_SIZE
+from nmt.translate.segments import MAX_BATCH_SENTENCES
 
 _LOSS_TOKENS = 4096  # of a batch whose loss is computed, where training leaves its batches to the memory
 
@@ -38,7 +38,7 @@ class ValidationResult(NamedTuple):
 
 
 class Validator:
-    """ValidationResult models on one validation set; greedy translation for BLEU and chrF."""
+    """Scores models on one validation set; for BLEU and chrF they translate as `nmt eval` does, by greedy search."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Validator:
         was_training = model.training
         model.eval()
         loss = self._loss(model)
-        translator = self._translator(model)
         rank, count = self.group.rank, self.group.world_size
-        translations = translator.translate_fully(self.sources[rank::count])
+        with self._translator(model) as translator:
+            translations = translator.translate(self.sources[rank::count])
         texts = [""] * len(self.sources)
         for start, share in enumerate(self.group.gather([t.text for t in translations])):
             texts[start::count] = share
@@ -75,21 +75,19 @@ class Validator:
         """Translate a batch of the longest sources, so that memory that will not suffice is met at once."""
         was_training = model.training
         model.eval()
-        translator = self._translator(model)
-        num_rows = max(1, min(MAX_BATCH_SENTENCES, len(self.sources), translator.batch_tokens // src_len))
-        translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, translator.options)
+        with self._translator(model) as translator:
+            options = translator.options
+            if options.protect and translator.protects:  # a span that is lost is looked for with a beam
+                options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
+            num_rows = max(1, min(MAX_BATCH_SENTENCES, len(self.sources), options.batch_tokens // src_len))
+            translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, options)
         model.train(was_training)
 
     def _translator(self, model: Transformer) -> Translator:
-        decoding = self.config.decoding
-        greedy = SearchOptions(max_len_factor=decoding.max_len_factor, max_len_offset=decoding.max_len_offset)
-        return Translator(
-            self.tokenizers,
-            TorchEngine([model], self.tokenizers),
-            max_src_len=self.config.model.max_src_len,
-            batch_tokens=decoding.batch_tokens,
-            options=greedy,
-        )
+        data, symbols = self.config.data, self.config.tokenizer.user_symbols
+        languages = LanguagePair(data.src_lang, data.tgt_lang, symbols)
+        engine = TorchEngine([model], self.tokenizers)
+        return Translator(self.tokenizers, engine, languages, self.config.decoding.greedy())
 
     @torch.inference_mode()
     def _loss(self, model: Transformer) -> float:

@@ -1,6 +1,20 @@
-"""Everything around the search, without torch."""
+"""Texts in, translations out, around the search; without torch."""
 
-from nmt.translate.document import DocumentTranslator, TranslatedText
-from nmt.translate.translator import Engine, Translation, Translator
+from nmt.config import SearchOptions
+from nmt.translate.engine import Engine
+from nmt.translate.segments import ForcedScore, Segment, SegmentTranslation, translate_segments
+from nmt.translate.texts import LanguagePair
+from nmt.translate.translation import Translation
+from nmt.translate.translator import Translator
 
-__all__ = ["DocumentTranslator", "Engine", "TranslatedText", "Translation", "Translator"]
+__all__ = [
+    "Engine",
+    "ForcedScore",
+    "LanguagePair",
+    "SearchOptions",
+    "Segment",
+    "SegmentTranslation",
+    "Translation",
+    "Translator",
+    "translate_segments",
+]

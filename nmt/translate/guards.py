@@ -47,6 +47,8 @@ def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
     A loop is an n-gram of up to 4 tokens, four or more times in a row. Where the source repeats something as often
     ("ha ha ha ha"), the output may do so twice as often.
     """
+    if len(output) - len(set(output)) < MIN_REPEATS - 1:  # no token comes that often: nearly all outputs
+        return None
     unit, repeats = longest_run(output)
     in_source = longest_run(source)[1]
     allowed = MIN_REPEATS - 1 if in_source < MIN_REPEATS else 2 * in_source

@@ -26,15 +26,15 @@ def missing(spans: Sequence[str], text: str) -> list[str]:
     return [span for span, count in wanted.items() if found[span] != count]
 
 
-class Masked(NamedTuple):
+class Protected(NamedTuple):
     """A source text with placeholders for its spans."""
 
     text: str
     spans: list[str]  # what placeholder 1, 2, … stands for
 
     @classmethod
-    def of(cls, text: str, spans: Sequence[Span]) -> Masked:
-        """`text` with `spans` masked, as far as there are placeholders; later ones stay as they are."""
+    def from_spans(cls, text: str, spans: Sequence[Span]) -> Protected:
+        """Return `text` with placeholders for `spans`; later ones than there are placeholders stay as they are."""
         kept = spans[:NUM_PLACEHOLDERS]
         masked = replace_spans(text, kept, PLACEHOLDERS[: len(kept)])
         return cls(masked, [text[span.start : span.end] for span in kept])

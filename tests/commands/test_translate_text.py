@@ -33,21 +33,21 @@ def test_a_long_line_is_split_or_cut_as_asked(digits_run):
 def test_jsonl_has_the_flags(digits_run):
     done = nmt("translate", "-m", digits_run, "--format", "jsonl", stdin=b"1234567. " * 8 + b"\n\n123\n")
     long, blank, short = map(json.loads, done.stdout.splitlines())
-    assert (long["parts"], long["truncated"], long["cut"]) == (8, False, False)
-    assert (blank["text"], blank["parts"], blank["length_ratio"], blank["mean_log_prob"]) == ("", 0, 0.0, 0.0)
+    assert (long["num_segments"], long["truncated"], long["sentence_split"]) == (8, False, False)
+    assert (blank["text"], blank["num_segments"], blank["length_ratio"], blank["mean_log_prob"]) == ("", 0, 0.0, 0.0)
     assert short["length_ratio"] == 1.0
     assert short["mean_log_prob"] == pytest.approx(short["score"] / len(short["token_scores"]), abs=1e-5)
-    flags = {"looped": False, "looping": False, "copied_source": False, "protected": 0}
+    flags = {"loop_retried": False, "loop_unresolved": False, "copied_source": False, "num_protected": 0}
     assert {name: short[name] for name in flags} == flags
-    assert short["protected_apart"] == short["protected_lost"] == []
+    assert short["protected_translated_around"] == short["protected_lost"] == []
 
 
 def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
     kept = nmt("translate", "-m", letters_run, "--format", "jsonl", "12 {user_name}.")
-    assert json.loads(kept.stdout)["protected"] == 1
+    assert json.loads(kept.stdout)["num_protected"] == 1
     assert "{user_name}" in json.loads(kept.stdout)["text"]
     plain = nmt("translate", "-m", letters_run, "--format", "jsonl", "--no-protect", "12 {user_name}.")
-    assert json.loads(plain.stdout)["protected"] == 0
+    assert json.loads(plain.stdout)["num_protected"] == 0
 
 
 def test_what_is_lost_is_warned_of_with_its_line(letters_run):

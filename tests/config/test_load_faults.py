@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.config import load_config
-from nmt.config.sections import DecodingConfig, ModelConfig, TrainingConfig
+from nmt.config.sections import ModelConfig, SearchOptions, TrainingConfig
 from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines
@@ -284,7 +284,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines(complaint):
             f"  did you mean 'eps'? allowed: {TRAINING_KEYS}",
             "x.yaml:12: model.dropout must be a number (at least 0 and below 1), got 2",
             "--set decoding.hurry=5: unknown key 'hurry' in decoding",
-            "  allowed: " + ", ".join(DecodingConfig.model_fields),
+            "  allowed: " + ", ".join(SearchOptions.model_fields),
         ]
     )
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.config import SearchOptions
 from nmt.decoding.beam import _places, _top
-from nmt.decoding.options import SearchOptions
 from nmt.errors import RunError
 from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from nmt.config import SearchOptions
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE, StepRecordings, rounded_up
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
-from nmt.decoding.options import SearchOptions
 from nmt.model.kernels.static_cache import StaticKVCache
 from nmt.special_tokens import BOS_ID, PAD_ID
 from tests.model.test_transformer import ids, make

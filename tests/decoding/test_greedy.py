@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from nmt.checkpoint import load_model
+from nmt.config import SearchOptions
 from nmt.data.batching import collate_sources
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.decoding.options import SearchOptions
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 

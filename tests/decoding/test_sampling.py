@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from nmt.config import SearchOptions
 from nmt.data.batching import collate_sources
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
-from nmt.decoding.options import SearchOptions
 from nmt.decoding.sampling import Sampler
 from tests.decoding.naive import BANNED, log_probs_after, random_model, random_sources
 

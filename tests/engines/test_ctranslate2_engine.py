@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt import Translator
-from nmt.decoding.options import SearchOptions
+from nmt.config import SearchOptions
 from nmt.engines import ctranslate2_engine
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def translator(digits_export) -> Translator:
-    return Translator.load(digits_export, "cpu")
+    return Translator.load(digits_export, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def engine(translator) -> CTranslate2Engine:
 @pytest.fixture(scope="module")
 def scoring(digits_export) -> CTranslate2Engine:
     """The same engine, which gives scores per token."""
-    return Translator.load(digits_export, "cpu", token_scores=True).engine
+    return Translator.load(digits_export, device="cpu", token_scores=True).engine
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_what_it_cannot_do_it_says(engine, ask, message):
 
 def test_a_device_that_ctranslate2_has_not_is_refused(digits_export):
     with pytest.raises(NmtError, match="CTranslate2 does not support the device mps\n  choose cpu, cuda or auto"):
-        Translator.load(digits_export, "mps")
+        Translator.load(digits_export, device="mps")
 
 
 def test_without_the_package_the_error_says_how_to_get_it(digits_export, monkeypatch):
@@ -239,7 +239,7 @@ def test_without_the_package_the_error_says_how_to_get_it(digits_export, monkeyp
     with pytest.raises(
         RunError, match=r'needs CTranslate2, which is not installed .*\n  pip install "nmt-toolkit\[ctranslate2\]"'
     ):
-        Translator.load(digits_export, "cpu")
+        Translator.load(digits_export, device="cpu")
 
 
 def run_cli(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -254,11 +254,11 @@ def run_cli(*arguments: str, text: str | None = None) -> subprocess.CompletedPro
 
 def test_the_command_translates_without_importing_torch(digits_export, translator, digits_run):
     texts = RunDir(digits_run).read_pairs("test")[0][:5]
-    expected = "".join(line + "\n" for line in translator.translate(texts))
+    expected = "".join(done.text + "\n" for done in translator.translate(texts))
     done = run_cli("translate", "--model", str(digits_export), text="".join(text + "\n" for text in texts))
     assert (done.stdout, done.stderr, done.returncode) == (expected, "torch: False", 0)
     done = run_cli("translate", "--model", str(digits_export), "--format", "jsonl", *texts[:1])
-    (best,) = translator.translate_fully(texts[:1])
+    (best,) = translator.translate(texts[:1])
     assert len(json.loads(done.stdout)["token_scores"]) == len(best.tgt_ids) + 1
     assert (done.stderr, done.returncode) == ("torch: False", 0)
     done = run_cli("translate", "--model", str(digits_export), "--beam", "3", "--n-best", "2", *texts[:2])
@@ -270,7 +270,7 @@ def test_given_translations_are_scored_without_importing_torch(digits_export, di
     (tmp_path / "a.tsv").write_text("12\t21\n345\t543\n")
     done = run_cli("score", "--model", str(digits_export), "--tsv", str(tmp_path / "a.tsv"))
     assert (done.stderr, done.returncode) == ("torch: False", 0)
-    ours = Translator.load(RunDir(digits_run), "cpu").score(["12", "345"], ["21", "543"])
+    ours = Translator.load(RunDir(digits_run), device="cpu").score(["12", "345"], ["21", "543"])
     assert [float(line) for line in done.stdout.split()] == pytest.approx([found.score for found in ours], abs=1e-3)
 
 

@@ -9,9 +9,8 @@ import torch
 
 import nmt.device as devices
 from nmt import Translator
-from nmt.config import TokenizerConfig
+from nmt.config import SearchOptions, TokenizerConfig
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
-from nmt.decoding.options import SearchOptions
 from nmt.device import DTYPES
 from nmt.errors import NmtError
 from nmt.model.kernels import int8
@@ -118,11 +117,9 @@ def test_prefixes_differ_by_sentence_and_may_be_longer_than_the_usual_limit(tran
 def test_an_ensemble_of_one_run_twice_is_that_run(translator, digits_run):
     twice = Translator.load([RunDir(digits_run)] * 2, device="cpu")
     for options in (SearchOptions(), SearchOptions(beam_size=3)):
-        translator.options = twice.options = options
-        both = [each.translate_fully(TEXTS) for each in (translator, twice)]
+        both = [each.translate(TEXTS, options) for each in (translator, twice)]
         assert [t.text for t in both[0]] == [t.text for t in both[1]]
         assert [t.score for t in both[0]] == pytest.approx([t.score for t in both[1]], abs=1e-4)
-    translator.options = SearchOptions()
 
 
 def test_runs_with_different_tokenizers_are_refused(digits_run, tmp_path):
@@ -138,11 +135,9 @@ def test_runs_with_different_tokenizers_are_refused(digits_run, tmp_path):
 
 
 def test_n_best_of_a_blank_text_is_one_blank(translator):
-    translator.options = SearchOptions(beam_size=3, num_hypotheses=3)
-    found = translator.translate_nbest(TEXTS)
-    translator.options = SearchOptions()
-    assert [len(each) for each in found] == [3, 3, 1, 3]
-    assert found[2][0].text == ""
+    found = translator.translate(TEXTS, SearchOptions(beam_size=3, num_hypotheses=3))
+    assert [1 + len(each.alternatives) for each in found] == [3, 3, 1, 3]
+    assert found[2].text == ""
 
 
 def test_given_translations_are_scored_in_order(translator):

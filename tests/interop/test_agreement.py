@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from nmt.config import SearchOptions
 from nmt.data.tokenizer import TokenizerPair
-from nmt.decoding.options import SearchOptions
 from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
 from nmt.interop.agreement import Agreement, QualityLoss, compare, is_near_tie, require_agreement

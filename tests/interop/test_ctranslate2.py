@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.config.sections import DecodingConfig, ModelConfig, TokenizerConfig
+from nmt.config.sections import ModelConfig, SearchOptions, TokenizerConfig
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
-from nmt.decoding.options import SearchOptions
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
@@ -85,7 +84,7 @@ def export(model: Transformer, tokenizers: TokenizerPair, folder: Path, quantiza
         tgt_lang="en",
         max_src_len=model.config.max_src_len,
         max_tgt_len=model.config.max_tgt_len,
-        decoding=DecodingConfig(),
+        decoding=SearchOptions(),
         origin={},
         agreement={},
         files={},

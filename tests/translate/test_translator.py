@@ -10,12 +10,20 @@ import sys
 import pytest
 
 from nmt import Translator
+from nmt.config import SearchOptions
+from nmt.engines.torch_engine import TorchEngine
 from nmt.rundir import RunDir
 
 
 @pytest.fixture(scope="module")
 def translator(digits_run):
     return Translator.load(digits_run, device="cpu")
+
+
+def with_threads(translator: Translator, number: int) -> Translator:
+    """The same model in an engine with so many threads."""
+    engine = TorchEngine(translator.engine.models, translator.tokenizers, number)
+    return Translator(translator.tokenizers, engine, translator.languages, translator.options)
 
 
 @pytest.fixture(scope="module")
@@ -27,34 +35,31 @@ def test_the_order_of_the_input_is_kept(translator, texts):
     assert translator.translate(texts[::-1]) == translator.translate(texts)[::-1]
 
 
+def texts_of(translator: Translator, texts: list[str]) -> list[str]:
+    return [translation.text for translation in translator.translate(texts)]
+
+
 def test_batches_of_any_size_give_the_same(translator, texts):
     whole = translator.translate(texts)
     assert [translator.translate([text])[0] for text in texts] == whole
-    small = Translator(translator.tokenizers, translator.engine, max_src_len=32, batch_tokens=16)
-    assert small.translate(texts) == whole
+    assert translator.translate(texts, SearchOptions(batch_tokens=16)) == whole
 
 
 def test_blank_lines_stay_blank(translator):
-    assert translator.translate(["", "1 2", "  \t", "\u3000"])[0::2] == ["", ""]
-    assert translator.translate(["", " "]) == ["", ""]
+    assert texts_of(translator, ["", "1 2", "  \t", "\u3000"])[0::2] == ["", ""]
+    assert texts_of(translator, ["", " "]) == ["", ""]
     assert translator.translate([]) == []
 
 
 def test_a_text_over_the_limit_is_flagged_and_the_rest_are_not(translator):
-    long, short = translator.translate_fully([" ".join("1234567890" * 5), "1 2 3"])
+    long, short = translator.translate([" ".join("1234567890" * 5), "1 2 3"], SearchOptions(split=False))
     assert (long.truncated, short.truncated) == (True, False)
     assert len(long.src_ids) == 31  # and eos
 
 
-def test_a_text_that_is_cut_is_warned_of(translator):
-    with pytest.warns(UserWarning, match="text 2 is longer than 32 tokens; its end is not translated"):
-        translator.translate(["1", "2" * 50])
-
-
-@pytest.mark.filterwarnings("ignore:text 1 is longer")
 @pytest.mark.parametrize("text", ["</s>", "<pad> <s>", "⁇", "\ud800", "🙂 漢字 ~", "a" * 500, "\u2028", "\x00"])
 def test_odd_text_gives_one_line_without_special_tokens(translator, text):
-    (out,) = translator.translate([text])
+    (out,) = texts_of(translator, [text])
     assert not any(mark in out for mark in ("\n", "\r", "⁇", "</s>", "<pad>", "\ufffd"))
 
 
@@ -67,16 +72,15 @@ def test_the_translator_needs_torch_only_when_it_loads_a_model():
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, texts, precision):
     translator = Translator.load(digits_run, device="cpu", precision=precision)
-    together = translator.translate_fully(texts)
+    together = translator.translate(texts)
     for text, expected in list(zip(texts, together, strict=True))[:12]:
-        assert translator.translate_fully([text])[0] == expected
+        assert translator.translate([text])[0] == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, texts):
-    translator = Translator.load(digits_run, device="cpu")
-    translator.engine.num_threads = 2
+    translator = with_threads(Translator.load(digits_run, device="cpu"), 2)
     expected = translator.translate(texts)
     child = multiprocessing.get_context("fork").Process(
         target=lambda: sys.exit(translator.translate(texts) != expected)
@@ -90,15 +94,12 @@ def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, t
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_lower_precision_translates_nearly_all_as_fp32_does(digits_run, texts, precision):
     exact, rounded = (
-        Translator.load(digits_run, device="cpu", precision=p).translate(texts) for p in ("fp32", precision)
+        texts_of(Translator.load(digits_run, device="cpu", precision=p), texts) for p in ("fp32", precision)
     )
     assert sum(a == b for a, b in zip(exact, rounded, strict=True)) >= 0.9 * len(texts)
 
 
 def test_searches_in_threads_find_what_one_after_another_finds(digits_run, texts):
     translator = Translator.load(digits_run, device="cpu")
-    found = []
-    for workers in (1, 3):
-        translator.engine.num_threads = workers
-        found.append(translator.translate_fully(texts))
+    found = [with_threads(translator, number).translate(texts) for number in (1, 3)]
     assert found[0] == found[1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nmt import Translator
 from nmt.rundir import RunDir
-from nmt.translate.document import DocumentTranslator
+from nmt.translate import LanguagePair, SearchOptions
 from tests.tiny import tiny_config
 
 
@@ -24,12 +24,16 @@ def digits_translator(digits_run):
 
 @pytest.fixture(scope="module")
 def reverse(digits_translator):
-    return DocumentTranslator(digits_translator, "en", "en")
+    return digits_translator
 
 
 @pytest.fixture(scope="module")
 def letters(letters_run):
-    return DocumentTranslator.of(Translator.load(letters_run, device="cpu"), RunDir(letters_run))
+    return Translator.load(letters_run, device="cpu")
+
+
+def texts_of(translator: Translator, texts: list[str]) -> list[str]:
+    return [translation.text for translation in translator.translate(texts)]
 
 
 LONG = "12345. 6789! 24680? 13579. 86420! 97531."
@@ -37,78 +41,78 @@ LONG = "12345. 6789! 24680? 13579. 86420! 97531."
 
 def test_a_long_text_is_translated_sentence_by_sentence_with_its_white_space(reverse, digits_translator):
     sentences = LONG.split()
-    (done,) = reverse.translate_fully(["\t" + "  ".join(sentences) + " \u3000"])
-    assert done.text == "\t" + "  ".join(digits_translator.translate(sentences)) + " \u3000"
-    assert (len(done.parts), done.truncated, done.cut) == (6, False, False)
+    (done,) = reverse.translate(["\t" + "  ".join(sentences) + " \u3000"])
+    assert done.text == "\t" + "  ".join(texts_of(digits_translator, sentences)) + " \u3000"
+    assert (len(done.segments), done.truncated, done.sentence_split) == (6, False, False)
 
 
 def test_without_splitting_its_end_is_lost_and_flagged(digits_translator):
-    alone = DocumentTranslator(digits_translator, "en", "en", split=False)
-    (done,) = alone.translate_fully([LONG])
-    assert (len(done.parts), done.truncated) == (1, True)
+    (done,) = digits_translator.translate([LONG], SearchOptions(split=False))
+    assert (len(done.segments), done.truncated) == (1, True)
 
 
 def test_a_sentence_too_long_is_cut_and_flagged_and_keeps_its_end(reverse):
-    (done,) = reverse.translate_fully([" ".join(["1234567"] * 20)])
-    assert (done.truncated, done.cut) == (False, True)
-    assert len(done.parts) > 4
+    (done,) = reverse.translate([" ".join(["1234567"] * 20)])
+    assert (done.truncated, done.sentence_split) == (False, True)
+    assert len(done.segments) > 4
     assert len(done.src_ids) > 100
 
 
 def test_paragraphs_and_blank_lines_survive(reverse):
-    assert reverse.translate(["123\n\n  456\r\n\n789\n", "12", " \n "]) == ["321\n\n  654\r\n\n987\n", "21", ""]
+    assert texts_of(reverse, ["123\n\n  456\r\n\n789\n", "12", " \n "]) == ["321\n\n  654\r\n\n987\n", "21", ""]
 
 
 def test_between_sentences_there_are_spaces_as_the_target_language_has_them(digits_translator):
     def joined(src: str, tgt: str, text: str) -> str:
-        return DocumentTranslator(digits_translator, src, tgt).translate([text])[0]
+        other = Translator(digits_translator.tokenizers, digits_translator.engine, LanguagePair(src, tgt))
+        return texts_of(other, [text])[0]
 
-    alone = DocumentTranslator(digits_translator, "en", "en")
-    chinese = alone.translate(["我1234567。"])[0]
+    alone = texts_of(digits_translator, LONG.split())
+    (chinese,) = texts_of(digits_translator, ["我1234567。"])
     assert joined("zh", "en", "我1234567。" * 6) == " ".join([chinese] * 6)
     assert joined("zh", "ja", "我1234567。" * 6) == chinese * 6
-    assert joined("en", "zh", LONG) == "".join(alone.translate(LONG.split()))
-    assert joined("en", "th", LONG) == " ".join(alone.translate(LONG.split()))
+    assert joined("en", "zh", LONG) == "".join(alone)
+    assert joined("en", "th", LONG) == " ".join(alone)
 
 
 def test_a_long_text_and_its_sentences_alone_get_the_same_scores(reverse, digits_translator):
-    (done,) = reverse.translate_fully([LONG])
-    alone = digits_translator.translate_fully(LONG.split())
+    (done,) = reverse.translate([LONG])
+    alone = digits_translator.translate(LONG.split())
     assert done.score == pytest.approx(sum(one.score for one in alone), abs=1e-4)
     assert done.mean_log_prob == pytest.approx(done.score / sum(len(one.tgt_ids) + 1 for one in alone))
     assert done.length_ratio == pytest.approx(len(done.tgt_ids) / len(done.src_ids))
 
 
 def test_a_model_without_placeholders_protects_nothing(reverse):
-    assert not reverse.protect
-    (done,) = reverse.translate_fully(["12 {x}"])
+    assert not reverse.protects
+    (done,) = reverse.translate(["12 {x}"])
     assert (done.num_protected, done.protected_lost) == (0, [])
 
 
 def test_protected_spans_come_back_and_the_rest_is_translated(letters):
     texts = ["12 34 {name}.", "http://a.org/?q=1 12 34.", "<b>12 34</b>.", "12 %1$s 34.", "56."]
-    found = letters.translate_fully(texts)
+    found = letters.translate(texts)
     assert [done.protected_lost for done in found] == [[]] * 5
     wanted = [text.replace("12", "bc").replace("34", "de").replace("56", "fg") for text in texts]
     assert sum(done.text == right for done, right in zip(found, wanted, strict=True)) >= 3, found  # it is a small model
 
 
 def test_a_text_of_spans_alone_is_its_own_translation(letters):
-    (done,) = letters.translate_fully(["{a} <b>"])
-    assert (done.text, len(done.parts), done.score) == ("{a} <b>", 0, 0.0)
+    (done,) = letters.translate(["{a} <b>"])
+    assert (done.text, len(done.segments), done.score) == ("{a} <b>", 0, 0.0)
 
 
 def test_more_spans_than_there_are_placeholders_are_split_between(letters):
     text = " ".join(f"12 {{n{i}}}" for i in range(20)) + "."
-    (done,) = letters.translate_fully([text])
+    (done,) = letters.translate([text])
     assert done.protected_lost == []
     assert all(done.text.count(f"{{n{i}}}") == 1 for i in range(20))
     assert done.num_protected == 20
 
 
 def test_spans_without_a_placeholder_are_flagged_when_they_are_lost(letters):
-    alone = DocumentTranslator(letters.translator, "de", "en", split=False)
-    (done,) = alone.translate_fully([" ".join(f"{{n{i}}}" for i in range(9)) + " 12."])
+    text = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
+    (done,) = letters.translate([text], SearchOptions(split=False))
     assert done.protected_lost == ["{n8}"]
 
 
@@ -116,7 +120,7 @@ def test_at_least_99_percent_of_lines_keep_their_spans_and_no_failure_is_silent(
     from scripts.check_protected import make_lines, measure
 
     sources = make_lines(RunDir(letters_run).read_pairs("test")[0], 200, 1, spaced=True)
-    found = measure(sources, letters.translate_fully(sources))
+    found = measure(sources, letters.translate(sources))
     assert found["whole"] >= 198, found
     assert found["whole_at_first"] >= 100, found
     assert found["not_whole_and_not_flagged"] == 0, found
@@ -139,21 +143,22 @@ def looping_run(tmp_path_factory):
 
 def test_a_loop_is_flagged_and_decoded_again_without_it(looping_run):
     translator = Translator.load(looping_run, device="cpu")
-    plain = translator.translate(["12345", "7654321"])
-    assert all("abab" * 2 in text for text in plain)
-    for done in DocumentTranslator(translator, "en", "en").translate_fully(["12345", "7654321"]):
-        assert (done.looped, done.looping) == (True, False)
+    plain = translator.translate(["12345", "7654321"], SearchOptions(retry_loops=False))
+    assert all("abab" * 2 in translation.text for translation in plain)
+    assert [(t.loop_retried, t.loop_unresolved) for t in plain] == [(False, True)] * 2
+    for done in translator.translate(["12345", "7654321"]):
+        assert (done.loop_retried, done.loop_unresolved) == (True, False)
         assert "abab" * 2 not in done.text
 
 
 def test_what_does_not_loop_is_not_flagged(reverse):
-    assert not any(done.looped for done in reverse.translate_fully(["12345", "9876"]))
+    assert not any(done.loop_retried for done in reverse.translate(["12345", "9876"]))
 
 
 def test_each_text_is_translated_alone_as_among_others(letters):
     texts = ["12 {a} 34.", LONG, "", "56.", "<b>78</b> 90. " * 6]
-    together = letters.translate(texts)
-    assert [letters.translate([text])[0] for text in texts] == together
+    together = texts_of(letters, texts)
+    assert [texts_of(letters, [text])[0] for text in texts] == together
 
 
 def assert_sound(text: str, output: str) -> None:
@@ -181,7 +186,7 @@ any_text = st.lists(
 @given(texts=st.lists(any_text, max_size=5))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_gives_one_sound_translation(letters, texts):
-    outputs = letters.translate(texts)
+    outputs = texts_of(letters, texts)
     assert len(outputs) == len(texts)
     for text, output in zip(texts, outputs, strict=True):
         assert_sound(text, output)
@@ -212,7 +217,7 @@ def test_ten_thousand_generated_lines_are_all_translated_soundly(letters):
     draw = random.Random(11)
     lines = [random_line(draw) for _ in range(10_000)]
     start = time.perf_counter()
-    outputs = [output for i in range(0, len(lines), 500) for output in letters.translate(lines[i : i + 500])]
+    outputs = [output for i in range(0, len(lines), 500) for output in texts_of(letters, lines[i : i + 500])]
     assert len(outputs) == len(lines)
     for line, output in zip(lines, outputs, strict=True):
         assert_sound(line, output)
@@ -221,6 +226,6 @@ def test_ten_thousand_generated_lines_are_all_translated_soundly(letters):
 
 def test_a_very_long_line_takes_bounded_time(reverse):
     start = time.perf_counter()
-    (done,) = reverse.translate_fully(["12345 " * 500 + "x" * 2000])
+    (done,) = reverse.translate(["12345 " * 500 + "x" * 2000])
     assert time.perf_counter() - start < 60
-    assert done.cut
+    assert done.sentence_split

@@ -1,0 +1,56 @@
+"""Values that hold threads, which a forked process does not inherit: each process makes its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+Value = TypeVar("Value")
+_instances: WeakSet[PerProcess[Any]] = WeakSet()
+
+
+class PerProcess(Generic[Value]):
+    """A value that is made when it is first used, once per process; several threads may ask for it at once.
+
+    Web servers load a model, then fork (gunicorn --preload). A pool of threads or a CTranslate2 model that is inherited
+    waits for ever for threads that the child does not have, even where it is only deleted.
+    """
+
+    def __init__(self, make: Callable[[], Value]):
+        self._make = make
+        self._value: Value | None = None
+        self._lock = threading.Lock()
+        _instances.add(self)
+
+    def get(self) -> Value:
+        """Return the value of this process."""
+        value = self._value
+        if value is None:
+            with self._lock:
+                value = self._value = self._make() if self._value is None else self._value
+        return value
+
+    def take(self) -> Value | None:
+        """Return the value, if there is one, and forget it."""
+        with self._lock:
+            value, self._value = self._value, None
+        return value
+
+    def forget_inherited(self) -> None:
+        """Forget the parent's value in a forked child, without ever deleting it."""
+        if self._value is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._value))
+        self._value, self._lock = None, threading.Lock()
+
+
+def _forget_inherited() -> None:
+    for instance in list(_instances):
+        instance.forget_inherited()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_inherited)

@@ -1,0 +1,117 @@
+"""Segments, which are searched at once, to translations: sort, batch, search, restore the order, decode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from nmt.config import SearchOptions
+from nmt.data.tokenizer import TokenizerPair
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.translate.engine import Engine
+
+MAX_BATCH_SENTENCES = 256
+MIN_BATCH_SENTENCES = 16
+"""Fewer are not shared out among the threads of an engine."""
+
+
+class Segment(NamedTuple):
+    """Token ids, without specials, of a source and of the text that its translation must begin with."""
+
+    src_ids: list[int]
+    prefix_ids: Sequence[int] = ()
+
+
+class SegmentTranslation(NamedTuple):
+    """One output of a search for one segment."""
+
+    text: str
+    score: float  # sum of natural-log probabilities of the tokens, eos included
+    src_ids: list[int]  # source tokens as translated, after truncation
+    tgt_ids: list[int]
+    truncated: bool  # the source was longer than the model's limit; its end is not translated
+    finished: bool  # the output ended with eos, not at its maximum length
+    # The summands of `score`, that of eos last if it is finished; nobody writes into it.
+    token_scores: Sequence[float] = ()
+
+
+class ForcedScore(NamedTuple):
+    """The probability that the model gives to a given translation."""
+
+    score: float  # sum of natural-log probabilities of the tokens, eos included
+    tgt_ids: list[int]
+    token_scores: list[float]  # the summands of `score`, that of eos last
+    truncated: bool  # a side was longer than the model's limit; what was cut off is not in the score
+
+
+def untranslated(text: str) -> SegmentTranslation:
+    """Return `text` as its own translation, without a token."""
+    return SegmentTranslation(text, 0.0, [], [], truncated=False, finished=True)
+
+
+def translate_segments(
+    engine: Engine, tokenizers: TokenizerPair, segments: Sequence[Segment], options: SearchOptions
+) -> list[list[SegmentTranslation]]:
+    """Return up to `options.num_hypotheses` translations of each of `segments`, best first, in order.
+
+    An empty segment has one translation, which is empty.
+    """
+    limit = engine.max_src_len - 1  # eos
+    sources = [segment.src_ids[:limit] for segment in segments]
+    has_prefixes = any(segment.prefix_ids for segment in segments)
+
+    def search(batch: list[int]) -> list[list[Hypothesis]]:
+        prefixes = [segments[i].prefix_ids for i in batch] if has_prefixes else None
+        return engine.search([sources[i] for i in batch], options, prefixes)
+
+    translations = [[untranslated("")] for _ in segments]
+    batches = list(make_batches([len(source) for source in sources], engine, options.batch_tokens))
+    for batch, results in zip(batches, engine.map(search, batches), strict=True):
+        for i, hypotheses in zip(batch, results, strict=True):
+            truncated = len(segments[i].src_ids) > limit
+            translations[i] = [
+                SegmentTranslation(
+                    tokenizers.tgt.decode(ids), score, sources[i], ids, truncated, finished, token_scores
+                )
+                for ids, score, finished, token_scores in hypotheses
+            ]
+    return translations
+
+
+def score_segments(
+    engine: Engine, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str], batch_tokens: int
+) -> list[ForcedScore]:
+    """Return the probability of each of `targets` as the translation of the source beside it, in order."""
+    limit = engine.max_src_len - 1  # eos
+    src_ids, tgt_ids = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(targets)
+
+    def score(batch: list[int]) -> list[list[float]]:
+        return engine.score([src_ids[i][:limit] for i in batch], [tgt_ids[i] for i in batch])
+
+    # A pair of empty texts has a score too, that of eos.
+    lengths = [max(len(src), len(tgt), 1) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
+    batches = list(make_batches(lengths, engine, batch_tokens))
+    scores: dict[int, ForcedScore] = {}
+    for batch, results in zip(batches, engine.map(score, batches), strict=True):
+        for i, token_scores in zip(batch, results, strict=True):
+            truncated = len(src_ids[i]) > limit or len(tgt_ids[i]) >= len(token_scores)
+            scores[i] = ForcedScore(sum(token_scores), tgt_ids[i], token_scores, truncated)
+    return [scores[i] for i in range(len(sources))]
+
+
+def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
+    """Yield indices of sources of `lengths` tokens, empty ones left out: similar lengths together, longest first.
+
+    A batch has up to `batch_tokens` tokens, padding included, and leaves something for each thread of `engine`.
+    """
+    batch: list[int] = []
+    indices = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
+    max_sentences = min(MAX_BATCH_SENTENCES, max(MIN_BATCH_SENTENCES, -(-len(indices) // engine.num_threads)))
+    for i in indices:
+        longest = min(lengths[batch[0] if batch else i] + 1, engine.max_src_len)
+        if batch and ((len(batch) + 1) * longest > batch_tokens or len(batch) == max_sentences):
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

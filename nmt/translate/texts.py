@@ -1,0 +1,146 @@
+"""Texts of any length and structure to segments: split at the model's limit, with protected spans as placeholders."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nmt.config import SearchOptions
+from nmt.data.sentencepiece_training import without_surrogates
+from nmt.data.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
+from nmt.data.tokenizer import TokenizerPair
+from nmt.translate.protect import Protected
+from nmt.translate.segments import Segment, SegmentTranslation
+from nmt.translate.split import Part, split_text, whole
+
+_TOO_MANY = 1 << 30  # tokens: the size of a stretch with more spans than there are placeholders
+
+
+class LanguagePair(NamedTuple):
+    """Codes of the two languages, and symbols that the tokenizer never splits, such as <2de>."""
+
+    src: str
+    tgt: str
+    user_symbols: Collection[str] = ()
+
+
+@dataclass
+class TextSegment:
+    """One segment of a text, and its translations so far."""
+
+    segment: Segment
+    protected: Protected
+    part: Part
+    prefix: str = ""
+    hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
+    loop_retried: bool = False
+    protected_retried: bool = False
+    # Translations of the text between the protected spans, if no hypothesis has all of them.
+    around: list[SegmentTranslation] | None = None
+
+
+class SegmentedText(NamedTuple):
+    """A text in segments; none if it is blank."""
+
+    text: str
+    lead: str  # white space before the first segment
+    segments: list[TextSegment]
+    spans: list[str] | None  # all that are to be kept, in order; None if no spans are protected
+
+
+class TextSegmenter:
+    """Splits texts for one model."""
+
+    def __init__(self, tokenizers: TokenizerPair, languages: LanguagePair, max_src_len: int):
+        """`max_src_len` is the longest source in tokens, eos included."""
+        self.tokenizers = tokenizers
+        self.languages = languages
+        self.limit = max_src_len - 1  # eos
+        self.knows_placeholders = tokenizers.know(PLACEHOLDERS)
+        symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
+        self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
+
+    def segment(
+        self, texts: Sequence[str], options: SearchOptions, prefixes: Sequence[str] | None = None
+    ) -> list[SegmentedText]:
+        """Return the segments of each of `texts`, as `options.split` and `options.protect` say.
+
+        The translation of text i begins with `prefixes[i]`. User symbols at the beginning of a text, such as a tag
+        that names the target language, stand before each of its segments.
+        """
+        protect = options.protect and self.knows_placeholders
+        splits = [_Splitter(self, without_surrogates(text), protect) for text in texts]
+        plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
+        segmented = [split.segment(ids, options.split) for split, ids in zip(splits, plain, strict=True)]
+        for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
+            if text.segments and prefix:
+                first = text.segments[0]
+                first.prefix = prefix
+                first.segment = first.segment._replace(prefix_ids=self.tokenizers.tgt.encode(prefix))
+        return segmented
+
+    def leading_symbols(self, text: str, start: int = 0) -> str:
+        """Return the user symbols that `text` has at `start`, and the white space after them."""
+        match = self._leading_symbols.match(text, start) if self._leading_symbols else None
+        return match[0].lstrip() if match else ""
+
+
+class _Splitter:
+    """One text that is to be split."""
+
+    def __init__(self, segmenter: TextSegmenter, text: str, protect: bool):
+        self.segmenter = segmenter
+        self.text = text
+        self.protect = protect
+        self.spans = find_spans(text, segmenter.languages.user_symbols) if protect else []
+        self.starts = [span.start for span in self.spans]
+        self.ends = [span.end for span in self.spans]
+        self.whole = whole(text)
+        self.tag = segmenter.leading_symbols(text)
+
+    def whole_source(self) -> str:
+        """Return the text as one source, with placeholders; empty if it is blank."""
+        return "".join(self._protected(part).text for part in self.whole.parts)
+
+    def segment(self, ids: list[int], split: bool) -> SegmentedText:
+        """Return the segments of the text, of which `ids` are the tokens as one source."""
+        spans = [self.text[span.start : span.end] for span in self.spans] if self.protect else None
+        has_lines = "\n" in self.text.strip()
+        too_many = len(self.spans) > NUM_PLACEHOLDERS
+        if not split or not (has_lines or too_many or len(ids) > self.segmenter.limit):
+            segments = [TextSegment(Segment(ids), self._protected(part), part) for part in self.whole.parts]
+            return SegmentedText(self.text, self.whole.lead, segments, spans)
+        language, limit = self.segmenter.languages.src, self.segmenter.limit
+        lead, parts = split_text(self.text, self.spans, language, limit, self._size)
+        segments = []
+        for part in parts:
+            source = self._tag_before(part.start) + self._protected(part).text
+            segments.append(
+                TextSegment(Segment(self.segmenter.tokenizers.src.encode(source)), self._protected(part), part)
+            )
+        return SegmentedText(self.text, lead, segments, spans)
+
+    def _tag_before(self, start: int) -> str:
+        """Return the symbols to put before a segment that begins at `start`: none if it has symbols of its own."""
+        is_first = not self.text[:start].strip()
+        return "" if is_first or self.segmenter.leading_symbols(self.text, start) else self.tag
+
+    def _inside(self, start: int, end: int) -> list[Span]:
+        return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]
+
+    def _protected(self, part: Part) -> Protected:
+        return self._stretch(part.start, part.end)
+
+    def _stretch(self, start: int, end: int) -> Protected:
+        inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
+        return Protected.from_spans(self.text[start:end], inside)
+
+    def _size(self, start: int, end: int) -> int:
+        """Return the number of tokens of a stretch; a huge one if its spans cannot be told apart."""
+        if len(self._inside(start, end)) > NUM_PLACEHOLDERS:
+            return _TOO_MANY
+        source = self._tag_before(start) + self._stretch(start, end).text
+        return len(self.segmenter.tokenizers.src.encode(source))

@@ -1,0 +1,182 @@
+"""The translation of a text: its segments put together again, with all that is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from nmt.data.spans import ANY_PLACEHOLDER
+from nmt.languages import spaces_between_sentences, written_without_spaces
+from nmt.translate.guards import is_copy
+from nmt.translate.protect import Protected, missing
+from nmt.translate.retries import has_loop
+from nmt.translate.segments import SegmentTranslation
+from nmt.translate.split import Part
+from nmt.translate.texts import LanguagePair, SegmentedText, TextSegment
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One text, translated. Nobody writes into its lists.
+
+    >>> from nmt import Translator
+    >>> print(Translator.load("runs/demo-en-zh").translate(["I am from China"])[0])  # doctest: +SKIP
+    我来自中国。
+    """
+
+    text: str
+    score: float = 0.0
+    """Sum of natural-log probabilities of all tokens, eos of each segment included."""
+    segments: list[SegmentTranslation] = field(default_factory=list)
+    """The parts of the text that were searched at once, with their tokens."""
+    sentence_split: bool = False
+    """A sentence was longer than the model's limit, so it was split within."""
+    loop_retried: bool = False
+    """An output repeated itself, and was decoded once more."""
+    loop_unresolved: bool = False
+    """An output repeats itself."""
+    copied_source: bool = False
+    """Over half of the output's words are the source's: it was copied, not translated."""
+    num_protected: int = 0
+    """Spans of the source, such as URLs, that were to be kept."""
+    protected_retried: bool = False
+    """The first output lost a protected span, and another search was made."""
+    protected_translated_around: list[str] = field(default_factory=list)
+    """Spans that the model lost: the text between them was translated separately."""
+    protected_lost: list[str] = field(default_factory=list)
+    """Spans that are not in the text as often as in the source."""
+    alternatives: list[Translation] = field(default_factory=list)
+    """The other hypotheses of an n-best search, best first; they have none themselves."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def num_segments(self) -> int:
+        """Parts of the text that were searched at once; 0 if nothing was to be translated."""
+        return len(self.segments)
+
+    @property
+    def src_ids(self) -> list[int]:
+        """Source tokens as translated, with placeholders for protected spans."""
+        return [i for segment in self.segments for i in segment.src_ids]
+
+    @property
+    def tgt_ids(self) -> list[int]:
+        """Target tokens, without eos."""
+        return [i for segment in self.segments for i in segment.tgt_ids]
+
+    @property
+    def token_scores(self) -> list[float]:
+        """The summands of `score`, segment by segment; empty if the engine has none."""
+        return [score for segment in self.segments for score in segment.token_scores]
+
+    @property
+    def truncated(self) -> bool:
+        """A segment was longer than the model's limit; its end is not translated."""
+        return any(segment.truncated for segment in self.segments)
+
+    @property
+    def finished(self) -> bool:
+        """Every output ended with eos, not at its maximum length."""
+        return all(segment.finished for segment in self.segments)
+
+    @property
+    def length_ratio(self) -> float:
+        """Target tokens per source token; 0 for a blank text."""
+        src_ids = self.src_ids
+        return len(self.tgt_ids) / len(src_ids) if src_ids else 0.0
+
+    @property
+    def mean_log_prob(self) -> float:
+        """Natural-log probability per token, the eos of each segment counted; 0 for a blank text."""
+        count = sum(len(segment.tgt_ids) + segment.finished for segment in self.segments)
+        return self.score / count if count else 0.0
+
+
+def put_together(text: SegmentedText, languages: LanguagePair) -> Translation:
+    """Return the best translation of `text`, whose segments are translated, with its alternatives.
+
+    Alternative n of a text in several segments has alternative n of each.
+    """
+    if not text.segments:
+        return Translation("")
+    ranks = max(len(segment.hypotheses) for segment in text.segments)
+    best, *others = [_assemble(text, languages, rank) for rank in range(ranks)]
+    return replace(best, alternatives=others) if others else best
+
+
+def _assemble(text: SegmentedText, languages: LanguagePair, rank: int) -> Translation:
+    written, segments = [text.lead], list[SegmentTranslation]()
+    around, lost = list[str](), list[str]()
+    for i, segment in enumerate(text.segments):
+        output, translations, lost_here = _output(text, segment, rank)
+        is_last = i == len(text.segments) - 1
+        written += [output, segment.part.space if is_last else _space(segment.part, languages)]
+        segments += [translation for translation in translations if translation.src_ids]
+        around += segment.protected.spans if segment.around else []
+        lost += lost_here
+    output = "".join(written)
+    if "\ufffd" not in text.text:  # a replacement character that is not the source's
+        output = output.replace("\ufffd", "")
+    lost += _lost_without_placeholder(text, output)
+    return Translation(
+        output,
+        sum(segment.score for segment in segments),
+        segments,
+        sentence_split=any(segment.part.cut for segment in text.segments),
+        loop_retried=any(segment.loop_retried for segment in text.segments),
+        loop_unresolved=any(has_loop(segment) for segment in segments),
+        copied_source=languages.src != languages.tgt and is_copy(*_words_to_compare(text, output)),
+        num_protected=sum(len(segment.protected.spans) for segment in text.segments),
+        protected_retried=any(segment.protected_retried for segment in text.segments),
+        protected_translated_around=around,
+        protected_lost=lost,
+    )
+
+
+def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
+    """Return the text of a segment with its spans, the translations that it is made of, and the spans it lost."""
+    if segment.around:
+        output = _join_around(segment.protected, segment.around)
+        return output, segment.around, missing(segment.protected.spans, output)
+    translation = segment.hypotheses[min(rank, len(segment.hypotheses) - 1)]
+    if text.spans is None:
+        return translation.text, [translation], []
+    restored = segment.protected.restore(translation.text)
+    return restored.text, [translation], restored.lost
+
+
+def _space(part: Part, languages: LanguagePair) -> str:
+    """Return the space between the translation of `part` and that of the next."""
+    if not part.space and written_without_spaces(languages.src) and not written_without_spaces(languages.tgt):
+        return " "
+    no_spaces = spaces_between_sentences(languages.src) and not spaces_between_sentences(languages.tgt)
+    return "" if no_spaces and not part.space.strip(" ") else part.space
+
+
+def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:
+    """Return the spans, in the order of the source, with `translations` of the text between them."""
+    written = []
+    for i, (source, translation) in enumerate(zip(protected.between(), translations, strict=True)):
+        text = ANY_PLACEHOLDER.sub("", translation.text).strip()
+        before, after = source[: len(source) - len(source.lstrip())], source[len(source.rstrip()) :]
+        span = protected.spans[i] if i < len(protected.spans) else ""
+        written += [before, text, after if source.strip() else "", span]
+    return "".join(written)
+
+
+def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
+    """Return spans for which there was no placeholder (only without splitting) and that `output` does not have."""
+    spans = text.spans or []
+    if len(spans) == sum(len(segment.protected.spans) for segment in text.segments):
+        return []
+    return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
+
+
+def _words_to_compare(text: SegmentedText, output: str) -> tuple[str, str]:
+    """Return source and output without the protected spans, which are rightly the same."""
+    source = text.text
+    for span in {span for segment in text.segments for span in segment.protected.spans}:
+        source, output = source.replace(span, " "), output.replace(span, " ")
+    return source, output
