@@ -177,10 +177,11 @@ def _start_threads(count: int) -> ThreadPoolExecutor:
     num_threads, all_started = torch.get_num_threads(), threading.Barrier(count)
 
     def start() -> None:
-        torch.set_num_threads(1)  # of this thread, and of threads that start after it
+        torch.get_num_threads()  # a thread's first call takes the number that was set last, in any thread
+        torch.set_num_threads(1)  # for this thread, and as the number that was set last
         all_started.wait()
 
     pool = ThreadPoolExecutor(count, "nmt-search", initializer=start)
     list(pool.map(int, range(count)))
-    torch.set_num_threads(num_threads)  # again for threads that others start
+    torch.set_num_threads(num_threads)  # so that threads that others start have theirs
     return pool

@@ -100,27 +100,28 @@ class _Splitter:
         self.ends = [span.end for span in self.spans]
         self.whole = whole(text)
         self.tag = segmenter.leading_symbols(text)
+        self.protected = [self._stretch(part.start, part.end) for part in self.whole.parts]  # one, or none if blank
 
     def whole_source(self) -> str:
         """Return the text as one source, with placeholders; empty if it is blank."""
-        return "".join(self._protected(part).text for part in self.whole.parts)
+        return self.protected[0].text if self.protected else ""
 
     def segment(self, ids: list[int], split: bool) -> SegmentedText:
         """Return the segments of the text, of which `ids` are the tokens as one source."""
         spans = [self.text[span.start : span.end] for span in self.spans] if self.protect else None
-        has_lines = "\n" in self.text.strip()
+        has_lines = "\n" in self.text and "\n" in self.text.strip()
         too_many = len(self.spans) > NUM_PLACEHOLDERS
         if not split or not (has_lines or too_many or len(ids) > self.segmenter.limit):
-            segments = [TextSegment(Segment(ids), self._protected(part), part) for part in self.whole.parts]
+            pairs = zip(self.protected, self.whole.parts, strict=True)
+            segments = [TextSegment(Segment(ids), protected, part) for protected, part in pairs]
             return SegmentedText(self.text, self.whole.lead, segments, spans)
         language, limit = self.segmenter.languages.src, self.segmenter.limit
         lead, parts = split_text(self.text, self.spans, language, limit, self._size)
         segments = []
         for part in parts:
-            source = self._tag_before(part.start) + self._protected(part).text
-            segments.append(
-                TextSegment(Segment(self.segmenter.tokenizers.src.encode(source)), self._protected(part), part)
-            )
+            protected = self._stretch(part.start, part.end)
+            source = self._tag_before(part.start) + protected.text
+            segments.append(TextSegment(Segment(self.segmenter.tokenizers.src.encode(source)), protected, part))
         return SegmentedText(self.text, lead, segments, spans)
 
     def _tag_before(self, start: int) -> str:
@@ -131,10 +132,9 @@ class _Splitter:
     def _inside(self, start: int, end: int) -> list[Span]:
         return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]
 
-    def _protected(self, part: Part) -> Protected:
-        return self._stretch(part.start, part.end)
-
     def _stretch(self, start: int, end: int) -> Protected:
+        if not self.spans:
+            return Protected(self.text[start:end], [])
         inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
         return Protected.from_spans(self.text[start:end], inside)
 

@@ -35,8 +35,6 @@ class Translation:
     """An output repeated itself, and was decoded once more."""
     loop_unresolved: bool = False
     """An output repeats itself."""
-    copied_source: bool = False
-    """Over half of the output's words are the source's: it was copied, not translated."""
     num_protected: int = 0
     """Spans of the source, such as URLs, that were to be kept."""
     protected_retried: bool = False
@@ -47,6 +45,8 @@ class Translation:
     """Spans that are not in the text as often as in the source."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of an n-best search, best first; they have none themselves."""
+    without_spans: tuple[str, str] | None = field(default=None, repr=False)
+    """Source and output without protected spans, if the languages differ."""
 
     def __str__(self) -> str:
         return self.text
@@ -80,6 +80,11 @@ class Translation:
     def finished(self) -> bool:
         """Every output ended with eos, not at its maximum length."""
         return all(segment.finished for segment in self.segments)
+
+    @property
+    def copied_source(self) -> bool:
+        """Over half of the output's words are the source's: it was copied, not translated."""
+        return self.without_spans is not None and is_copy(*self.without_spans)
 
     @property
     def length_ratio(self) -> float:
@@ -127,11 +132,11 @@ def _assemble(text: SegmentedText, languages: LanguagePair, rank: int) -> Transl
         sentence_split=any(segment.part.cut for segment in text.segments),
         loop_retried=any(segment.loop_retried for segment in text.segments),
         loop_unresolved=any(has_loop(segment) for segment in segments),
-        copied_source=languages.src != languages.tgt and is_copy(*_words_to_compare(text, output)),
         num_protected=sum(len(segment.protected.spans) for segment in text.segments),
         protected_retried=any(segment.protected_retried for segment in text.segments),
         protected_translated_around=around,
         protected_lost=lost,
+        without_spans=_without_spans(text, output) if languages.src != languages.tgt else None,
     )
 
 
@@ -174,7 +179,7 @@ def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
     return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
 
 
-def _words_to_compare(text: SegmentedText, output: str) -> tuple[str, str]:
+def _without_spans(text: SegmentedText, output: str) -> tuple[str, str]:
     """Return source and output without the protected spans, which are rightly the same."""
     source = text.text
     for span in {span for segment in text.segments for span in segment.protected.spans}:

@@ -193,14 +193,15 @@ def test_eight_threads_may_use_one_translator_at_once(digits_run, options):
     assert all(each == expected for each in found)
 
 
-@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(sample=True, temperature=3.0, seed=5)])
-def test_eight_threads_may_use_one_export_at_once(digits_run, digits_export, options):
+@pytest.mark.parametrize("sampling", [{}, {"sample": True, "temperature": 3.0}])
+def test_eight_threads_may_use_one_export_at_once(digits_run, digits_export, sampling):
     many = RunDir(digits_run).read_pairs("test")[0]
     translator = Translator.load(digits_export, device="cpu")
-    expected = translator.translate(many, options)
+    asked = [SearchOptions(**sampling, seed=seed) for seed in range(1, 17)]
+    expected = [translator.translate(many, options) for options in asked]
     with ThreadPoolExecutor(8) as callers:
-        found = list(callers.map(lambda _: translator.translate(many, options), range(16)))
-    assert all(each == expected for each in found)
+        found = list(callers.map(lambda options: translator.translate(many, options), asked))
+    assert found == expected
 
 
 def with_threads(run: Path, number: int) -> Translator:
@@ -234,8 +235,25 @@ def test_the_threads_of_a_translator_stay_and_end_with_it(digits_run):
     assert num_search_threads() == before
 
 
+@pytest.mark.usefixtures("two_threads")
+def test_each_thread_of_an_engine_computes_with_one_thread_whatever_the_program_sets(digits_run):
+    engine = with_threads(digits_run, 3).engine
+    for number in (2, 3):
+        torch.set_num_threads(number)
+        assert engine.map(lambda _: torch.get_num_threads(), range(9)) == [1] * 9
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_loading_and_translating_change_neither_the_environment_nor_the_threads_of_the_program(digits_run):
-    environment, threads = dict(os.environ), torch.get_num_threads()
+    environment = dict(os.environ)
     of_another_thread: list[int] = []
 
     def note() -> None:
@@ -247,8 +265,8 @@ def test_loading_and_translating_change_neither_the_environment_nor_the_threads_
         worker.start()
         worker.join()
     assert dict(os.environ) == environment
-    assert torch.get_num_threads() == threads
-    assert of_another_thread == [threads] * 2
+    assert torch.get_num_threads() == 2
+    assert of_another_thread == [2, 2]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
