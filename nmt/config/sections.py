@@ -253,7 +253,7 @@ class SearchOptions(Section):
     max_len_offset: int = Field(10, ge=0, le=1_000_000, description="see max_len_factor")
     beam_size: int = Field(1, ge=1, le=MAX_BEAM_SIZE, description="beam size; 1 is greedy search")
     num_hypotheses: int = Field(
-        1, ge=1, le=MAX_BEAM_SIZE, description="number of translations per input, best first, one per line"
+        1, ge=1, le=10_000, description="number of translations per input, best first, one per line"
     )
     length_penalty: float = Field(
         1.0, ge=0.0, le=MAX_LENGTH_PENALTY, description="rank hypotheses by log-probability / length^penalty"

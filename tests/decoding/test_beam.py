@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import pytest
 import torch
@@ -93,7 +92,7 @@ def test_a_longer_beam_never_ends_before_an_exact_one_could_be_better():
     for seed in range(12):
         model, sources = random_model(seed), random_sources(seed, 4)
         options = SearchOptions(beam_size=3, length_penalty=1.0)
-        usual, exact = (search([model], sources, [15] * 4, replace(options, exact=e)) for e in (False, True))
+        usual, exact = (search([model], sources, [15] * 4, options.changed(exact=e)) for e in (False, True))
         gains += [rank(e[0], options) - rank(u[0], options) for u, e in zip(usual, exact, strict=True)]
     assert min(gains) >= 0
     assert max(gains) > 0
