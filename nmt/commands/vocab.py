@@ -25,8 +25,8 @@ def vocab(
     """Train the tokenizer alone; use it later through the key tokenizer.path."""
     wanted = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
-    from nmt.data.prepare import train_on_corpus
     from nmt.data.tokenizer import refuse_existing_tokenizer
+    from nmt.training.prepare import train_on_corpus
 
     refuse_existing_tokenizer(folder, overwrite=overwrite)  # here too, so that it is told before the training
     tokenizers = train_on_corpus(wanted, None)

@@ -26,7 +26,6 @@ from nmt.checkpoint import (
 )
 from nmt.config import Config
 from nmt.data.batching import Batch, BatchIndices, DataPosition, TokenBudgetSampler, read_batch, tokens_for
-from nmt.data.prepare import Prepared
 from nmt.device import Precision
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
@@ -39,6 +38,7 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.memory import available_bytes, needed_bytes, num_micro_batches_on_cpu, refuse_beyond_memory
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimizer import Optimizer, learning_rate
+from nmt.training.prepare import Prepared
 from nmt.training.step import Step
 from nmt.training.validation import Validator
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.data.prepare import describe, prepare, warnings_about
 from nmt.errors import DataError
 from nmt.rundir import RunDir
+from nmt.training.prepare import describe, prepare, warnings_about
 from tests.tiny import tiny_config, write_digits
 
 

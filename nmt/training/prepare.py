@@ -19,8 +19,8 @@ from nmt.config import Config
 from nmt.config.sections import ParallelFiles
 from nmt.data.corpus import SentencePair, paths_of, read_parallel
 from nmt.data.holdout import Holdout, choose_holdout
-from nmt.data.placeholding import VERSION as PLACEHOLDING_VERSION
-from nmt.data.placeholding import copy_with_placeholders, mask_pair
+from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
+from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, Sampling, Side, StoreNotes, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
@@ -170,7 +170,7 @@ def train_on_corpus(config: Config, corpus: Corpus | None) -> TokenizerPair:
 
 def _masked(pair: SentencePair, config: Config) -> SentencePair:
     """The pair as the model is to see it."""
-    return mask_pair(pair, config.tokenizer.user_symbols) if config.data.protect else pair
+    return insert_placeholders(pair, config.tokenizer.user_symbols) if config.data.protect else pair
 
 
 def _announce_need(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
@@ -207,7 +207,7 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, hashes: FileHashes) 
     }
     if config.data.protect:  # else absent: stores made before there were placeholders keep their names
         parts["placeholders"] = [
-            PLACEHOLDING_VERSION,
+            PLACEHOLDERS_VERSION,
             config.data.placeholder_share,
             config.training.seed,
             config.tokenizer.user_symbols,
