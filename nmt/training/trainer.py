@@ -72,8 +72,11 @@ class Trainer:
         self.flops = TrainingFlops(self.model)
         self.store = prepared.store
         limits = (config.model.max_src_len, config.model.max_tgt_len)
-        longest = (prepared.report[side]["length_longest"] + 1 for side in ("src", "tgt"))
-        self.longest = (min(limits[0], next(longest)), min(limits[1], next(longest)))
+        report = prepared.report
+        self.longest = (
+            min(limits[0], report.src.length_longest + 1),
+            min(limits[1], report.tgt.length_longest + 1),
+        )
         asked = self.settings.batch_tokens
         self.batch_tokens = (
             tokens_for(self.settings.tokens_per_update, self.store, *limits) if asked == "auto" else asked

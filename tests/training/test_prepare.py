@@ -8,7 +8,7 @@ import pytest
 
 from nmt.errors import DataError
 from nmt.rundir import RunDir
-from nmt.training.prepare import describe, prepare, warnings_about
+from nmt.training.prepare import prepare
 from tests.tiny import tiny_config, write_digits
 
 
@@ -30,7 +30,7 @@ def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(
     assert (len(valid), len(test), len(valid & test)) == (7, 7, 0)
     assert len(run.read_pairs("valid")[0]) == 21
     assert len(prepared.store) == 300 - 42
-    assert prepared.report["train_sources_in_test"] == 0
+    assert prepared.report.counts.sources_in_test == 0
 
 
 def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_path):
@@ -53,21 +53,21 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     text = (folder / "train.tsv").read_text() + f"{shared}\n1 2\t\n{long_row}\t{long_row}\n"
     (folder / "train.tsv").write_text(text)
     report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
-    assert report["pairs"] == 22
-    assert (report["too_long"], report["too_long_are"]) == (1, "truncated")
-    assert (report["empty_dropped"], report["train_sources_in_test"]) == (1, 1)
-    assert report["src"]["length_longest"] > 40
-    lines = "\n".join([*describe(report), *warnings_about(report)])
+    assert report.pairs == 22
+    assert (report.too_long, report.on_too_long) == (1, "truncate")
+    assert (report.counts.empty_dropped, report.counts.sources_in_test) == (1, 1)
+    assert report.src.length_longest > 40
+    lines = "\n".join([*report.describe(), *report.warnings()])
     assert "1 pairs longer than 32 source or 32 target tokens are truncated" in lines
     assert "1 pairs with an empty side are dropped" in lines
-    assert "1 training pairs have a source of the test set" in lines
+    assert "1 training pairs share their source with the test set; test scores will be too high" in lines
 
 
 def test_one_language_in_both_columns_is_warned_of(tmp_path):
     folder = write_digits(tmp_path, num_train=20)
     (folder / "train.tsv").write_text("".join(f"{n} {n}\t{n} {n}\n" for n in range(30)))
     report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
-    assert any("the same text on both sides; are the columns right?" in line for line in warnings_about(report))
+    assert any("the same text on both sides; are the columns right?" in line for line in report.warnings())
 
 
 def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
@@ -93,10 +93,12 @@ def test_a_disk_too_small_for_the_store_is_told_before_it_is_built(digits, tmp_p
 
 def test_drawn_segmentations_are_counted_apart_from_the_pairs_and_make_another_store(digits, tmp_path, messages):
     usual = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300})
-    drawn = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300, "samples": 4})
+    drawn = tiny_config(
+        digits, tokenizer={"type": "unigram", "vocab_size": 300, "subword_regularization": {"num_samples": 4}}
+    )
     one = prepare(usual, RunDir(tmp_path / "one"), tmp_path)
     four = prepare(drawn, RunDir(tmp_path / "four"), tmp_path)
-    assert (four.report["pairs"], four.report["segmentations"]) == (one.report["pairs"], 4)
+    assert (four.report.pairs, four.report.segmentations) == (one.report.pairs, 4)
     assert len(four.store) == 4 * len(one.store)
     assert one.fingerprint != four.fingerprint
     assert any("training pairs, each in 4 segmentations" in line for line in messages)
