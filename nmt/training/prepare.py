@@ -113,8 +113,10 @@ def _log_holdout(corpus: Corpus, run: RunDir) -> None:
     size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
     if corpus.missing and size < wanted:
         log.info(
-            f"Holding out {size} source sentences for {' and '.join(corpus.missing)} instead of {wanted}: "
-            "at most one tenth of the corpus is held out."
+            "Holding out %d source sentences for %s instead of %d: at most one tenth of the corpus is held out.",
+            size,
+            " and ".join(corpus.missing),
+            wanted,
         )
 
 
@@ -171,7 +173,8 @@ def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) 
         raise DataError(
             f"the tokenized corpus needs about {size >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
         )
-    log.info(f"tokenizing into {store_root}: about {-(-size >> 20):,} MB of disk, of {free >> 20:,} MB free")
+    megabytes = f"about {-(-size >> 20):,} MB of disk, of {free >> 20:,} MB free"
+    log.info("tokenizing into %s: %s", store_root, megabytes)
 
 
 def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:

@@ -102,7 +102,7 @@ ODD = {
     "num_pairs": (-1, "x", 58, None),
     "dtype": ("object", "int8", 3),
     "src_vocab_size": (0, "x"),
-    "notes": (3, None),
+    "counts": (3, None),
 }
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.rundir import RunDir
-from nmt.training.prepare import prepare
+from nmt.training import corpus_files
+from nmt.training.prepare import prepare, train_on_corpus
 from tests.tiny import tiny_config, write_digits
 
 
@@ -31,6 +34,95 @@ def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(
     assert len(run.read_pairs("valid")[0]) == 21
     assert len(prepared.store) == 300 - 42
     assert prepared.report.counts.sources_in_test == 0
+
+
+def held_out_of(tmp_path: Path, **sections: dict[str, object]):
+    """A configuration whose validation and test sets are held out of 100 pairs."""
+    source = tmp_path / "pairs.tsv"
+    if not source.exists():
+        source.write_text("".join(f"{n} a\t{n} b\n" for n in range(100)))
+    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout_size": 7, **sections.pop("data", {})}
+    return tiny_config(tmp_path, data=data, **sections)
+
+
+def test_the_seed_of_the_training_leaves_the_held_out_sets_alone_and_their_own_changes_them(tmp_path):
+    runs = [RunDir(tmp_path / name) for name in ("one", "other seed", "other hold-out")]
+    configs = [
+        held_out_of(tmp_path),
+        held_out_of(tmp_path, training={"seed": 2}),
+        held_out_of(tmp_path, data={"holdout_seed": 2}),
+    ]
+    for run, config in zip(runs, configs, strict=True):
+        prepare(config, run, tmp_path / "store")
+    first, same, other = ([run.read_pairs(split) for split in ("valid", "test")] for run in runs)
+    assert first == same != other
+
+
+def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pairs(tmp_path, monkeypatch):
+    config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
+    first = prepare(config, run, tmp_path / "store")
+    passes = []
+    monkeypatch.setattr(corpus_files, "read_parallel", lambda files: passes.append(files) or iter(()))
+    assert prepare(config, run, tmp_path / "store").report == first.report  # as a resumed run does
+    ready = held_out_of(tmp_path, tokenizer={"path": str(run.tokenizer)})
+    second = RunDir(tmp_path / "second")
+    assert prepare(ready, second, tmp_path / "store").fingerprint == first.fingerprint
+    assert [second.read_pairs(split) for split in ("valid", "test")] == [
+        run.read_pairs(split) for split in ("valid", "test")
+    ]
+    assert passes == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"valid": 3}', b"\xff"])
+def test_held_out_sets_that_cannot_be_read_are_chosen_as_before(tmp_path, damage):
+    first, second = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
+    prepare(held_out_of(tmp_path), first, tmp_path / "store")
+    (kept,) = (tmp_path / "store").glob("held-out-*.json")
+    kept.write_bytes(damage)
+    prepare(held_out_of(tmp_path), second, tmp_path / "store")
+    assert [first.read_pairs(split) for split in ("valid", "test")] == [
+        second.read_pairs(split) for split in ("valid", "test")
+    ]
+
+
+def test_a_store_that_was_deleted_is_built_with_the_same_bytes(tmp_path):
+    config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
+    names = ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets", "store.json")
+    stores = [prepare(config, run, tmp_path / store).store.folder for store in ("one", "two")]
+    first, second = ([(folder / name).read_bytes() for name in names] for folder in stores)
+    assert first == second
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_a_pipe_is_refused_because_a_corpus_is_read_several_times(digits, tmp_path, split):
+    os.mkfifo(tmp_path / "pipe")
+    config = tiny_config(digits, data={split: {"tsv": str(tmp_path / "pipe")}})
+    with pytest.raises(DataError, match="this is a pipe") as caught:
+        prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert "a pipe can be read only once" in caught.value.hint
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_is_set_back(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    path, config = folder / "train.tsv", tiny_config(folder)
+    first = prepare(config, RunDir(tmp_path / "one"), tmp_path / "store").fingerprint
+    status, text = path.stat(), path.read_text()
+    with open(path, "r+") as file:
+        file.write(str((int(text[0]) + 1) % 10))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    tokenizer = {"path": str(tmp_path / "one" / "tokenizer")}
+    edited = prepare(tiny_config(folder, tokenizer=tokenizer), RunDir(tmp_path / "two"), tmp_path / "store").fingerprint
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert edited != first
+
+
+def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digits, tmp_path):
+    train_on_corpus(tiny_config(digits)).save(tmp_path / "characters")
+    wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": {"num_samples": 2}}
+    with pytest.raises(ConfigError, match="of type char, which has one segmentation"):
+        prepare(tiny_config(digits, tokenizer=wanted), RunDir(tmp_path / "run"), tmp_path / "store")
 
 
 def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_path):
