@@ -110,7 +110,7 @@ class TokenizerConfig(Section):
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(
-        500_000, description="maximum number of sentences per language for training the tokenizer"
+        200_000, description="maximum number of sentences per language for training the tokenizer"
     )
     subword_regularization: SubwordRegularization = SubwordRegularization()
     path: str | None = Field(None, description="use the tokenizer in this folder (made by `nmt vocab`), train none")
