@@ -57,8 +57,8 @@ def measure(corpus: Path, folder: Path) -> None:
     started = time.perf_counter()
     from nmt.config import Config
     from nmt.data.batching import TokenBudgetSampler
-    from nmt.data.prepare import prepare
     from nmt.rundir import RunDir
+    from nmt.training.prepare import prepare
 
     tsv = {name: {"tsv": str(corpus.with_name(f"{name}.tsv"))} for name in ("valid", "test")}
     data = {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}

@@ -8,7 +8,6 @@ import torch
 from nmt import Translator
 from nmt.config import ModelConfig
 from nmt.data.batching import Batch, read_batch
-from nmt.data.prepare import prepare
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
 from nmt.device import choose_precision
@@ -22,6 +21,7 @@ from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.training.packing import Packings, choose_packing
+from nmt.training.prepare import prepare
 from nmt.training.step import BatchLoss
 from nmt.training.train import start_run
 from nmt.training.trainer import Trainer

@@ -15,24 +15,27 @@ log = logging.getLogger(__name__)
 
 
 def vocab(
-    config: Annotated[Path, typer.Option("--config", "-c", help="The YAML that names corpus and tokenizer.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder; default: vocab/NAME-OF-CONFIG.")
+        Path | None, typer.Option("--output", "-o", help="Folder to write. Default: vocab/NAME-OF-CONFIG.")
     ] = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing tokenizer.")] = False,
 ) -> None:
-    """Train the tokenizer alone; use it later through the key tokenizer.path."""
-    wanted = load_config(config, overrides)
-    folder = output or Path("vocab") / config.stem
-    from nmt.data.prepare import train_on_corpus
-    from nmt.data.tokenizer import refuse_existing_tokenizer
+    """Train only the tokenizer.
 
-    refuse_existing_tokenizer(folder, overwrite=overwrite)  # here too, so that it is told before the training
-    tokenizers = train_on_corpus(wanted, None)
+    To train with it, name its folder in the key tokenizer.path.
+    """
+    settings = load_config(config, overrides)
+    folder = output or Path("vocab") / config.stem
+    from nmt.data.tokenizer import refuse_existing_tokenizer
+    from nmt.training.prepare import train_on_corpus
+
+    refuse_existing_tokenizer(folder, overwrite=overwrite)  # before the training, not only after it
+    tokenizers = train_on_corpus(settings)
     tokenizers.save(folder, overwrite=overwrite)
-    sizes = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
-    for side, tokenizer in sizes.items():
-        log.info(f"{side}: {tokenizer.vocab_size} tokens, {tokenizer.type}")
+    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
+    for side, tokenizer in sides.items():
+        log.info("%s: %d tokens, %s", side, tokenizer.vocab_size, tokenizer.type)
     joint = "" if tokenizers.joint else ", joint: false"
-    log.info(f"done: {folder}; use it with  tokenizer: {{path: {folder}{joint}}}")
+    log.info("done: %s; use it with  tokenizer: {path: %s%s}", folder, folder, joint)

@@ -57,12 +57,17 @@ class DataConfig(Section):
     holdout_size: Count = Field(
         500, description="source sentences held out for each of valid and test that is not named"
     )
+    holdout_seed: int = Field(
+        1, ge=0, lt=2**31, description="chooses the held-out sentences; training.seed has no influence on them"
+    )
     on_too_long: Literal["truncate", "drop"] = Field(
-        "truncate", description="pairs over model.max_src_len, max_tgt_len"
+        "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
     )
     protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
-    placeholder_share: Rate = Field(0.1, description="with protect: copies of pairs with placeholders put in, a pair")
-    store_dir: str | None = Field(None, description="where tokenized corpora are kept; null: `.store` beside the run")
+    placeholder_share: Rate = Field(
+        0.1, description="with protect: share of training pairs that get an extra copy with placeholders"
+    )
+    store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
 
     @field_validator("src_lang", "tgt_lang")
     @classmethod
@@ -72,28 +77,42 @@ class DataConfig(Section):
         return value
 
 
+class SubwordRegularization(Section):
+    """Several segmentations of each training pair: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020."""
+
+    num_samples: int = Field(
+        1, ge=1, le=1000, description="segmentations stored per training pair: the most probable one, the rest drawn"
+    )
+    alpha: float = Field(
+        0.2, gt=0.0, le=1.0, description="unigram: smoothing, less is more varied; bpe: dropout rate of merges"
+    )
+
+
 class TokenizerConfig(Section):
     """How text becomes tokens."""
 
     type: Literal["unigram", "bpe", "char", "word"] = Field("unigram", description="`word` has no byte fallback")
     vocab_size: int = Field(
-        8000, ge=8, le=1_000_000, description="tokens asked for (each side, if not joint); clamped to the data"
+        8000,
+        ge=8,
+        le=1_000_000,
+        description="number of tokens (per language if not joint); reduced if the data supports fewer",
     )
     joint: bool = Field(True, description="one vocabulary for both languages")
     normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
         "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
     )
     character_coverage: float = Field(
-        1.0, ge=MIN_COVERAGE, le=1.0, description="share of characters with a token; the rest are spelled in bytes"
+        1.0,
+        ge=MIN_COVERAGE,
+        le=1.0,
+        description="share of characters that get a token of their own; the rest are spelled as bytes",
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
-    max_sentences: Count = Field(2_000_000, description="sentences a side, at most, that the tokenizer is trained on")
-    samples: int = Field(
-        1, ge=1, le=1000, description="segmentations of a training pair; the first is the usual one, the rest are drawn"
+    max_sentences: Count = Field(
+        200_000, description="maximum number of sentences per language for training the tokenizer"
     )
-    sampling_alpha: float = Field(
-        0.2, gt=0.0, le=1.0, description="of drawn ones. unigram: less is more varied; bpe: share of merges left out"
-    )
+    subword_regularization: SubwordRegularization = SubwordRegularization()
     path: str | None = Field(None, description="use the tokenizer in this folder (made by `nmt vocab`), train none")
 
     @field_validator("user_symbols")
@@ -111,8 +130,10 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _can_sample(self) -> Self:
-        if self.samples > 1 and self.type in ("char", "word"):
-            raise ValueError(f"type {self.type} has one segmentation of a text; samples must be 1")
+        if self.subword_regularization.num_samples > 1 and self.type in ("char", "word"):
+            raise ValueError(
+                f"type {self.type} has one segmentation of a text; subword_regularization.num_samples must be 1"
+            )
         return self
 
 
@@ -177,7 +198,7 @@ class ModelConfig(Section):
 class TrainingConfig(Section):
     """The teacher-forced training loop."""
 
-    seed: int = Field(1, ge=0, le=MAX_SEED, description="seed of weights, dropout, data order and hold-out")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="seed of weights, dropout and data order")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="auto: the faster one in a short trial, recorded in the run"

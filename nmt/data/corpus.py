@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -23,7 +23,7 @@ MAX_LINE_BYTES = 1_000_000
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
-_ONE_A_LINE = "a corpus has one sentence a line, each line ended by LF"
+_ONE_PER_LINE = "write one sentence per line, each line ending in LF"
 _SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
 
 
@@ -55,18 +55,27 @@ def read_lines(path: Path) -> Iterator[str]:
                 raw = raw.removeprefix(_UTF8_MARK)
             yield _decode_line(raw, path, number)
     if number == 0:
-        raise DataError("the file is empty", path=path, hint=_ONE_A_LINE)
+        raise DataError("the file is empty", path=path, hint=_ONE_PER_LINE)
 
 
 def read_parallel(files: ParallelFiles) -> Iterator[SentencePair]:
     """Yield the pairs of two aligned files or of one tab-separated file, in order, both sides stripped of white space.
 
     A blank row yields a pair with an empty side or two; to drop and count it is the caller's part. Raises DataError as
-    `read_lines` does, where one aligned file is longer than the other, and where a row has fewer columns than are asked
-    for, or more than the first: a tab inside a sentence would move the columns after it.
+    `read_lines` does, if a file is a pipe, if one aligned file is longer than the other, and if a row has fewer columns
+    than needed, or more than the first: a tab inside a sentence would move the columns after it.
     """
     paths = paths_of(files)
+    refuse_pipes(paths)
     return _read_tsv(paths[0], *files.columns) if files.tsv is not None else _read_aligned(*paths)
+
+
+def refuse_pipes(paths: Iterable[Path]) -> None:
+    """DataError if one of `paths` is a pipe: a corpus is read several times. Missing files are told when read."""
+    for path in paths:
+        if path.is_fifo() or path.is_socket():
+            hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"
+            raise DataError("this is a pipe; a file is needed", path=path, hint=hint)
 
 
 def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[SentencePair]:
@@ -79,7 +88,7 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[SentencePair]:
                 f"{num_src} source lines (in {src_path}) but {num_tgt} target lines",
                 path=tgt_path,
                 line=number,
-                hint="line n of one file must translate line n of the other; look from this line on",
+                hint="line n of one file must translate line n of the other; check from this line on",
             )
         yield SentencePair(src.strip(), tgt.strip(), number)
 
@@ -97,7 +106,7 @@ def _read_tsv(path: Path, src_column: int, tgt_column: int) -> Iterator[Sentence
                 f"{len(fields)} tab-separated columns, but the first row has {num_columns}",
                 path=path,
                 line=number,
-                hint="a tab inside a sentence is no part of it: write a space",
+                hint="sentences must not contain tabs; replace them with spaces",
             )
         if len(fields) < wanted:
             raise DataError(
@@ -130,17 +139,21 @@ def _read_raw_line(file: BinaryIO, path: Path, number: int) -> bytes:
         hint = "a name in .gz must be gzip data; rename a plain text file"
         raise DataError(f"not readable as gzip ({error})", path=path, line=number, hint=hint) from None
     except EOFError:
-        raise DataError("the gzip data ends too early", path=path, line=number, hint="copy or load it again") from None
+        raise DataError(
+            "the gzip data ends too early", path=path, line=number, hint="copy or download the file again"
+        ) from None
     except (OSError, zlib.error) as error:
-        raise DataError(f"cannot be read: {error}", path=path, line=number, hint="copy or load it again") from None
+        raise DataError(
+            f"cannot be read: {error}", path=path, line=number, hint="copy or download the file again"
+        ) from None
     if len(raw) > MAX_LINE_BYTES:
-        raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=path, line=number, hint=_ONE_A_LINE)
+        raise DataError("this line is longer than 1 MB", path=path, line=number, hint=_ONE_PER_LINE)
     return raw
 
 
 def _check_beginning(raw: bytes, path: Path) -> None:
     if raw == _UTF8_MARK:
-        raise DataError("the file is empty", path=path, hint=_ONE_A_LINE)
+        raise DataError("the file is empty", path=path, hint=_ONE_PER_LINE)
     if raw.startswith(_UTF16_MARKS):
         raise DataError(
             "this is UTF-16, not UTF-8", path=path, line=1, hint=_SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
@@ -151,7 +164,11 @@ def _check_beginning(raw: bytes, path: Path) -> None:
 
 def _decode_line(raw: bytes, path: Path, number: int) -> str:
     if b"\0" in raw:
-        hint = "text has no NUL; a file full of them is UTF-16 or not text. " + _SAVE_AS_UTF8
+        hint = (
+            "text files contain no NUL characters; this may be UTF-16 or a binary file. "
+            + _SAVE_AS_UTF8[0].upper()
+            + _SAVE_AS_UTF8[1:]
+        )
         raise DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, hint=hint)
     try:
         return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")

@@ -10,6 +10,7 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from nmt.errors import DataError
 
@@ -22,6 +23,11 @@ class Holdout:
 
     seed: int
     chosen: Mapping[int, str]
+
+    @classmethod
+    def from_sources(cls, seed: int, sources: Iterable[tuple[str, str]]) -> Self:
+        """Rebuild the choice from (name of the set, source sentence) of all that is held out."""
+        return cls(seed, {_hash(src, seed): name for name, src in sources})
 
     def split_of(self, src: str) -> str:
         """The set a pair with this source sentence belongs to: "train", or one of the held-out names."""

@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import sentencepiece
 
@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 MAX_SENTENCE_BYTES = 16_384
 """Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""
+
+MAX_TOKEN_LENGTH = 16
+"""Characters in a learned token, at most: SentencePiece's default."""
 
 _NUM_BYTE_TOKENS = 256
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -49,14 +52,18 @@ def train_model(
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
         raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
     samples = [_sample(side, sentences, config.max_sentences, seed) for side, sentences in sides.items()]
+    num_sentences = " and ".join(f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True))
+    log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     model = io.BytesIO()
     fault: list[BaseException] = []  # SentencePiece hides the exceptions of its input behind its own
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_caught(chain.from_iterable(samples), fault),
+            sentence_iterator=_caught(chain.from_iterable(sample.sentences for sample in samples), fault),
             model_writer=model,
             num_threads=threads,
-            **_options(config),
+            **_options(
+                config, _num_reserved(config) + MAX_TOKEN_LENGTH * sum(sample.num_characters for sample in samples)
+            ),
         )
     except (RuntimeError, SystemError, ValueError, OSError) as error:
         raise (fault[0] if fault else _translated(error, config, name)) from None
@@ -64,11 +71,12 @@ def train_model(
     return model.getvalue()
 
 
-def _options(config: TokenizerConfig) -> dict[str, Any]:
+def _options(config: TokenizerConfig, max_vocab_size: int) -> dict[str, Any]:
+    """Return SentencePiece's options; it allocates for a vocabulary of any size, so the size is limited here."""
     is_word = config.type == "word"
     return {
         "model_type": config.type,
-        "vocab_size": config.vocab_size,
+        "vocab_size": min(config.vocab_size, max_vocab_size),
         "hard_vocab_limit": False,
         "byte_fallback": not is_word,
         "character_coverage": config.character_coverage,
@@ -85,25 +93,30 @@ def _options(config: TokenizerConfig) -> dict[str, Any]:
     }
 
 
-def _sample(
-    side: str,
-    sentences: Sentences,
-    limit: int,
-    seed: int,
-) -> Iterator[str]:
+class _Sample(NamedTuple):
+    """Sentences to train on, how many they are, and the characters of all that they were drawn from."""
+
+    sentences: Iterator[str]
+    size: int
+    num_characters: int
+
+
+def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> _Sample:
     """At most `limit` usable sentences, equally likely, in their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
-    total = too_long = 0
+    total = too_long = num_characters = 0
     for text in sentences():
         usable = bool(text) and not _is_too_long(text)
         total += usable
         too_long += bool(text) and not usable
+        num_characters += len(text)
     if total == 0:
         raise DataError(
             f"no {side} text to train a tokenizer on", hint=f"look at the {side} side: it is empty or blank"
         )
     if too_long:
-        log.warning(f"{too_long} {side} lines of over {MAX_SENTENCE_BYTES:,} bytes were left out of tokenizer training")
-    return _draw(sentences, total, limit, seed)
+        limit_shown = f"{MAX_SENTENCE_BYTES:,}"
+        log.warning("%d %s lines of over %s bytes were left out of tokenizer training", too_long, side, limit_shown)
+    return _Sample(_draw(sentences, total, limit, seed), min(total, limit), num_characters)
 
 
 def _draw(sentences: Sentences, total: int, limit: int, seed: int) -> Iterator[str]:
@@ -168,6 +181,9 @@ def _warn_if_clamped(
     size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
     if size < config.vocab_size:
         log.warning(
-            f"tokenizer.vocab_size {config.vocab_size} is more than the {name} text supports "
-            f"(type {config.type}); the vocabulary has {size} tokens"
+            "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens",
+            config.vocab_size,
+            name,
+            config.type,
+            size,
         )

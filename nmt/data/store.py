@@ -12,48 +12,38 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, NamedTuple, Self
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationError
 
-from nmt.config.sections import Section
+from nmt.config.sections import Section, SubwordRegularization
 from nmt.data.corpus import SentencePair
+from nmt.data.report import CorpusCounts
+from nmt.data.subword_regularization import SubwordSampler
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, write_text
 from nmt.machine import num_cores
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
 _MAX_INFO_BYTES = 1_000_000
 _BLOCK_PAIRS = 20_000  # pairs in memory at once while building
 _BLOCK_LENGTHS = 1 << 20
 
-
-@dataclass
-class StoreNotes:
-    """What was counted while the pairs of a store went by."""
-
-    src_words: int = 0  # characters, in a language that is written without spaces
-    tgt_words: int = 0
-    empty: int = 0  # pairs with an empty side, which are left out
-    same_on_both_sides: int = 0
-    in_valid: int = 0  # pairs whose source is one of the validation set
-    in_test: int = 0
-    masked: int = 0  # pairs in which placeholders stand for spans
-    copies: int = 0  # copies of pairs, with placeholders put in
+NO_REGULARIZATION = SubwordRegularization()
 
 
 class StoreInfo(Section):
     """What store.json says."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     num_pairs: int = Field(ge=0)
     dtype: Literal["uint16", "uint32"]
     src_vocab_size: int = Field(ge=1)
     tgt_vocab_size: int = Field(ge=1)
-    notes: StoreNotes
+    counts: CorpusCounts
 
 
 @dataclass
@@ -108,6 +98,7 @@ class TokenStore:
             self.info = StoreInfo.model_validate(json.loads(content))
             self.src = self._open("src", self.info.src_vocab_size)
             self.tgt = self._open("tgt", self.info.tgt_vocab_size)
+            self.counts = self.info.counts
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"])) or "store.json"
@@ -135,29 +126,16 @@ class TokenStore:
         return self.info.num_pairs
 
 
-class Sampling(NamedTuple):
-    """How often each pair is stored: once in its usual segmentation, and in `samples` - 1 that are drawn."""
-
-    samples: int = 1
-    alpha: float = 0.2
-    seed: int = 1
-
-
-USUAL = Sampling()
-
-
 class _SideWriter:
     """Appends sentences of one language to the files of a store in the making; `with` closes them."""
 
-    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str, sampling: Sampling):
+    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
         self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by __exit__)
         self.offsets: BinaryIO = open(folder / f"{side}.offsets", "wb")  # noqa: SIM115
         self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         self.tokenizer = tokenizer
         self.dtype = dtype
         self.end = 0
-        self.sampling = sampling
-        self.seeds = np.random.default_rng((sampling.seed, side == "tgt"))
 
     def __enter__(self) -> Self:
         return self
@@ -169,15 +147,18 @@ class _SideWriter:
         self.offsets.close()
 
     def append(self, texts: list[str]) -> None:
-        """Append every segmentation of `texts`: the usual one of each, then the drawn ones."""
-        self._append(self.tokenizer.encode_batch(texts, threads=num_cores()))
-        for _ in range(1, self.sampling.samples):
-            seed = int(self.seeds.integers(1 << 32))
-            self._append(self.tokenizer.sample_batch(texts, self.sampling.alpha, seed))
+        """Append the most probable segmentation of each of `texts`."""
+        tokens = self.tokenizer.encode_batch(texts, threads=num_cores())
+        self._append(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype), [len(ids) for ids in tokens])
 
-    def _append(self, tokens: list[list[int]]) -> None:
-        ends = self.end + np.cumsum([len(ids) for ids in tokens], dtype=np.int64)
-        self.tokens.write(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype).tobytes())
+    def append_drawn(self, texts: list[str], sampler: SubwordSampler, count: int) -> None:
+        """Append `count` drawn segmentations of all of `texts`, one draw after another."""
+        for ids, lengths in sampler.draw(self.tokenizer.normalize_batch(texts), count):
+            self._append(ids.astype(self.dtype), lengths)
+
+    def _append(self, ids: NDArray[Any], lengths: ArrayLike) -> None:
+        ends = self.end + np.cumsum(lengths, dtype=np.int64)
+        self.tokens.write(ids.tobytes())
         self.offsets.write(ends.tobytes())
         self.end = int(ends[-1])
 
@@ -186,44 +167,59 @@ def build_store(
     folder: Path,
     pairs: Iterator[SentencePair],
     tokenizers: TokenizerPair,
-    notes: StoreNotes,
-    sampling: Sampling = USUAL,
+    counts: CorpusCounts,
+    regularization: SubwordRegularization = NO_REGULARIZATION,
+    seed: int = 1,
 ) -> TokenStore:
     """Tokenize `pairs` into `folder`, which must not exist yet, and open it.
 
-    Memory is bounded by a block of pairs, whatever the size of the corpus. `notes` is kept in `store.json`; it is read
-    after the last pair, so whoever yields the pairs may count into it. The store holds each pair `sampling.samples`
-    times: an epoch over it is that many passes over the corpus.
+    Memory is bounded by a block of pairs, whatever the size of the corpus. `counts` are kept with the store; they are
+    read after the last pair, so whoever yields the pairs may count into them. The store holds each pair
+    `regularization.num_samples` times, the drawn segmentations by `seed`: an epoch over it is that many passes over
+    the corpus.
     """
     try:
         with new_folder(folder) as partial:
-            _write_store(partial, pairs, tokenizers, notes, sampling)
+            info = StoreInfo(
+                num_pairs=_write_tokens(partial, pairs, tokenizers, regularization, seed),
+                dtype=_dtype_for(tokenizers),
+                src_vocab_size=tokenizers.src.vocab_size,
+                tgt_vocab_size=tokenizers.tgt.vocab_size,
+                counts=counts,  # complete once the pairs have passed
+            )
+            write_text(partial / "store.json", info.model_dump_json())
     except FileExistsError:
         if not folder.is_dir():  # another training may have built the same store meanwhile
             raise
     return TokenStore(folder)
 
 
-def _write_store(
-    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, notes: StoreNotes, sampling: Sampling
-) -> None:
-    """Write the files of a store into `folder`, which is there and empty."""
-    largest = max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    dtype: Literal["uint16", "uint32"] = "uint16" if largest <= 1 << 16 else "uint32"
+def _write_tokens(
+    folder: Path,
+    pairs: Iterator[SentencePair],
+    tokenizers: TokenizerPair,
+    regularization: SubwordRegularization,
+    seed: int,
+) -> int:
+    """Write the tokens and offsets of a store into `folder`; return how many pairs they are."""
+    dtype = _dtype_for(tokenizers)
+    num_drawn = regularization.num_samples - 1
+    src_sampler = tokenizers.src.sampler(regularization.alpha, 2 * seed) if num_drawn else None
+    tgt_sampler = tokenizers.tgt.sampler(regularization.alpha, 2 * seed + 1) if num_drawn else None
     num_pairs = 0
     with (
-        _SideWriter(folder, "src", tokenizers.src, dtype, sampling) as src,
-        _SideWriter(folder, "tgt", tokenizers.tgt, dtype, sampling) as tgt,
+        _SideWriter(folder, "src", tokenizers.src, dtype) as src,
+        _SideWriter(folder, "tgt", tokenizers.tgt, dtype) as tgt,
     ):
         while block := list(islice(pairs, _BLOCK_PAIRS)):
-            src.append([pair.src for pair in block])
-            tgt.append([pair.tgt for pair in block])
-            num_pairs += len(block) * sampling.samples
-    info = StoreInfo(
-        num_pairs=num_pairs,
-        dtype=dtype,
-        src_vocab_size=tokenizers.src.vocab_size,
-        tgt_vocab_size=tokenizers.tgt.vocab_size,
-        notes=notes,
-    )
-    write_text(folder / "store.json", info.model_dump_json())
+            sides = ([pair.src for pair in block], src, src_sampler), ([pair.tgt for pair in block], tgt, tgt_sampler)
+            for texts, writer, sampler in sides:
+                writer.append(texts)
+                if sampler is not None:
+                    writer.append_drawn(texts, sampler, num_drawn)
+            num_pairs += len(block) * regularization.num_samples
+    return num_pairs
+
+
+def _dtype_for(tokenizers: TokenizerPair) -> Literal["uint16", "uint32"]:
+    return "uint16" if max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size) <= 1 << 16 else "uint32"

@@ -25,6 +25,8 @@ import sentencepiece
 
 from nmt.config.sections import TokenizerConfig
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
+from nmt.data.subword_regularization import SubwordSampler
+from nmt.data.subword_vocabulary import SubwordVocabulary
 from nmt.errors import DataError, RunError
 from nmt.files import new_folder, read_at_most
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -39,6 +41,7 @@ _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _NUM_SPECIALS = 4
+_NORMAL, _USER_DEFINED = 1, 4  # types of a token in SentencePiece's ModelProto
 _FILES = {"joint.model", "src.model", "tgt.model"}
 _RETRAIN = "make it again with `nmt vocab`"
 
@@ -83,17 +86,33 @@ class Tokenizer:
         """The token ids of each text, in order."""
         return self._processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=threads)
 
-    def sample_batch(self, texts: Iterable[str], alpha: float, seed: int) -> list[list[int]]:
-        """A segmentation of each text, drawn at random; `seed` decides all of them.
+    @property
+    def can_sample(self) -> bool:
+        """Whether a text has several segmentations, so that `sampler` can draw one."""
+        return self.type in ("unigram", "bpe")
+
+    def sampler(self, alpha: float, seed: int) -> SubwordSampler:
+        """Return what draws segmentations of normalized texts: `seed` decides all of them.
 
         unigram: by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe: each
-        merge is left out with probability `alpha` (Provilkov et al. 2020, section 3).
+        merge is left out with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
         """
-        sentencepiece.set_random_generator_seed(seed)  # read by each thread when it starts: one thread, one order
-        plain = [without_surrogates(text) for text in texts]
-        return self._processor.encode(
-            plain, out_type=int, num_threads=1, enable_sampling=True, nbest_size=-1, alpha=alpha
-        )
+        return SubwordSampler(self._subword_vocabulary(), self.type, alpha, seed)
+
+    def normalize_batch(self, texts: Iterable[str]) -> list[str]:
+        """Return each text as it is segmented: normalized, with "▁" for each space and before the first word."""
+        return self._processor.normalize([without_surrogates(text) for text in texts])
+
+    def _subword_vocabulary(self) -> SubwordVocabulary:
+        scores = self._processor.get_score(list(range(self.vocab_size)))
+        types = _token_types(self.model_bytes)
+        byte_ids = {value: i for i, value in self._byte_values.items()}
+
+        def of_type(wanted: int) -> dict[str, int]:
+            return {self._tokens[i]: i for i, token_type in enumerate(types) if token_type == wanted}
+
+        spelling = [byte_ids[value] for value in range(256)] if len(byte_ids) == 256 else []
+        return SubwordVocabulary(of_type(_NORMAL), scores, of_type(_USER_DEFINED), spelling, UNK_ID)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of any ids in the vocabulary.
@@ -257,9 +276,19 @@ def _model_type(model_bytes: bytes) -> str:
     return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
 
 
+def _token_types(model_bytes: bytes) -> list[int]:
+    """The type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
+    fields = [value for number, value in _protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
+    return [int(_protobuf_fields(field).get(3, _NORMAL)) for field in fields]
+
+
 def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:
-    """Field number to value (the last, where repeated) of a serialized protocol buffer message, known to parse."""
-    fields: dict[int, int | bytes] = {}
+    """Field number to value (the last, if repeated) of a serialized protocol buffer message, known to parse."""
+    return dict(_protobuf_items(message))
+
+
+def _protobuf_items(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield each field's number and value of a serialized protocol buffer message, known to parse."""
     at = 0
 
     def varint() -> int:
@@ -277,9 +306,8 @@ def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:
         key = varint()
         kind = key & 7
         if kind == 0:
-            fields[key >> 3] = varint()
+            yield key >> 3, varint()
             continue
         size = varint() if kind == 2 else 8 if kind == 1 else 4
-        fields[key >> 3] = message[at : at + size]
+        yield key >> 3, message[at : at + size]
         at += size
-    return fields

@@ -16,7 +16,6 @@ from torch import distributed as dist
 
 from nmt.checkpoint import read_weights
 from nmt.config import Config, SearchOptions
-from nmt.data.prepare import Prepared, open_prepared, prepare
 from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
 from nmt.files import remove_leftovers
@@ -26,6 +25,7 @@ from nmt.training.card import write_card
 from nmt.training.distributed import ProcessGroup, join_process_group, leave_process_group, local_world_size
 from nmt.training.interrupt import Interrupt
 from nmt.training.machine import changes, describe_machine, warning_of
+from nmt.training.prepare import Prepared, open_prepared, prepare
 from nmt.training.trainer import Trainer
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,6 @@ from nmt.checkpoint import (
 )
 from nmt.config import Config
 from nmt.data.batching import Batch, BatchIndices, DataPosition, TokenBudgetSampler, read_batch, tokens_for
-from nmt.data.prepare import Prepared
 from nmt.device import Precision
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
@@ -39,6 +38,7 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.memory import available_bytes, needed_bytes, num_micro_batches_on_cpu, refuse_beyond_memory
 from nmt.training.metrics import MetricsLog, Progress
 from nmt.training.optimizer import Optimizer, learning_rate
+from nmt.training.prepare import Prepared
 from nmt.training.step import Step
 from nmt.training.validation import Validator
 
@@ -72,8 +72,11 @@ class Trainer:
         self.flops = TrainingFlops(self.model)
         self.store = prepared.store
         limits = (config.model.max_src_len, config.model.max_tgt_len)
-        longest = (prepared.report[side]["length_longest"] + 1 for side in ("src", "tgt"))
-        self.longest = (min(limits[0], next(longest)), min(limits[1], next(longest)))
+        report = prepared.report
+        self.longest = (
+            min(limits[0], report.src.length_longest + 1),
+            min(limits[1], report.tgt.length_longest + 1),
+        )
         asked = self.settings.batch_tokens
         self.batch_tokens = (
             tokens_for(self.settings.tokens_per_update, self.store, *limits) if asked == "auto" else asked

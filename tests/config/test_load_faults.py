@@ -203,7 +203,8 @@ DATA_FAULTS = {
     "data:\n  src_lang: de\n  tgt_lang: en": "x.yaml:1: data lacks the key 'train'\n"
     "  train: src and tgt (two aligned files), or tsv (one tab-separated file)",
     "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
-    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, on_too_long, protect, "
+    "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, on_too_long, "
+    "protect, "
     "placeholder_share, "
     "store_dir",
     "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
@@ -296,8 +297,8 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "x.yaml:1: data lacks the key 'tgt_lang'",
             "  tgt_lang: code of the target language; it also chooses sacreBLEU's tokenizer",
             "x.yaml:2: unknown key 'scr_lang' in data",
-            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, on_too_long, "
-            "protect, "
+            "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, "
+            "on_too_long, protect, "
             "placeholder_share, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, columns",

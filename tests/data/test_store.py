@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
+from nmt.config.sections import SubwordRegularization
 from nmt.data.batching import BatchIndices, read_batch
 from nmt.data.corpus import SentencePair
-from nmt.data.store import Sampling, StoreNotes, TokenStore, build_store
+from nmt.data.report import CorpusCounts
+from nmt.data.store import TokenStore, build_store
 from nmt.data.tokenizer import train_tokenizers
 from nmt.errors import RunError
 
@@ -24,7 +26,7 @@ def tokenizers():
 
 
 def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
     store = TokenStore(tmp_path / "store")
     assert len(store) == len(PAIRS)
     for index, pair in enumerate(PAIRS):
@@ -35,9 +37,9 @@ def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
 
 
 def test_the_size_of_a_block_does_not_show(tmp_path, tokenizers, monkeypatch):
-    build_store(tmp_path / "whole", iter(PAIRS), tokenizers, StoreNotes())
+    build_store(tmp_path / "whole", iter(PAIRS), tokenizers, CorpusCounts())
     monkeypatch.setattr("nmt.data.store._BLOCK_PAIRS", 7)
-    build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, StoreNotes())
+    build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, CorpusCounts())
     for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
 
@@ -48,13 +50,13 @@ def test_a_fault_while_building_leaves_nothing(tmp_path, tokenizers):
         raise ValueError("the disk is on fire")
 
     with pytest.raises(ValueError, match="fire"):
-        build_store(tmp_path / "store", broken(), tokenizers, StoreNotes())
+        build_store(tmp_path / "store", broken(), tokenizers, CorpusCounts())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["src.tokens", "tgt.offsets", "store.json"])
 def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
     path = tmp_path / "store" / name
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(RunError, match="delete the folder; it will be built again"):
@@ -68,9 +70,8 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
     tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs])
 
     def tokens(name: str, seed: int) -> list[list[int]]:
-        store = build_store(
-            tmp_path / name, iter(pairs), tokenizers, StoreNotes(), Sampling(samples=3, alpha=0.3, seed=seed)
-        )
+        three = SubwordRegularization(num_samples=3, alpha=0.3)
+        store = build_store(tmp_path / name, iter(pairs), tokenizers, CorpusCounts(), three, seed)
         assert len(store) == 3 * len(pairs)
         for index in range(len(store)):
             assert tokenizers.src.decode(store.src[index]) == pairs[index % len(pairs)].src
@@ -84,7 +85,7 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
 
 
 def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
-    path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes()).folder / "tgt.tokens"
+    path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts()).folder / "tgt.tokens"
     data = bytearray(path.read_bytes())
     data[1] ^= 0x80  # the high byte of the first token
     path.write_bytes(data)
@@ -101,7 +102,7 @@ ODD = {
     "num_pairs": (-1, "x", 58, None),
     "dtype": ("object", "int8", 3),
     "src_vocab_size": (0, "x"),
-    "notes": (3, None),
+    "counts": (3, None),
 }
 
 
@@ -112,14 +113,14 @@ def refused(folder):
 
 @pytest.mark.parametrize("content", INFO, ids=lambda content: str(content[:9]))
 def test_a_store_json_that_is_none_is_refused(tmp_path, tokenizers, content):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
     (tmp_path / "store" / "store.json").write_bytes(content)
     refused(tmp_path / "store")
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in ODD.items() for value in values])
 def test_a_store_json_with_an_odd_value_is_refused(tmp_path, tokenizers, key, value):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes())
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
     path = tmp_path / "store" / "store.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     refused(tmp_path / "store")
@@ -128,7 +129,7 @@ def test_a_store_json_with_an_odd_value_is_refused(tmp_path, tokenizers, key, va
 @pytest.mark.parametrize("bit", [0, 13, 40, 62, 63])
 @pytest.mark.parametrize("index", [0, 5, 59])
 def test_a_flipped_bit_in_the_offsets_is_noticed_or_moves_a_border_by_little(tmp_path, tokenizers, index, bit):
-    folder = build_store(tmp_path / "store", iter(PAIRS), tokenizers, StoreNotes()).folder
+    folder = build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts()).folder
     offsets = np.fromfile(folder / "src.offsets", dtype=np.int64)
     offsets.view(np.uint64)[index] ^= np.uint64(1 << bit)
     offsets.tofile(folder / "src.offsets")

@@ -56,18 +56,20 @@ CASES = {
     "gzip data cut short": Case({"t.gz": PACKED[:900]}, "ends too early", data={"train": {"tsv": "t.gz"}}),
     "plain text named .gz": Case({"t.gz": PAIRS}, "not readable as gzip", data={"train": {"tsv": "t.gz"}}),
     "gzip data not named .gz": tsv(PACKED, "does not end in .gz"),
-    "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "a line of over 1,000,000 bytes"),
+    "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "this line is longer than 1 MB"),
     "one language in both columns": tsv(
         PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0
     ),
     "training pairs with sources of the test set": tsv(
-        PAIRS + b"5\t6\n", "1 training pairs have a source of the test", 0
+        PAIRS + b"5\t6\n", "1 training pairs share their source with the test set", 0
     ),
     "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "1 pairs longer than 32 source", 0),
     "every pair over the limit, to be dropped": tsv(
         PAIRS, "every training pair is too long", data={"on_too_long": "drop"}, model={"max_src_len": 2}
     ),
-    "more held out than a tenth": tsv(PAIRS, "3 source sentences are held out", 0, data={"valid": None, "test": None}),
+    "more held out than a tenth": tsv(
+        PAIRS, "Holding out 3 source sentences for valid and test instead of 500", 0, data={"valid": None, "test": None}
+    ),
     "too little to hold out of": tsv(PAIRS[:12], "too few to hold out", data={"valid": None, "test": None}),
     "a vocabulary larger than the data supports": tsv(PAIRS, "more than the source and target text supports", 0),
     "a vocabulary smaller than the data needs": tsv(PAIRS, "is too small", tokenizer={"vocab_size": 100}),

@@ -7,13 +7,13 @@ import torch
 
 from nmt.checkpoint import load_state, read_weights
 from nmt.data.batching import read_batch
-from nmt.data.prepare import open_prepared
 from nmt.device import Precision
 from nmt.errors import RunError
 from nmt.rundir import RunDir
 from nmt.training import memory
 from nmt.training import trainer as training
 from nmt.training.memory import available_bytes, needed_bytes
+from nmt.training.prepare import open_prepared
 from nmt.training.train import start_run
 from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config

@@ -102,7 +102,7 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
     """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
     run_path = tmp_path / "run"
     start_run(tiny_config(digits), run_path)
-    from nmt.data.prepare import prepare
+    from nmt.training.prepare import prepare
 
     config = tiny_config(digits, training={"tokens_per_update": 900})
     prepared = prepare(config, RunDir(run_path), tmp_path / ".store")
@@ -334,7 +334,7 @@ def test_a_fine_tuned_run_resumes_without_its_base(digits, tmp_path, monkeypatch
 
 
 def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(digits, tmp_path):
-    from nmt.data.prepare import train_on_corpus
+    from nmt.training.prepare import train_on_corpus
 
     separate = {"joint": False, "type": "char", "vocab_size": 300}
     config = tiny_config(digits, tokenizer=separate, model={"tied_embeddings": "target"})

@@ -41,7 +41,7 @@ class _Edit(NamedTuple):
 _Slot = tuple[_Edit, _Edit]  # in the source, in the target
 
 
-def mask_pair(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
+def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
     """`pair` with the spans that stand on both sides replaced by placeholders, numbered in the order of the source.
 
     A span that stands more often on one side keeps its surplus; spans past the last placeholder stay as they are.

@@ -1,0 +1,138 @@
+"""The report on a prepared corpus: `report.json` of a run, the lines that describe it, and its warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from nmt.languages import written_without_spaces
+
+Split = Literal["valid", "test"]
+SPLITS: tuple[Split, ...] = ("valid", "test")
+
+
+@dataclass
+class CorpusCounts:
+    """Counts of the training pairs, taken while they pass."""
+
+    src_words: int = 0  # characters, in languages that are written without spaces
+    tgt_words: int = 0
+    empty_dropped: int = 0
+    same_on_both_sides: int = 0
+    sources_in_valid: int = 0
+    sources_in_test: int = 0
+    with_protected_spans: int = 0
+    copies_with_placeholders: int = 0
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One language of the training pairs; lengths in tokens, eos not included."""
+
+    language: str
+    tokens: int
+    length_median: int
+    length_99_percent: int
+    length_longest: int
+    limit: int  # of the model, eos included
+    tokens_per: Literal["word", "character"]
+    tokens_per_word: float
+
+    @classmethod
+    def from_counts(cls, counts: NDArray[np.int64], num_words: int, limit: int, language: str) -> SideReport:
+        """Build the report from the number of sentences of each length (`counts[n]`: of n tokens)."""
+        up_to = counts.cumsum() / counts.sum()
+        num_tokens = int((counts * np.arange(len(counts))).sum())
+        return cls(
+            language=language,
+            tokens=num_tokens,
+            length_median=int(np.searchsorted(up_to, 0.5)),
+            length_99_percent=int(np.searchsorted(up_to, 0.99)),
+            length_longest=len(counts) - 1,
+            limit=limit,
+            tokens_per="character" if written_without_spaces(language) else "word",
+            tokens_per_word=round(num_tokens / max(1, num_words), 2),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.language}: {self.tokens:,} tokens; {self.tokens_per_word} tokens per {self.tokens_per}; "
+            f"sentence length: median {self.length_median}, 99th percentile {self.length_99_percent}, "
+            f"longest {self.length_longest} tokens"
+        )
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """A validation or test set: its pairs, and what its scores leave out."""
+
+    pairs: int
+    empty_dropped: int
+    too_long: int  # sources
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """A prepared corpus."""
+
+    pairs: int
+    segmentations: int  # of each pair
+    too_long: int  # of all segmentations
+    on_too_long: Literal["truncate", "drop"]
+    counts: CorpusCounts
+    src: SideReport
+    tgt: SideReport
+    valid: SplitReport
+    test: SplitReport
+
+    @classmethod
+    def from_json(cls, value: object) -> CorpusReport:
+        """Read what `as_json` returned. ValueError if it is something else."""
+        return _ADAPTER.validate_python(value)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as it is written into a run."""
+        return asdict(self)
+
+    def describe(self) -> Iterator[str]:
+        """Yield the report as lines for a person."""
+        drawn = f", each in {self.segmentations} segmentations" if self.segmentations > 1 else ""
+        yield f"corpus: {self.pairs:,} training pairs{drawn}"
+        yield f"  {self.src}"
+        yield f"  {self.tgt}"
+        if self.too_long:
+            limits = f"{self.src.limit} source or {self.tgt.limit} target tokens"
+            counted = "pairs, counted in every segmentation," if drawn else "pairs"
+            done = {"truncate": "truncated", "drop": "dropped"}[self.on_too_long]
+            yield f"  {self.too_long:,} {counted} longer than {limits} are {done}"
+        if self.counts.empty_dropped:
+            yield f"  {self.counts.empty_dropped:,} pairs with an empty side are dropped"
+        if self.counts.copies_with_placeholders or self.counts.with_protected_spans:
+            yield (
+                f"  {self.counts.with_protected_spans:,} pairs hold protected spans; "
+                f"{self.counts.copies_with_placeholders:,} copies with placeholders are among the pairs"
+            )
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what a person should know before training on this corpus."""
+        if self.counts.same_on_both_sides * 2 > self.pairs:
+            yield "most pairs have the same text on both sides; are the columns right?"
+        overlaps = (self.counts.sources_in_valid, self.counts.sources_in_test)
+        for split, report, overlap in zip(SPLITS, (self.valid, self.test), overlaps, strict=True):
+            if report.empty_dropped:
+                yield f"{report.empty_dropped:,} pairs of the {split} set have an empty side; its scores leave them out"
+            if report.too_long:
+                yield f"{report.too_long:,} sources of the {split} set are too long; their ends are not translated"
+            if overlap:
+                name = "test" if split == "test" else "validation"
+                yield (
+                    f"{overlap:,} training pairs share their source with the {name} set; {name} scores will be too high"
+                )
+
+
+_ADAPTER = TypeAdapter(CorpusReport)

@@ -1,0 +1,77 @@
+"""Random segmentations of a text: subword regularization (Kudo 2018) and BPE-dropout (Provilkov et al. 2020).
+
+SentencePiece draws segmentations too, but mixes a number into its seed that differs from process to process. Here the
+seed alone decides, in every process and on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.bpe_dropout import BpeDropoutSampler
+from nmt.data.subword_vocabulary import Codes, SubwordVocabulary
+from nmt.data.unigram_sampling import UnigramSampler
+
+SPACE = "▁"
+"""The character that SentencePiece writes for a space."""
+
+_SAMPLERS: dict[str, type[UnigramSampler | BpeDropoutSampler]] = {"unigram": UnigramSampler, "bpe": BpeDropoutSampler}
+_MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
+
+
+class Segmentations(NamedTuple):
+    """One segmentation of each of several texts."""
+
+    ids: NDArray[np.int64]  # [tokens of all texts, one text after another]
+    lengths: NDArray[np.int64]  # [texts], in tokens
+
+
+class SubwordSampler:
+    """Draws segmentations of texts. What it draws follows from the seed and from what it drew before.
+
+    Texts are cut into units that are drawn independently: user-defined symbols, and words with the space before them
+    (if no token reaches across a space).
+    """
+
+    def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float, seed: int):
+        """`model_type` is unigram or bpe: others have one segmentation of a text (ValueError)."""
+        if model_type not in _SAMPLERS:
+            raise ValueError(f"a tokenizer of type {model_type} has one segmentation of a text")
+        self._codes = Codes(vocabulary)
+        self._sampler = _SAMPLERS[model_type](vocabulary, self._codes, alpha)
+        self._bits = np.random.PCG64(seed)  # its numbers are the same in every version of numpy
+        symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
+        self._symbols = re.compile("|".join(map(re.escape, symbols)) or "(?!)")
+        crosses_spaces = any(SPACE in token[1:] for token in vocabulary.tokens)
+        self._words = re.compile(".+" if crosses_spaces else f"{SPACE}[^{SPACE}]*|[^{SPACE}]+", re.DOTALL)
+
+    def draw(self, texts: Sequence[str], count: int) -> Iterator[Segmentations]:
+        """Yield `count` segmentations of all `texts`, which are normalized, with "▁" for each space."""
+        numbers: dict[str, int] = {}  # of the distinct units
+        units = [[numbers.setdefault(unit, len(numbers)) for unit in self._units(text)] for text in texts]
+        which = np.fromiter((unit for text_units in units for unit in text_units), dtype=np.int64)
+        text_of_unit = np.repeat(np.arange(len(texts)), [len(text_units) for text_units in units])
+        self._sampler.read(list(numbers))
+        for _ in range(count):
+            codes, counts = self._sampler.draw(which, self._bits)
+            ids, widths = self._codes.ids(codes)
+            lengths = np.bincount(np.repeat(text_of_unit, counts), weights=widths, minlength=len(texts))
+            yield Segmentations(ids, lengths.astype(np.int64))
+
+    def _units(self, text: str) -> Iterator[str]:
+        start = 0
+        for match in self._symbols.finditer(text):
+            yield from self._words_in(text[start : match.start()])
+            yield match[0]
+            start = match.end()
+        yield from self._words_in(text[start:])
+
+    def _words_in(self, text: str) -> Iterator[str]:
+        for word in self._words.findall(text):
+            for start in range(0, len(word), _MAX_UNIT_LENGTH):
+                yield word[start : start + _MAX_UNIT_LENGTH]

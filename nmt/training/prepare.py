@@ -1,0 +1,286 @@
+"""Preparation of the data before training: held-out sets, tokenizers, tokenized corpus, and the report on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from nmt.config import Config
+from nmt.data.corpus import SentencePair, paths_of
+from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
+from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
+from nmt.data.report import SPLITS, CorpusCounts, CorpusReport, SideReport, Split, SplitReport
+from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
+from nmt.data.store import FORMAT, TokenStore, build_store
+from nmt.data.tokenizer import TokenizerPair, train_tokenizers
+from nmt.errors import ConfigError, DataError, RunError
+from nmt.languages import written_without_spaces
+from nmt.rundir import RunDir
+from nmt.training.corpus_files import Corpus, whole
+
+log = logging.getLogger(__name__)
+
+_GZ_GROWS = 4  # text is about this much larger than its .gz
+_SAMPLE_PAIRS = 2000  # pairs that the size of a store is estimated from
+
+
+@dataclass
+class Prepared:
+    """What training needs of the data."""
+
+    tokenizers: TokenizerPair
+    store: TokenStore
+    fingerprint: str
+    report: CorpusReport
+
+
+def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:
+    """Make or find all that training reads.
+
+    Writes the validation and test sets, the tokenizer and the report into `run`, unless they are there, and the
+    tokenized corpus under `store_root`, unless one with the same fingerprint is there.
+    RunError if the fingerprint is not the one `expected` (by a run that is resumed).
+    """
+    corpus = Corpus(config, store_root)
+    _write_splits(corpus, run)
+    tokenizers = _tokenizers(config, run, corpus)
+    fingerprint = _fingerprint(corpus, tokenizers, store_root)
+    if expected not in (None, fingerprint):
+        hint = "restore the files the run was started with, or start a new run with training.init_from"
+        raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
+    folder = store_root / fingerprint
+    if folder.is_dir():
+        store = TokenStore(folder)
+    else:
+        _announce_size(corpus, tokenizers, store_root)
+        store = _build(folder, corpus, run, tokenizers)
+    report = _report(corpus, run, tokenizers, store)
+    if report.too_long == len(store) and config.data.on_too_long == "drop":
+        hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
+        raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
+    run.write_json(run.report_file, report.as_json())
+    _log_holdout(corpus, run)
+    for line in report.describe():
+        log.info(line)
+    for line in report.warnings():
+        log.warning(line)
+    return Prepared(tokenizers, store, fingerprint, report)
+
+
+def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
+    """Open what `prepare` made for `run`. RunError if it is damaged."""
+    try:
+        report = CorpusReport.from_json(run.read_json(run.report_file))
+    except ValueError:
+        hint = "delete it and resume the run: it will be written again"
+        raise RunError("this is not the report on a corpus", path=run.report_file, hint=hint) from None
+    return Prepared(TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint), fingerprint, report)
+
+
+def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPair:
+    """Train the tokenizers on the training pairs of `config`; they see no held-out sentence."""
+    text = corpus or Corpus(config)
+    settings = config.tokenizer
+    if config.data.protect:
+        symbols = (*settings.user_symbols, *(symbol for symbol in PLACEHOLDERS if symbol not in settings.user_symbols))
+        settings = settings.model_copy(update={"user_symbols": symbols})
+
+    def side(name: str) -> Callable[[], Iterable[str]]:
+        return lambda: (getattr(_with_placeholders(pair, config), name) for pair in whole(text.train_pairs()))
+
+    return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
+
+
+def _write_splits(corpus: Corpus, run: RunDir) -> None:
+    """Write the validation and the test set into the run, unless they are there."""
+    for split in SPLITS:
+        if not (run.data / f"{split}.src").exists():
+            pairs = list(whole(corpus.pairs(split)))
+            if not pairs:
+                raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
+            run.write_pairs(split, pairs)
+
+
+def _log_holdout(corpus: Corpus, run: RunDir) -> None:
+    """Say so if the corpus is too small to hold out as many sentences as configured."""
+    sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
+    size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
+    if corpus.missing and size < wanted:
+        log.info(
+            "Holding out %d source sentences for %s instead of %d: at most one tenth of the corpus is held out.",
+            size,
+            " and ".join(corpus.missing),
+            wanted,
+        )
+
+
+def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
+    """Return those of the run; else those that the configuration names; else newly trained ones."""
+    if run.tokenizer.is_dir():
+        return TokenizerPair.load(run.tokenizer)
+    if config.training.init_from:
+        tokenizers = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+    elif config.tokenizer.path:
+        tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
+    else:
+        tokenizers = train_on_corpus(config, corpus)
+    _refuse_unfit(tokenizers, config)
+    tokenizers.save(run.tokenizer)
+    return tokenizers
+
+
+def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
+    """ConfigError if the tokenizers cannot do what the configuration says."""
+    place = config.tokenizer.path or config.training.init_from
+    if tokenizers.joint != config.tokenizer.joint:
+        vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
+        raise ConfigError(
+            f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}",
+            path=place,
+            hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
+        )
+    if config.data.protect and not tokenizers.know(PLACEHOLDERS):
+        hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
+        raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
+    if config.tokenizer.subword_regularization.num_samples > 1:
+        for tokenizer in (tokenizers.src, tokenizers.tgt):
+            if not tokenizer.can_sample:
+                raise ConfigError(
+                    f"this tokenizer is of type {tokenizer.type}, which has one segmentation of a text",
+                    path=place,
+                    hint="set tokenizer.subword_regularization.num_samples to 1",
+                )
+
+
+def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
+    """Return the pair as the model is to see it."""
+    return insert_placeholders(pair, config.tokenizer.user_symbols) if config.data.protect else pair
+
+
+def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
+    """Log how much disk a store will take, estimated from its first pairs; DataError if there is less."""
+    size = _estimated_bytes(corpus, tokenizers)
+    existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    if size > free:
+        hint = "make room, or name a folder on another disk in data.store_dir"
+        raise DataError(
+            f"the tokenized corpus needs about {size >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
+        )
+    megabytes = f"about {-(-size >> 20):,} MB of disk, of {free >> 20:,} MB free"
+    log.info("tokenizing into %s: %s", store_root, megabytes)
+
+
+def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:
+    """Estimate the size of the store from the first pairs."""
+    first = list(islice(whole(corpus.train_pairs()), _SAMPLE_PAIRS))
+    files = [path for path in paths_of(corpus.config.data.train) if path.is_file()]
+    text_bytes = sum(path.stat().st_size * (_GZ_GROWS if path.suffix == ".gz" else 1) for path in files)
+    sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
+    sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
+    num_tokens = sum(len(ids) for side in sides for ids in side)
+    store_bytes = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
+    return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples
+
+
+def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
+    """Return a hash of all that decides the contents of a store."""
+    data, regularization = corpus.config.data, corpus.config.tokenizer.subword_regularization
+    parts = {
+        "format": FORMAT,
+        "corpus": corpus.identity(store_root),
+        "languages": [data.src_lang, data.tgt_lang],
+        "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
+        "placeholders": [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
+        if data.protect
+        else [],
+        "regularization": regularization.model_dump() if regularization.num_samples > 1 else {},
+        "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _build(folder: Path, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
+    counts, config = CorpusCounts(), corpus.config
+    pairs = _counted(corpus, run, counts)
+    regularization = config.tokenizer.subword_regularization
+    return build_store(folder, pairs, tokenizers, counts, regularization, config.training.seed)
+
+
+def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
+    """Yield the training pairs that have text on both sides, counted into `counts`, and copies with placeholders."""
+    data = corpus.config.data
+    count_src, count_tgt = _word_counter(data.src_lang), _word_counter(data.tgt_lang)
+    valid_sources, test_sources = (set(run.read_pairs(split)[0]) for split in SPLITS)
+    num_whole = 0
+    for pair in corpus.train_pairs():
+        if not (pair.src and pair.tgt):
+            counts.empty_dropped += 1
+            continue
+        num_whole += 1
+        counts.src_words += count_src(pair.src)
+        counts.tgt_words += count_tgt(pair.tgt)
+        counts.same_on_both_sides += pair.src == pair.tgt
+        counts.sources_in_valid += pair.src in valid_sources
+        counts.sources_in_test += pair.src in test_sources
+        yield from _as_trained_on(pair, corpus.config, counts)
+    if num_whole == 0:
+        raise DataError("no pair with text on both sides", path=corpus.files()[0])
+
+
+def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> Iterator[SentencePair]:
+    """Yield the pair as the model is to see it and, for a share of the pairs, a copy with placeholders."""
+    data = config.data
+    if not data.protect:
+        yield pair
+        return
+    protected = _with_placeholders(pair, config)
+    counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
+    yield protected
+    spaced = (not written_without_spaces(data.src_lang), not written_without_spaces(data.tgt_lang))
+    copy = copy_with_placeholders(protected, share=data.placeholder_share, seed=config.training.seed, spaced=spaced)
+    if copy:
+        counts.copies_with_placeholders += 1
+        yield copy
+
+
+def _word_counter(language: str) -> Callable[[str], int]:
+    """Return what counts the words of a text; its characters, if the language is written without spaces."""
+    return len if written_without_spaces(language) else lambda text: len(text.split())
+
+
+def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
+    data, model, counts = corpus.config.data, corpus.config.model, store.counts
+    num_samples = corpus.config.tokenizer.subword_regularization.num_samples
+    too_long = 0
+    for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
+        too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
+    src_counts, tgt_counts = store.src.length_counts(), store.tgt.length_counts()
+    return CorpusReport(
+        pairs=len(store) // num_samples,
+        segmentations=num_samples,
+        too_long=too_long,
+        on_too_long=data.on_too_long,
+        counts=counts,
+        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, data.src_lang),
+        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, data.tgt_lang),
+        valid=_split_report(corpus, run, tokenizers, "valid"),
+        test=_split_report(corpus, run, tokenizers, "test"),
+    )
+
+
+def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
+    """Report what the scores on the validation or test set leave out."""
+    sources = run.read_pairs(split)[0]
+    num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
+    limit = corpus.config.model.max_src_len
+    lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
+    return SplitReport(
+        pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=sum(length > limit for length in lengths)
+    )

@@ -1,0 +1,196 @@
+"""Before training: sets held out, tokenizer and store made or found, and an honest report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nmt.errors import ConfigError, DataError
+from nmt.rundir import RunDir
+from nmt.training import corpus_files
+from nmt.training.prepare import prepare, train_on_corpus
+from tests.tiny import tiny_config, write_digits
+
+
+def test_sets_that_are_named_are_written_into_the_run(digits, tmp_path):
+    run = RunDir(tmp_path / "run")
+    prepared = prepare(tiny_config(digits), run, tmp_path / "store")
+    rows = [row.split("\t") for row in (digits / "test.tsv").read_text().splitlines()]
+    assert run.read_pairs("test") == ([row[0] for row in rows], [row[1] for row in rows])
+    assert len(prepared.store) == 3000
+
+
+def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(tmp_path):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"{n} a\t{n} {version}\n" for n in range(100) for version in "xyz"))
+    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout_size": 7}
+    run = RunDir(tmp_path / "run")
+    prepared = prepare(tiny_config(tmp_path, data=data), run, tmp_path / "store")
+    valid, test = set(run.read_pairs("valid")[0]), set(run.read_pairs("test")[0])
+    assert (len(valid), len(test), len(valid & test)) == (7, 7, 0)
+    assert len(run.read_pairs("valid")[0]) == 21
+    assert len(prepared.store) == 300 - 42
+    assert prepared.report.counts.sources_in_test == 0
+
+
+def held_out_of(tmp_path: Path, **sections: dict[str, object]):
+    """A configuration whose validation and test sets are held out of 100 pairs."""
+    source = tmp_path / "pairs.tsv"
+    if not source.exists():
+        source.write_text("".join(f"{n} a\t{n} b\n" for n in range(100)))
+    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout_size": 7, **sections.pop("data", {})}
+    return tiny_config(tmp_path, data=data, **sections)
+
+
+def test_the_seed_of_the_training_leaves_the_held_out_sets_alone_and_their_own_changes_them(tmp_path):
+    runs = [RunDir(tmp_path / name) for name in ("one", "other seed", "other hold-out")]
+    configs = [
+        held_out_of(tmp_path),
+        held_out_of(tmp_path, training={"seed": 2}),
+        held_out_of(tmp_path, data={"holdout_seed": 2}),
+    ]
+    for run, config in zip(runs, configs, strict=True):
+        prepare(config, run, tmp_path / "store")
+    first, same, other = ([run.read_pairs(split) for split in ("valid", "test")] for run in runs)
+    assert first == same != other
+
+
+def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pairs(tmp_path, monkeypatch):
+    config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
+    first = prepare(config, run, tmp_path / "store")
+    passes = []
+    monkeypatch.setattr(corpus_files, "read_parallel", lambda files: passes.append(files) or iter(()))
+    assert prepare(config, run, tmp_path / "store").report == first.report  # as a resumed run does
+    ready = held_out_of(tmp_path, tokenizer={"path": str(run.tokenizer)})
+    second = RunDir(tmp_path / "second")
+    assert prepare(ready, second, tmp_path / "store").fingerprint == first.fingerprint
+    assert [second.read_pairs(split) for split in ("valid", "test")] == [
+        run.read_pairs(split) for split in ("valid", "test")
+    ]
+    assert passes == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"valid": 3}', b"\xff"])
+def test_held_out_sets_that_cannot_be_read_are_chosen_as_before(tmp_path, damage):
+    first, second = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
+    prepare(held_out_of(tmp_path), first, tmp_path / "store")
+    (kept,) = (tmp_path / "store").glob("held-out-*.json")
+    kept.write_bytes(damage)
+    prepare(held_out_of(tmp_path), second, tmp_path / "store")
+    assert [first.read_pairs(split) for split in ("valid", "test")] == [
+        second.read_pairs(split) for split in ("valid", "test")
+    ]
+
+
+def test_a_store_that_was_deleted_is_built_with_the_same_bytes(tmp_path):
+    config, run = held_out_of(tmp_path), RunDir(tmp_path / "run")
+    names = ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets", "store.json")
+    stores = [prepare(config, run, tmp_path / store).store.folder for store in ("one", "two")]
+    first, second = ([(folder / name).read_bytes() for name in names] for folder in stores)
+    assert first == second
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_a_pipe_is_refused_because_a_corpus_is_read_several_times(digits, tmp_path, split):
+    os.mkfifo(tmp_path / "pipe")
+    config = tiny_config(digits, data={split: {"tsv": str(tmp_path / "pipe")}})
+    with pytest.raises(DataError, match="this is a pipe") as caught:
+        prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert "a pipe can be read only once" in caught.value.hint
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_is_set_back(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    path, config = folder / "train.tsv", tiny_config(folder)
+    first = prepare(config, RunDir(tmp_path / "one"), tmp_path / "store").fingerprint
+    status, text = path.stat(), path.read_text()
+    with open(path, "r+") as file:
+        file.write(str((int(text[0]) + 1) % 10))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    tokenizer = {"path": str(tmp_path / "one" / "tokenizer")}
+    edited = prepare(tiny_config(folder, tokenizer=tokenizer), RunDir(tmp_path / "two"), tmp_path / "store").fingerprint
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert edited != first
+
+
+def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digits, tmp_path):
+    train_on_corpus(tiny_config(digits)).save(tmp_path / "characters")
+    wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": {"num_samples": 2}}
+    with pytest.raises(ConfigError, match="of type char, which has one segmentation"):
+        prepare(tiny_config(digits, tokenizer=wanted), RunDir(tmp_path / "run"), tmp_path / "store")
+
+
+def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    config = tiny_config(folder)
+    prints = []
+    for name in ("one", "two", "three"):
+        if name == "three":
+            text = (folder / "train.tsv").read_text()
+            (folder / "train.tsv").write_text("9 9\t9 9\n" + text)
+        prints.append(prepare(config, RunDir(tmp_path / name), tmp_path / "store").fingerprint)
+    assert prints[0] == prints[1] != prints[2]
+    assert len(list((tmp_path / "store").glob("*/store.json"))) == 2
+
+
+def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
+    folder = write_digits(tmp_path, num_train=20)
+    shared = (folder / "test.tsv").read_text().splitlines()[0]
+    long_row = " ".join("1" * 40)
+    text = (folder / "train.tsv").read_text() + f"{shared}\n1 2\t\n{long_row}\t{long_row}\n"
+    (folder / "train.tsv").write_text(text)
+    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
+    assert report.pairs == 22
+    assert (report.too_long, report.on_too_long) == (1, "truncate")
+    assert (report.counts.empty_dropped, report.counts.sources_in_test) == (1, 1)
+    assert report.src.length_longest > 40
+    lines = "\n".join([*report.describe(), *report.warnings()])
+    assert "1 pairs longer than 32 source or 32 target tokens are truncated" in lines
+    assert "1 pairs with an empty side are dropped" in lines
+    assert "1 training pairs share their source with the test set; test scores will be too high" in lines
+
+
+def test_one_language_in_both_columns_is_warned_of(tmp_path):
+    folder = write_digits(tmp_path, num_train=20)
+    (folder / "train.tsv").write_text("".join(f"{n} {n}\t{n} {n}\n" for n in range(30)))
+    report = prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store").report
+    assert any("the same text on both sides; are the columns right?" in line for line in report.warnings())
+
+
+def test_a_corpus_without_a_whole_pair_is_refused(tmp_path):
+    folder = write_digits(tmp_path)
+    (folder / "train.tsv").write_text("1 2\t\n\t3 4\n")
+    with pytest.raises(DataError):
+        prepare(tiny_config(folder), RunDir(tmp_path / "run"), tmp_path / "store")
+
+
+def test_the_disk_a_store_will_take_is_told_before_it_is_built(digits, tmp_path, messages):
+    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store")
+    assert any(line.startswith("tokenizing into") and "1 MB of disk" in line for line in messages)
+    messages.clear()
+    prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store")
+    assert not any(line.startswith("tokenizing into") for line in messages)
+
+
+def test_a_disk_too_small_for_the_store_is_told_before_it_is_built(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(DataError, match="needs about 0 MB; 0 MB are free"):
+        prepare(tiny_config(digits), RunDir(tmp_path / "run"), tmp_path / "store")
+
+
+def test_drawn_segmentations_are_counted_apart_from_the_pairs_and_make_another_store(digits, tmp_path, messages):
+    usual = tiny_config(digits, tokenizer={"type": "unigram", "vocab_size": 300})
+    drawn = tiny_config(
+        digits, tokenizer={"type": "unigram", "vocab_size": 300, "subword_regularization": {"num_samples": 4}}
+    )
+    one = prepare(usual, RunDir(tmp_path / "one"), tmp_path)
+    four = prepare(drawn, RunDir(tmp_path / "four"), tmp_path)
+    assert (four.report.pairs, four.report.segmentations) == (one.report.pairs, 4)
+    assert len(four.store) == 4 * len(one.store)
+    assert one.fingerprint != four.fingerprint
+    assert any("training pairs, each in 4 segmentations" in line for line in messages)
