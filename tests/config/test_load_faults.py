@@ -167,7 +167,7 @@ VALUES = {
     "decoding:\n  length_penalty: 1000": "decoding.length_penalty must be a number "
     "(at least 0 and at most 5), got 1000",
     "decoding:\n  max_len_factor: 1e308": "decoding.max_len_factor must be a number "
-    "(above 0 and at most 1000), got 1e+308",
+    "(at least 0 and at most 1000), got 1e+308",
     "training:\n  betas: [0.9]": "training.betas must be a list of 2, each a number (at least 0 and below 1), "
     "got a list of 1",
     "training:\n  betas: [0.9, 0.9, 0.9]": "training.betas must be a list of 2, "
