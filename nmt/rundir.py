@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -151,16 +152,9 @@ class RunDir:
 
     def _next_best(self, best: Path, fault: str) -> Path:
         index = self.index()
-        scores, by = index.get("checkpoints"), str(index.get("early_stopping_metric"))
-        others = {} if not isinstance(scores, dict) else {n: s for n, s in scores.items() if n != best.stem}
-
-        def value(name: str) -> float:
-            found = others[name].get(by) if isinstance(others[name], dict) else None
-            if not isinstance(found, int | float):
-                return float("-inf")
-            return -found if by == "loss" else found
-
-        for name in sorted(others, key=value, reverse=True):
+        checkpoints, metric = index.get("checkpoints"), str(index.get("early_stopping_metric"))
+        others = {} if not isinstance(checkpoints, dict) else {n: s for n, s in checkpoints.items() if n != best.stem}
+        for name in sorted(others, key=lambda name: checkpoint_quality(others[name], metric), reverse=True):
             path = self.checkpoint(name)
             if not find_corruption(path):
                 log.warning("%s: these weights are %s; %s is used instead", best, fault, name)
@@ -184,6 +178,17 @@ class RunDir:
         """Sources and targets of `split`, as written by `write_pairs`."""
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
         return list(read_lines(src)), list(read_lines(tgt))
+
+
+def checkpoint_quality(scores: object, metric: str) -> float:
+    """Return how good a checkpoint with `scores` (value by metric) is by `metric`: larger is better.
+
+    Negative infinity if that score is missing or no number.
+    """
+    value = scores.get(metric) if isinstance(scores, dict) else None
+    if not isinstance(value, int | float) or math.isnan(value):
+        return -math.inf
+    return -value if metric == "loss" else value
 
 
 def find_run(model: str | None) -> RunDir:

@@ -30,15 +30,23 @@ import torch
 import yaml
 
 from nmt import cli
-from nmt.checkpoint import load_state
 from nmt.evaluate import score
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
-from nmt.training import train
+from nmt.training import run as training_run
+from nmt.training.state import TrainState
 
-assert train  # imported here once, not by each child
+assert training_run  # imported here once, not by each child
 
-CLOCKS = {"tokens_per_second", "flops_per_second", "utilization", "train_seconds", "seconds", "reading_share"}
+CLOCKS = {
+    "tokens_per_second",
+    "flops_per_second",
+    "utilization",
+    "train_seconds",
+    "seconds",
+    "reading_share",
+    "reading_seconds",
+}
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.1}
 MODEL |= {"max_src_len": 16, "max_tgt_len": 16}
 TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_updates": 4, "validate_every": 3}
@@ -124,10 +132,17 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
             found.append(path.name)
     if without_clocks(read_metrics(reference.metrics)) != without_clocks(read_metrics(run.metrics)):
         found.append("metrics.jsonl")
-    if not same(without_clocks(load_state(reference.state)), without_clocks(load_state(run.state))):
+    if not same(state_of(reference), state_of(run)):
         found.append("the training state")
     found += [str(path) for path in run.path.parent.rglob(".*") if path.name.endswith((".partial", ".old", ".lock"))]
     return found
+
+
+def state_of(run: RunDir) -> dict[str, Any]:
+    """What the training state holds, without its clocks."""
+    state = TrainState.load(run.state)
+    tensors = {name: tensor for name, tensor in state.to_tensors().items() if name != "counters"}
+    return {"counters": without_clocks(state.counters.model_dump()), "tensors": tensors}
 
 
 def without_clocks(value: Any) -> Any:
@@ -210,13 +225,13 @@ def full_disk(run: RunDir, pid: int) -> int:
 
 
 CASES: dict[str, tuple[Callable[[RunDir, int], int], int, str]] = {
-    "SIGTERM": (stopped_by(signal.SIGTERM), 143, "stopped; the state is saved. Go on with: nmt train --resume"),
-    "Ctrl-C": (stopped_by(signal.SIGINT), 130, "stopped; the state is saved. Go on with: nmt train --resume"),
-    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "going on from the training state"),
-    "state, cut short": (damaged(lambda run: run.state, halve), -9, "going on from the training state"),
+    "SIGTERM": (stopped_by(signal.SIGTERM), 143, "stopped; the state is saved. Resume with: nmt train --resume"),
+    "Ctrl-C": (stopped_by(signal.SIGINT), 130, "stopped; the state is saved. Resume with: nmt train --resume"),
+    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "continuing from the training state"),
+    "state, cut short": (damaged(lambda run: run.state, halve), -9, "continuing from the training state"),
     "weights, a flipped bit": (damaged(newest_weights, flip), -9, ""),
     "weights, cut short": (damaged(newest_weights, halve), -9, ""),
-    "full disk": (full_disk, 1, "once there is room, go on with: nmt train --resume"),
+    "full disk": (full_disk, 1, "when there is space, continue with: nmt train --resume"),
 }
 
 

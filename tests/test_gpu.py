@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from nmt.training.trainer import Trainer
 
 from nmt import Translator
 from nmt.config import ModelConfig
@@ -22,9 +23,8 @@ from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.training.packing import Packings, choose_packing
+from nmt.training.run import start_run
 from nmt.training.step import BatchLoss
-from nmt.training.train import start_run
-from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config
 
 pytestmark = [

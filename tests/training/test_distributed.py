@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.checkpoint import load_state, read_weights
+from nmt.checkpoint import read_weights
 from nmt.config import dump_config
 from nmt.rundir import RunDir
-from nmt.training.train import start_run
+from nmt.training.run import start_run
+from nmt.training.state import TrainState
 from tests.tiny import tiny_config
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
     one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
     assert two.read_json(two.info_file)["world_size"] == 2
     assert one.index().keys() == two.index().keys()
-    assert load_state(two.state)["position"] == load_state(one.state)["position"]
+    assert TrainState.load(two.state).counters.position == TrainState.load(one.state).counters.position
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (one, two)]
     tolerance = 1e-5 if precision == "fp32" else 1e-2
     for name, tensor in weights[0].items():
@@ -149,4 +150,4 @@ def test_an_interrupt_stops_all_processes_after_the_same_update(config_file, tmp
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "the state is saved" in errors
-    assert load_state(run.state)["update"] > 0
+    assert TrainState.load(run.state).counters.update > 0

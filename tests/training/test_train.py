@@ -10,18 +10,24 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from nmt.checkpoint import check_weights, load_state, read_weights, save_state
-from nmt.data.batching import read_batch
+from nmt.checkpoint import check_weights, read_weights
+from nmt.data.batching import DataPosition
+from nmt.data.prepare import prepare
 from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir, new_run
 from nmt.training import memory
+from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.distributed import ProcessGroup
+from nmt.training.environment import Setup
+from nmt.training.metrics import Window
 from nmt.training.optimizer import Optimizer
+from nmt.training.parts import Training
+from nmt.training.run import resume_run, start_run
+from nmt.training.state import Counters, TrainState
 from nmt.training.step import Step
-from nmt.training.train import resume_run, start_run
-from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config, write_digits
 
 
@@ -39,9 +45,13 @@ def stop_after(monkeypatch, update):
 
 
 def state_of(run):
-    state = load_state(run.state)
-    del state["train_seconds"], state["window"]["seconds"]
-    return state
+    """What the state holds, without its clocks."""
+    state = TrainState.load(run.state)
+    counters = state.counters.model_dump()
+    del counters["train_seconds"], counters["window"]["seconds"], counters["window"]["reading_seconds"]
+    tensors = state.to_tensors()
+    del tensors["counters"]
+    return {"counters": counters, "tensors": tensors}
 
 
 def same(a, b) -> bool:
@@ -87,7 +97,7 @@ def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp
         assert not start_run(config, tmp_path / "stopped")
     assert resume_run(None, tmp_path / "stopped")
     whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
-    assert state_of(whole)["num_micro_batches"] > 1
+    assert TrainState.load(whole.state).counters.num_micro_batches > 1
     assert same(state_of(whole), state_of(stopped))
 
 
@@ -102,28 +112,26 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
     """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
     run_path = tmp_path / "run"
     start_run(tiny_config(digits), run_path)
-    from nmt.data.prepare import prepare
-
     config = tiny_config(digits, training={"tokens_per_update": 900})
     prepared = prepare(config, RunDir(run_path), tmp_path / ".store")
-    trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
-    batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
-    assert len(batches) > 1
-    assert sum(batch.num_tgt_tokens for batch in batches) >= 900
-    weight = trainer.model.output_proj.weight
-    total = sum(batch.num_tgt_tokens for batch in batches)
+    setup = Setup(torch.device("cpu"), Precision("fp32", 1e9), ProcessGroup())
+    training = Training(RunDir(run_path), config, prepared, setup)
+    update = training.batches.next_update()
+    assert len(update.batches) > 1
+    assert update.num_tokens == sum(batch.num_tgt_tokens for batch in update.batches) >= 900
+    weight = training.model.output_proj.weight
     losses = []
-    for batch in batches:
-        logits = trainer.model(batch.src, batch.tgt_in)
+    for batch in update.batches:
+        logits = training.model(batch.src, batch.tgt_in)
         losses.append(
             torch.nn.functional.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=1, label_smoothing=0.1, reduction="sum"
             )
         )
-    expected = torch.autograd.grad(sum(losses) / total, weight)[0]
+    expected = torch.autograd.grad(sum(losses) / update.num_tokens, weight)[0]
     seen = {}
-    trainer.optimizer.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
-    trainer.step(batches, total, 1)
+    training.optimizer.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
+    training.step(update.batches, update.num_tokens, 1)
     assert torch.allclose(seen["grad"], expected, atol=1e-6)
 
 
@@ -155,7 +163,7 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
         "max_updates": 30,
     }
     start_run(tiny_config(digits, training=training), tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").state)["update"] < 30
+    assert TrainState.load(RunDir(tmp_path / "run").state).counters.update < 30
 
 
 def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(digits, digits_run, tmp_path):
@@ -243,7 +251,7 @@ def test_a_state_file_cannot_run_code(tmp_path):
 
     (tmp_path / "state.pt").write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(RunError, match="damaged"):
-        load_state(tmp_path / "state.pt")
+        TrainState.load(tmp_path / "state.pt")
     assert not (tmp_path / "boom").exists()
 
 
@@ -276,11 +284,24 @@ def no_room_for(num_bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def a_state(update, num_weights):
+    counters = Counters(
+        update=update,
+        train_seconds=0.0,
+        skipped_in_a_row=0,
+        num_micro_batches=1,
+        position=DataPosition(),
+        window=Window(),
+        history=CheckpointHistory("bleu"),
+    )
+    return TrainState(counters, {"proj.weight": torch.zeros(num_weights)}, {}, [])
+
+
 def test_a_saved_state_is_whole_or_absent(tmp_path):
-    save_state(tmp_path / "state", {"update": 1})
+    a_state(1, 10).save(tmp_path / "state")
     with no_room_for(5000), pytest.raises(OSError, match="File too large"):
-        save_state(tmp_path / "state", {"update": 2, "weights": torch.zeros(10_000)}, tmp_path / "previous")
-    assert load_state(tmp_path / "state") == {"update": 1}
+        a_state(2, 10_000).save(tmp_path / "state", tmp_path / "previous")
+    assert TrainState.load(tmp_path / "state").counters == a_state(1, 10).counters
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
@@ -385,7 +406,7 @@ def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, m
     assert same(weights[0], weights[1])
     assert not same(weights[1], weights[2])
     assert all(torch.isfinite(tensor).all() for tensor in weights[2].values())
-    assert load_state(run.state)["adam"]["state"][0]["step"] == 3
+    assert TrainState.load(run.state).moments["src_embedding.tokens.weight"]["step"] == 3
 
 
 def test_a_loss_that_is_not_finite_skips_the_update_too(digits):
@@ -435,13 +456,13 @@ def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp
     now = info["instruction_set"]
     changed = ["7 threads before, 1 threads now", f"instruction set NEON before, instruction set {now} now"]
     assert (
-        f"warning: {'; '.join(changed)}. The run goes on as well as before, but its weights will not be "
-        "bit for bit those of a run that was never stopped"
+        f"warning: {'; '.join(changed)}. Training continues normally, but the result will not be "
+        "bit-identical to an uninterrupted run."
     ) in messages
     assert run.read_json(run.info_file)["resumed"] == [{"after_update": 12, "changed": changed}]
     messages.clear()
     resume_run(None, run.path)
-    assert not any("bit for bit" in line for line in messages)
+    assert not any("bit-identical" in line for line in messages)
 
 
 def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path, messages):
@@ -451,7 +472,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path
     run.state.write_bytes(run.state.read_bytes()[:-9])
     assert resume_run(None, run.path)
     assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in messages)
-    assert "going on from the training state that was saved before" in messages
+    assert "continuing from the training state that was saved before" in messages
     assert f"resuming {run.path} after update 8" in messages
     assert run.checkpoint("step-00000012").read_bytes() == weights
     records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]
@@ -464,5 +485,5 @@ def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path,
     run.checkpoint("step-00000004").unlink()
     assert resume_run(None, run.path)
     assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in messages
-    assert "going on without step-00000004" in messages
+    assert "continuing without step-00000004" in messages
     assert "step-00000004" not in run.index()["checkpoints"]
