@@ -28,7 +28,7 @@ def train(training: Training, interrupt: Interrupt) -> bool:
                 _log(training)
             if training.update % settings.validate_every == 0:
                 _checkpoint(training)
-            if training.setup.group.any(bool(interrupt.asked)):
+            if training.setup.group.any(bool(interrupt.requested)):
                 training.save()
                 return False
         if training.history.last != _checkpoint_name(training):

@@ -7,6 +7,8 @@ import logging
 import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -120,7 +122,16 @@ class Progress:
 
     def advance(self) -> None:
         """Count one update."""
-        self.bar.update(1)
+        with self._surviving():
+            self.bar.update(1)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Hide the bar if the terminal has gone: training goes on without."""
+        try:
+            yield
+        except (OSError, ValueError):
+            self.bar.disable = True
 
     def report(self, record: TrainRecord) -> None:
         """Show a line of the log."""
@@ -131,8 +142,10 @@ class Progress:
             seconds_left = (self.max_updates - record.update) * record.train_seconds / record.update
             log.info(f"update {record.update}/{self.max_updates}  {line}  {seconds_left / 60:.0f} min left")
         else:
-            self.bar.set_postfix_str(line)
+            with self._surviving():
+                self.bar.set_postfix_str(line)
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        self.bar.close()
+        with self._surviving():
+            self.bar.close()

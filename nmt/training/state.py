@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -35,6 +34,7 @@ Count = Annotated[int, Field(ge=0, le=1 << 40)]
 RandomState = dict[str, Tensor]
 """State of the random numbers of one rank, by type of device: cpu, and the one it trains on. uint8 [number of bytes]"""
 
+_METRICS = ("loss", "perplexity", "bleu", "chrf")
 _COUNTERS = "counters"  # the tensor that holds what is no tensor, as JSON
 
 
@@ -44,7 +44,7 @@ class Counters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     update: Count
-    train_seconds: float = Field(ge=0.0, allow_inf_nan=False)
+    train_seconds: float = Field(ge=0.0, le=1e12)
     skipped_in_a_row: Count
     num_micro_batches: Annotated[int, Field(ge=1, le=1 << 40)]
     position: DataPosition
@@ -55,9 +55,21 @@ class Counters(BaseModel):
     @classmethod
     def _refuse_odd_numbers(cls, record: DataPosition | Window) -> DataPosition | Window:
         for name, number in dataclasses.asdict(record).items():
-            if not (math.isfinite(number) and number >= 0) or (isinstance(number, int) and number > 1 << 62):
+            if not 0 <= number <= 1 << 62:
                 raise ValueError(f"{name} is {number}")
         return record
+
+    @field_validator("history")
+    @classmethod
+    def _refuse_odd_history(cls, history: CheckpointHistory) -> CheckpointHistory:
+        if history.early_stopping_metric not in _METRICS or not 0 <= history.validations_since_best <= 1 << 40:
+            raise ValueError("early_stopping_metric or validations_since_best is none")
+        for name, scores in history.checkpoints.items():
+            if not scores.keys() >= set(_METRICS) or not history.signatures.keys() >= {"bleu", "chrf"}:
+                raise ValueError(f"{name} lacks one of the scores {', '.join(_METRICS)}")
+        if (history.best is None) != (not history.checkpoints) or history.best not in {*history.checkpoints, None}:
+            raise ValueError(f"best is {history.best!r}")
+        return history
 
 
 @dataclasses.dataclass

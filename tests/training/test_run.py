@@ -10,22 +10,25 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from nmt import device
 from nmt.checkpoint import check_weights, read_weights
 from nmt.data.batching import DataPosition
 from nmt.data.prepare import prepare
+from nmt.data.store import TokenStore
 from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir, new_run
 from nmt.training import memory
+from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.distributed import ProcessGroup
-from nmt.training.environment import Setup
+from nmt.training.environment import RunInfo, Setup
 from nmt.training.metrics import Window
 from nmt.training.optimizer import Optimizer
 from nmt.training.parts import Training
-from nmt.training.run import resume_run, start_run
+from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import Counters, TrainState
 from nmt.training.step import Step
 from tests.tiny import tiny_config, write_digits
@@ -180,6 +183,82 @@ def test_fine_tuning_with_another_model_is_refused_and_leaves_no_run(digits, dig
     with pytest.raises(RunError, match=r"model\.d_ff is 32 here and 96 in the run to continue from"):
         start_run(config, tmp_path / "tuned")
     assert list(tmp_path.glob("tuned*")) == list(tmp_path.glob(".tuned*")) == []
+
+
+def test_fine_tuning_and_resuming_name_all_keys_that_differ(digits, digits_run, tmp_path):
+    config = tiny_config(digits, training={"init_from": str(digits_run)}, model={"d_ff": 32, "num_heads": 4})
+    with pytest.raises(RunError) as caught:
+        start_run(config, tmp_path / "tuned")
+    assert caught.value.message == (
+        "model.num_heads is 4 here and 3 in the run to continue from; "
+        "model.d_ff is 32 here and 96 in the run to continue from"
+    )
+    other = RunDir(digits_run).config().model_copy(update={"model": config.model})
+    with pytest.raises(RunError) as caught:
+        resume_run(other, digits_run)
+    assert caught.value.message == (
+        "model.num_heads was 3 when the run was started and is 4 now; "
+        "model.d_ff was 96 when the run was started and is 32 now"
+    )
+
+
+def test_a_run_is_started_if_there_is_none_and_resumed_if_there_is(digits, tmp_path, monkeypatch):
+    config = tiny_config(digits)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_or_resume_run(config, tmp_path / "run")
+    assert start_or_resume_run(config, tmp_path / "run")
+    assert start_run(config, tmp_path / "whole")
+    assert same(state_of(RunDir(tmp_path / "run")), state_of(RunDir(tmp_path / "whole")))
+
+
+@pytest.mark.parametrize(("size", "refused"), [({"batch_tokens": 512}, True), ({"batch_tokens": "auto"}, False)])
+def test_an_update_larger_than_an_epoch_is_refused_before_there_is_a_run(tmp_path, size, refused):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    training = {**size, "tokens_per_update": 10**9, "max_updates": 1, "warmup_updates": 0}
+    config = tiny_config(folder, training=training)
+    if not refused:  # one batch per update, of an epoch at most
+        assert start_run(config, tmp_path / "run")
+        return
+    with pytest.raises(ConfigError, match=r"is 1,000,000,000, but an epoch has only \d+ target tokens"):
+        start_run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    for on_too_long in ("truncate", "drop"):
+        config = tiny_config(folder, data={"on_too_long": on_too_long}, model={"max_tgt_len": 6, "max_src_len": 6})
+        start_run(config, tmp_path / on_too_long)
+        store = TokenStore(tmp_path / ".store" / RunInfo.read(RunDir(tmp_path / on_too_long)).data_fingerprint)
+        batches = UpdateBatches(store, config, ProcessGroup())
+        num_tokens = 0
+        while batches.sampler.position.epoch == 0:
+            rows = batches.sampler.next_indices()
+            num_tokens += rows.num_tgt_tokens if batches.sampler.position.epoch == 0 else 0
+        for tokens in (num_tokens, num_tokens + 1):
+            training = config.training.model_copy(update={"tokens_per_update": tokens})
+            wanted = config.model_copy(update={"training": training})
+            if tokens == num_tokens:
+                refuse_beyond_epoch(wanted, store)
+                continue
+            with pytest.raises(ConfigError, match=f"only {num_tokens:,} target tokens"):
+                refuse_beyond_epoch(wanted, store)
+
+
+def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_another(digits, tmp_path, monkeypatch):
+    config = tiny_config(digits, training={"precision": "auto"})
+    faster = {"dtype": torch.bfloat16}
+    monkeypatch.setattr(device, "product_rate", lambda _, dtype: 2e9 if dtype == faster["dtype"] else 1e9)
+    assert start_run(config, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "stopped")
+    faster["dtype"] = torch.float32
+    assert resume_run(None, tmp_path / "stopped")
+    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    assert RunInfo.read(stopped).precision == "bf16"
+    assert same(state_of(whole), state_of(stopped))
 
 
 def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
