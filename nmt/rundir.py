@@ -30,14 +30,45 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 log = logging.getLogger(__name__)
 
 
-class RunInfo(Section):
-    """What run.json says that a resumed training needs; the rest of it describes the machine, for people."""
+class Environment(Section):
+    """What a run is trained on."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(strict=True)
 
-    format: Literal[1]  # FORMAT
-    precision: Literal["fp32", "bf16"]
+    nmt: str
+    commit: str | None
+    python: str
+    torch: str
+    packages: dict[str, str | None]
+    platform: str
+    processor: str  # kernels are also chosen by facts that `instruction_set` does not tell
+    instruction_set: str
+    device: str
+    gpu: str | None
+    threads: int
+    world_size: int
+
+
+class Resumption(Section):
+    """A resumption on a changed machine."""
+
+    model_config = ConfigDict(strict=True)
+
+    after_update: int
+    changed: list[str]
+
+
+class RunInfo(Environment):
+    """What run.json says: how a run is trained, and on what."""
+
+    format: Literal[1] = 1  # FORMAT
+    command: list[str]
+    seed: int
+    precision: Literal["fp32", "bf16"] = Field(description="the one that the run began with, which it keeps")
     data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
+    packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
+    packed_reason: str = ""
+    resumed: list[Resumption] = Field(default_factory=list)
 
 
 class RunDir:
@@ -83,6 +114,10 @@ class RunDir:
             name = ".".join(map(str, first["loc"]))
             hint = "copy the file again from where the run was trained"
             raise RunError(f"{name}: {first['msg']}", path=self.info_file, hint=hint) from None
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write run.json."""
+        self.write_json(self.info_file, info.model_dump())
 
     def check(self) -> None:
         """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""

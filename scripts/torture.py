@@ -140,7 +140,7 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
 
 
 def state_of(run: RunDir) -> dict[str, Any]:
-    """What the training state holds, without its clocks."""
+    """Return what the training state holds, without its clocks."""
     state = TrainState.load(run.state)
     tensors = {name: tensor for name, tensor in state.to_tensors().items() if name != "counters"}
     return {"counters": without_clocks(state.counters.model_dump()), "tensors": tensors}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from nmt.files import write_text
-from nmt.training.environment import RunInfo
 from nmt.training.parts import Training
 
 
 def write_card(training: Training) -> None:
     """Write `README.md` into the run: what the model is, what it was trained on, what it scores."""
     run, config, tokenizers = training.run, training.config, training.tokenizers
-    info, index = RunInfo.read(run), run.index()
+    info, index = run.info(), run.index()
     report, best = run.read_json(run.report_file), index["checkpoints"][index["best"]]
     data, model, settings = config.data, config.model, config.training
     size, valid_size = training.model.num_parameters(), len(run.read_pairs("valid")[0])

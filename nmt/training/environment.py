@@ -1,4 +1,4 @@
-"""The machine a run is trained on, as `run.json` records it, and what a change of it means."""
+"""The machine a run is trained on, and what a change of it means."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import nmt
 from nmt.device import Precision
-from nmt.errors import RunError
 from nmt.machine import processor
-from nmt.rundir import FORMAT, RunDir
+from nmt.rundir import Environment, RunInfo
 from nmt.training.distributed import ProcessGroup
 
 _PACKAGES = ("numpy", "safetensors", "sentencepiece", "sacrebleu")
@@ -30,66 +28,10 @@ class Setup(NamedTuple):
     group: ProcessGroup
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Environment(_Record):
-    """Versions, device, threads and instruction set."""
-
-    nmt: str
-    commit: str | None
-    python: str
-    torch: str
-    packages: dict[str, str | None]
-    platform: str
-    processor: str  # kernels are also chosen by facts that `instruction_set` does not tell
-    instruction_set: str
-    device: str
-    gpu: str | None
-    threads: int
-    world_size: int
-
-
-class Resumption(_Record):
-    """A resumption on a changed machine."""
-
-    after_update: int
-    changed: list[str]
-
-
-class RunInfo(Environment):
-    """`run.json`: how a run is made."""
-
-    format: int = FORMAT
-    command: list[str]
-    seed: int
-    precision: Literal["fp32", "bf16"]  # the one that the run began with, which it keeps
-    data_fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]+$")]
-    packed: bool | None = None  # whether padding is left out of the computation; None before the first update
-    packed_reason: str = ""
-    resumed: list[Resumption] = []
-
-    @classmethod
-    def read(cls, run: RunDir) -> RunInfo:
-        """Read the `run.json` of `run`. RunError if it is damaged."""
-        try:
-            return cls.model_validate(run.read_json(run.info_file))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            hint = "copy it again from the run's original; a run whose run.json is lost can only be translated with"
-            raise RunError(f"this file is damaged ({place}: {first['msg']})", path=run.info_file, hint=hint) from None
-
-    def write(self, run: RunDir) -> None:
-        """Write it as the `run.json` of `run`."""
-        run.write_json(run.info_file, self.model_dump())
-
-    @classmethod
-    def of_new_run(cls, environment: Environment, *, seed: int, precision: str, data_fingerprint: str) -> RunInfo:
-        """Return what is known of a run before its first update."""
-        values = {"command": sys.argv[1:], "seed": seed, "precision": precision, "data_fingerprint": data_fingerprint}
-        return cls.model_validate(environment.model_dump() | values)
+def new_info(environment: Environment, *, seed: int, precision: str, data_fingerprint: str) -> RunInfo:
+    """Return what is known of a run before its first update."""
+    values = {"command": sys.argv[1:], "seed": seed, "precision": precision, "data_fingerprint": data_fingerprint}
+    return RunInfo.model_validate(environment.model_dump() | values)
 
 
 # What the last bits of a sum may depend on, and so, in time, all of the weights.

@@ -91,8 +91,8 @@ class Optimizer:
 
     @torch.no_grad()
     def sum_gradients(self, group: ProcessGroup) -> None:
-        """Add up the accumulated gradients of a reduced model over all processes, in fp32, in one exchange."""
-        if not self.reduced or group.world_size == 1:
+        """Add up the accumulated gradients over all ranks, in fp32, in one exchange."""
+        if group.world_size == 1:
             return
         for name, master in self.master.items():
             if master.grad is None:  # every process must send as many numbers

@@ -20,17 +20,16 @@ from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
 from nmt.files import remove_leftovers
 from nmt.machine import num_cores
-from nmt.rundir import RunDir, find_run, new_run, restore_replaced
+from nmt.rundir import Resumption, RunDir, find_run, new_run, restore_replaced
 from nmt.training.batches import refuse_beyond_epoch
 from nmt.training.card import write_card
 from nmt.training.distributed import ProcessGroup, joined_process_group, local_world_size
 from nmt.training.environment import (
-    Resumption,
-    RunInfo,
     Setup,
     change_warning,
     changes,
     describe_environment,
+    new_info,
 )
 from nmt.training.interrupt import Interrupt
 from nmt.training.loop import train
@@ -110,7 +109,7 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
         old = run.config()
         config = config or old
         _refuse_changes(old, config, path)
-        info = RunInfo.read(run)
+        info = run.info()
         if group.is_main:
             _clean_up(config, path)
             run.remove_leftovers()
@@ -133,12 +132,12 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
 def _record_changes(training: Training) -> None:
     """Warn of changes of the machine that end the promise of equal bits; record them."""
     device, group = training.setup.device, training.setup.group
-    info, now = RunInfo.read(training.run), describe_environment(device, group.world_size)
+    info, now = training.run.info(), describe_environment(device, group.world_size)
     resumed = info.resumed
     if differences := changes(info, now):
         log.warning(change_warning(differences))
         resumed = [*resumed, Resumption(after_update=training.update, changed=differences)]
-    info.model_copy(update=now.model_dump() | {"resumed": resumed}).write(training.run)
+    training.run.write_info(info.model_copy(update=now.model_dump() | {"resumed": resumed}))
 
 
 def _clean_up(config: Config, path: Path) -> None:
@@ -159,12 +158,14 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         refuse_beyond_epoch(config, prepared.store)
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)
-        RunInfo.of_new_run(
-            describe_environment(device, group.world_size),
-            seed=config.training.seed,
-            precision=precision.name,
-            data_fingerprint=prepared.fingerprint,
-        ).write(run)
+        run.write_info(
+            new_info(
+                describe_environment(device, group.world_size),
+                seed=config.training.seed,
+                precision=precision.name,
+                data_fingerprint=prepared.fingerprint,
+            )
+        )
 
 
 def _held(run: RunDir, group: ProcessGroup) -> AbstractContextManager[None]:
@@ -182,7 +183,7 @@ def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
     """Build the parts of the training of a run whose data is prepared, on this rank's device."""
     _set_threads(config)
-    device, info = choose_device(config.training.device), RunInfo.read(run)
+    device, info = choose_device(config.training.device), run.info()
     prepared = open_prepared(run, _store_root(config, run.path), info.data_fingerprint)
     setup = Setup(device, choose_precision(info.precision, device), group)
     return Training(run, config, prepared, setup)
@@ -192,6 +193,8 @@ def _train(training: Training, interrupt: Interrupt | None) -> bool:
     group = training.setup.group
     if group.is_main:
         log.info(_describe(training))
+        packed, reason = training.step.packed, training.step.packed_reason
+        training.run.write_info(training.run.info().model_copy(update={"packed": packed, "packed_reason": reason}))
     with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):
         active_interrupt.defer()
         fit_into_memory(training)

@@ -124,7 +124,7 @@ class TrainState:
         if not path.exists():
             hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
             raise RunError("there is no training state to resume from", path=path, hint=hint)
-        if fault := find_corruption(path, has_checksum=True):
+        if fault := find_corruption(path):
             raise RunError(f"the training state is {fault}", path=path)
         try:
             # Clones, because the file that the tensors are mapped from may change.

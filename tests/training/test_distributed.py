@@ -132,6 +132,45 @@ def test_a_process_that_hangs_is_reported_by_the_others_in_time(config_file, tmp
     assert "--resume" in errors
 
 
+LACKS_MEMORY = """
+import os
+import torch
+from nmt.cli import main
+from nmt.training.step import BatchLoss
+
+forward = BatchLoss.forward
+
+def small_device(self, src, *others, **options):
+    loss = forward(self, src, *others, **options)
+    if self.model.training and os.environ["RANK"] == "1" and len(src) > 20:
+        loss.backward()  # as if memory ended in the backward pass: some gradients are there already
+        raise torch.OutOfMemoryError("no room")
+    return loss
+
+BatchLoss.forward = small_device
+main()
+"""
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_all_processes_cut_batches_if_one_lacks_memory_and_the_updates_are_the_same(
+    digits, config_file, tmp_path, precision
+):
+    training = {"precision": precision, "max_updates": 4, "average_checkpoints": 0, "eps": 1e-4}
+    start_run(tiny_config(digits, training=training), tmp_path / "one")
+    script = tmp_path / "small.py"
+    script.write_text(LACKS_MEMORY, encoding="utf-8")
+    train = ["train", "--config", str(config_file(training=training)), "--run", str(tmp_path / "two")]
+    for process in start_ranks(script, *train):
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
+    assert TrainState.load(two.state).counters.num_micro_batches == 4
+    weights = [flat(read_weights(run.checkpoint("step-00000004"))) for run in (one, two)]
+    way = weights[0] - flat(initial_weights(one))
+    assert (weights[1] - weights[0]).norm() < (1e-3 if precision == "fp32" else 0.1) * way.norm()
+
+
 DIFFERS = """
 import os
 import nmt

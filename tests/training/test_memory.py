@@ -14,7 +14,7 @@ from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.training import memory, preflight
 from nmt.training.distributed import ProcessGroup
-from nmt.training.environment import RunInfo, Setup
+from nmt.training.environment import Setup
 from nmt.training.memory import MemoryNeeds, available_bytes, num_micro_batches_on_cpu
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, memory_needs
@@ -35,7 +35,7 @@ def open_training(path, config, group=None):
     """The training of a new run."""
     run = RunDir(path)
     start_run(config, path)
-    prepared = open_prepared(run, path.parent / ".store", RunInfo.read(run).data_fingerprint)
+    prepared = open_prepared(run, path.parent / ".store", run.info().data_fingerprint)
     return Training(run, config, prepared, Setup(torch.device("cpu"), Precision("fp32", 1e9), group or ProcessGroup()))
 
 

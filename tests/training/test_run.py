@@ -24,7 +24,7 @@ from nmt.training import memory
 from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.distributed import ProcessGroup
-from nmt.training.environment import RunInfo, Setup
+from nmt.training.environment import Setup
 from nmt.training.metrics import Window
 from nmt.training.optimizer import Optimizer
 from nmt.training.parts import Training
@@ -230,7 +230,7 @@ def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
     for on_too_long in ("truncate", "drop"):
         config = tiny_config(folder, data={"on_too_long": on_too_long}, model={"max_tgt_len": 6, "max_src_len": 6})
         start_run(config, tmp_path / on_too_long)
-        store = TokenStore(tmp_path / ".store" / RunInfo.read(RunDir(tmp_path / on_too_long)).data_fingerprint)
+        store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / on_too_long).info().data_fingerprint)
         batches = UpdateBatches(store, config, ProcessGroup())
         num_tokens = 0
         while batches.sampler.position.epoch == 0:
@@ -257,7 +257,7 @@ def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_anothe
     faster["dtype"] = torch.float32
     assert resume_run(None, tmp_path / "stopped")
     whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
-    assert RunInfo.read(stopped).precision == "bf16"
+    assert stopped.info().precision == "bf16"
     assert same(state_of(whole), state_of(stopped))
 
 
