@@ -215,12 +215,12 @@ def test_a_run_is_started_if_there_is_none_and_resumed_if_there_is(digits, tmp_p
 @pytest.mark.parametrize(("size", "refused"), [({"batch_tokens": 512}, True), ({"batch_tokens": "auto"}, False)])
 def test_an_update_larger_than_an_epoch_is_refused_before_there_is_a_run(tmp_path, size, refused):
     folder = write_digits(tmp_path / "corpus", num_train=60)
-    training = {**size, "tokens_per_update": 10**9, "max_updates": 1, "warmup_updates": 0}
+    training = {**size, "tokens_per_update": 10**8, "max_updates": 1, "warmup_updates": 0}
     config = tiny_config(folder, training=training)
     if not refused:  # one batch per update, of an epoch at most
         assert start_run(config, tmp_path / "run")
         return
-    with pytest.raises(ConfigError, match=r"is 1,000,000,000, but an epoch has only \d+ target tokens"):
+    with pytest.raises(ConfigError, match=r"is 100,000,000, but an epoch has only \d+ target tokens"):
         start_run(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
