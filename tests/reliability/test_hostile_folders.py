@@ -328,7 +328,11 @@ CASES = {
         edit_counters(lambda state: state.pop("history")), "resume", "history: Field required"
     ),
     "training state: a checkpoint named ../../precious": Case(
-        edit_counters(lambda state: state["history"]["checkpoints"].update({"../../precious": {}})),
+        edit_counters(
+            lambda state: state["history"]["checkpoints"].update(
+                {"../../precious": state["history"]["checkpoints"]["step-00000004"]}
+            )
+        ),
         "resume",
         "not the name of a checkpoint",
     ),
