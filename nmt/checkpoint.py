@@ -1,16 +1,12 @@
-"""Weights to and from disk (safetensors), averaging, and the training state."""
+"""Weights to and from disk (safetensors), and their average."""
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
@@ -24,22 +20,20 @@ from nmt.files import write_atomically
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 
-log = logging.getLogger(__name__)
-
 Weights = dict[str, Tensor]
 Shapes = dict[str, tuple[int, ...]]
 
 _VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
-_PLAIN = "plain values"  # the tensor of a state that holds what is no tensor, as JSON
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write named tensors, in fp32, with a checksum, atomically. Raises OSError, as for a full disk."""
     with write_atomically(path) as partial:
-        _write(partial, {name: tensor.detach().float() for name, tensor in weights.items()})
+        write_tensors(partial, {name: tensor.detach().float() for name, tensor in weights.items()})
 
 
-def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors, with a checksum. Raises OSError, as for a full disk."""
     try:
         save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=NO_CHECKSUM)
     except SafetensorError as error:
@@ -54,10 +48,11 @@ def read_weights(path: Path) -> Weights:
     """Read named tensors; RunError if the file is missing or damaged."""
     if fault := find_corruption(path):
         raise RunError(f"these weights are {fault}", path=path, hint="copy the file again, or use another checkpoint")
-    return _read(path)
+    return read_tensors(path)
 
 
-def _read(path: Path) -> Weights:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read named tensors without a look at their checksum. RunError if the file cannot be read."""
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
@@ -130,143 +125,5 @@ def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> 
     path, config = run.usable_checkpoint(), run.config().model
     check_size(config, tokenizers, path)
     model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    load_weights(model, _read(path))
+    load_weights(model, read_tensors(path))
     return model.to(device).eval()
-
-
-def save_state(path: Path, state: dict[str, Any], previous: Path | None = None) -> None:
-    """Write the training state, atomically; the one that was there is kept as `previous`.
-
-    `state` holds tensors and plain values, nested in dicts, lists and tuples. Raises OSError, as for a full disk.
-    """
-    tensors: Weights = {}
-    plain = json.dumps(_packed(state, tensors)).encode()
-    tensors[_PLAIN] = torch.from_numpy(np.frombuffer(plain, dtype=np.uint8).copy())
-    with write_atomically(path, keep_old_as=previous) as partial:
-        _write(partial, tensors)
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    """Read what `save_state` wrote. The file holds numbers and JSON, so it cannot run code. RunError if damaged."""
-    if not path.exists():
-        hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
-        raise RunError("there is no training state to resume from", path=path, hint=hint)
-    if fault := find_corruption(path):
-        raise RunError(f"the training state is {fault}", path=path)
-    tensors = {name: tensor.clone() for name, tensor in _read(path).items()}  # not mapped from a file that changes
-    try:
-        state = _unpacked(json.loads(tensors.pop(_PLAIN).numpy().tobytes()), tensors)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise RunError(f"the training state is damaged ({error})", path=path) from error
-    if not isinstance(state, dict):
-        raise RunError("the training state is damaged", path=path)
-    return state
-
-
-def _packed(value: Any, tensors: Weights, name: str = "state") -> Any:
-    """`value` as JSON takes it, its tensors moved into `tensors` under the path that leads to them."""
-    if isinstance(value, Tensor):
-        tensors[name] = value.detach()
-        return {"tensor": name}
-    if isinstance(value, dict):
-        return {"dict": [[key, _packed(item, tensors, f"{name}.{key}")] for key, item in value.items()]}
-    if isinstance(value, list | tuple):
-        items = [_packed(item, tensors, f"{name}.{i}") for i, item in enumerate(value)]
-        return {"tuple": items} if isinstance(value, tuple) else items
-    return value
-
-
-def _unpacked(value: Any, tensors: Weights) -> Any:
-    """What `_packed` was given. Raises KeyError, TypeError or ValueError for what it did not make."""
-    if isinstance(value, list):
-        return [_unpacked(item, tensors) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, held),) = value.items()
-    if kind == "tensor":
-        return tensors[held]
-    items = [(key, _unpacked(item, tensors)) for key, item in held] if kind == "dict" else _unpacked(held, tensors)
-    return dict(items) if kind == "dict" else tuple(items)
-
-
-def last_state(run: RunDir) -> tuple[dict[str, Any], list[str]]:
-    """The newest training state that is whole, and which of its checkpoints are not.
-
-    Where the newest is damaged, or lacks a checkpoint, and the one before it does not, that one takes its place, and
-    a warning says so: what was trained since is trained again. RunError where there is none.
-    """
-    faults: list[RunError] = []
-    partly: tuple[dict[str, Any], list[str]] | None = None
-    for path in (run.state, run.previous_state):
-        try:
-            state = load_state(path)
-        except RunError as error:
-            faults.append(error)
-            continue
-        damaged = _damaged_checkpoints(run, state)
-        faults += [RunError(f"these weights are {fault}", path=run.checkpoint(n)) for n, fault in damaged.items()]
-        if not damaged:
-            _warn_of(faults)
-            if path == run.previous_state:
-                os.replace(path, run.state)
-                log.info("going on from the training state that was saved before")
-            return state, []
-        partly = partly or (state, list(damaged))
-    if partly is None:
-        raise faults[0]
-    _warn_of(faults)
-    log.info(f"going on without {', '.join(partly[1])}")
-    return partly
-
-
-def _warn_of(faults: Sequence[RunError]) -> None:
-    for fault in dict.fromkeys(map(str, faults)):
-        log.warning(fault)
-
-
-def _damaged_checkpoints(run: RunDir, state: dict[str, Any]) -> dict[str, str]:
-    """The checkpoints of a state whose weights are not whole, and why."""
-    history = state.get("history")
-    names = list(history.get("checkpoints", ())) if isinstance(history, dict) else []
-    return {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
-
-
-def check_state(state: Mapping[str, Any], weights: Mapping[str, Tensor], adam: torch.optim.Optimizer) -> None:
-    """ValueError unless a training state has the tensors (names, shapes, types) and numbers that training needs.
-
-    KeyError, TypeError or AttributeError where it is nothing like one. `weights` are the fp32 ones in training,
-    `adam` is their optimizer.
-    """
-    _check_tensors("weights", state["weights"], weights)
-    parameters = [parameter for group in adam.param_groups for parameter in group["params"]]
-    moments = state["adam"]["state"]
-    if moments.keys() - set(range(len(parameters))):
-        raise ValueError("the optimizer's state is of another model")
-    for index, found in moments.items():
-        like = {"step": torch.zeros(()), "exp_avg": parameters[index], "exp_avg_sq": parameters[index]}
-        _check_tensors(f"adam {index}", found, like)
-    counts = [
-        state["update"],
-        state["skipped_in_a_row"],
-        state["history"]["without_better"],
-        *state["position"].values(),
-    ]
-    if not all(isinstance(count, int) and count >= 0 for count in counts):
-        raise ValueError("a count or a place that is no number")
-    scores = [value for values in state["history"]["checkpoints"].values() for value in values.values()]
-    if not all(
-        isinstance(value, int | float) for value in [state["train_seconds"], *scores, *state["window"].values()]
-    ):
-        raise ValueError("a score that is no number")
-    for name, tensor in ((name, tensor) for states in state["random"] for name, tensor in states.items()):
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.uint8 or tensor.dim() != 1:
-            raise ValueError(f"random {name}: not a random state")
-
-
-def _check_tensors(what: str, found: Mapping[str, Any], like: Mapping[str, Tensor]) -> None:
-    if found.keys() != like.keys():
-        raise ValueError(f"{what}: other names than {', '.join(sorted(like)[:3])}, …")
-    for name, tensor in like.items():
-        other = found[name]
-        if not isinstance(other, Tensor) or other.shape != tensor.shape or other.dtype != torch.float32:
-            raise ValueError(f"{what} {name}: not a tensor of fp32 of the shape {tuple(tensor.shape)}")

@@ -6,6 +6,8 @@ import os
 import platform
 from pathlib import Path
 
+from nmt.errors import ConfigError
+
 
 def num_cores() -> int:
     """CPU cores that this process may use."""
@@ -40,3 +42,14 @@ def _has_avx512() -> bool:
         return False
     flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
     return {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= {*flags}
+
+
+def environment_count(name: str, default: int, *, minimum: int = 0) -> int:
+    """Return the whole number in the environment variable `name`; `default` if it is not set. ConfigError if odd."""
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if not (text.isdecimal() and text.isascii() and len(text) <= 9 and int(text) >= minimum):
+        hint = "correct it, or unset it; torchrun and `nmt train --num-processes` set such variables themselves"
+        raise ConfigError(f"the environment variable {name} is {text!r}, not a number from {minimum}", hint=hint)
+    return int(text)

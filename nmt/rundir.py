@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -29,14 +30,45 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 log = logging.getLogger(__name__)
 
 
-class RunInfo(Section):
-    """What run.json says that a resumed training needs; the rest of it describes the machine, for people."""
+class Environment(Section):
+    """What a run is trained on."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(strict=True)
 
-    format: Literal[1]  # FORMAT
-    precision: Literal["fp32", "bf16"]
+    nmt: str
+    commit: str | None
+    python: str
+    torch: str
+    packages: dict[str, str | None]
+    platform: str
+    processor: str  # kernels are also chosen by facts that `instruction_set` does not tell
+    instruction_set: str
+    device: str
+    gpu: str | None
+    threads: int
+    world_size: int
+
+
+class Resumption(Section):
+    """A resumption on a changed machine."""
+
+    model_config = ConfigDict(strict=True)
+
+    after_update: int
+    changed: list[str]
+
+
+class RunInfo(Environment):
+    """What run.json says: how a run is trained, and on what."""
+
+    format: Literal[1] = 1  # FORMAT
+    command: list[str]
+    seed: int
+    precision: Literal["fp32", "bf16"] = Field(description="the one that the run began with, which it keeps")
     data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
+    packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
+    packed_reason: str = ""
+    resumed: list[Resumption] = Field(default_factory=list)
 
 
 class RunDir:
@@ -82,6 +114,10 @@ class RunDir:
             name = ".".join(map(str, first["loc"]))
             hint = "copy the file again from where the run was trained"
             raise RunError(f"{name}: {first['msg']}", path=self.info_file, hint=hint) from None
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write run.json."""
+        self.write_json(self.info_file, info.model_dump())
 
     def check(self) -> None:
         """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
@@ -151,16 +187,9 @@ class RunDir:
 
     def _next_best(self, best: Path, fault: str) -> Path:
         index = self.index()
-        scores, by = index.get("checkpoints"), str(index.get("early_stopping_metric"))
-        others = {} if not isinstance(scores, dict) else {n: s for n, s in scores.items() if n != best.stem}
-
-        def value(name: str) -> float:
-            found = others[name].get(by) if isinstance(others[name], dict) else None
-            if not isinstance(found, int | float):
-                return float("-inf")
-            return -found if by == "loss" else found
-
-        for name in sorted(others, key=value, reverse=True):
+        checkpoints, metric = index.get("checkpoints"), str(index.get("early_stopping_metric"))
+        others = {} if not isinstance(checkpoints, dict) else {n: s for n, s in checkpoints.items() if n != best.stem}
+        for name in sorted(others, key=lambda name: checkpoint_quality(others[name], metric), reverse=True):
             path = self.checkpoint(name)
             if not find_corruption(path):
                 log.warning("%s: these weights are %s; %s is used instead", best, fault, name)
@@ -184,6 +213,17 @@ class RunDir:
         """Sources and targets of `split`, as written by `write_pairs`."""
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
         return list(read_lines(src)), list(read_lines(tgt))
+
+
+def checkpoint_quality(scores: object, metric: str) -> float:
+    """Return how good a checkpoint with `scores` (value by metric) is by `metric`: larger is better.
+
+    Negative infinity if that score is missing or no number.
+    """
+    value = scores.get(metric) if isinstance(scores, dict) else None
+    if not isinstance(value, int | float) or math.isnan(value):
+        return -math.inf
+    return -value if metric == "loss" else value
 
 
 def find_run(model: str | None) -> RunDir:

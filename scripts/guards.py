@@ -32,7 +32,7 @@ class Guard(NamedTuple):
     test: str
 
 
-RESUMED = "tests/training/test_train.py::test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit[6-fp32]"
+RESUMED = "tests/training/test_run.py::test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit[6-fp32]"
 HOSTILE = "tests/reliability/test_hostile_folders.py::test_a_hostile_folder_ends_in_one_message"
 GUARDS = [
     Guard(
@@ -65,52 +65,52 @@ GUARDS = [
     ),
     Guard(
         "the state before the last is kept",
-        "nmt/training/trainer.py",
+        "nmt/training/parts.py",
         ", previous=self.run.previous_state",
         "",
-        "tests/training/test_train.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
+        "tests/training/test_run.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
     ),
     Guard(
         "weights that the state before lists are kept",
-        "nmt/training/history.py",
-        " and path.stem not in self.before",
+        "nmt/training/checkpoints.py",
+        " and path.stem not in self.listed_before",
         "",
-        "tests/training/test_train.py::test_only_the_newest_and_the_best_checkpoints_are_kept",
+        "tests/training/test_run.py::test_only_the_newest_and_the_best_checkpoints_are_kept",
     ),
     Guard(
         "the place in the data is restored",
-        "nmt/training/trainer.py",
-        '        self.sampler.seek(DataPosition(**state["position"]))\n',
+        "nmt/training/parts.py",
+        "        self.batches.sampler.seek(counters.position)\n",
         "",
         RESUMED,
     ),
     Guard(
         "the random state is restored",
-        "nmt/training/trainer.py",
-        '        torch.set_rng_state(states["cpu"])\n',
+        "nmt/training/state.py",
+        '    torch.set_rng_state(states["cpu"])\n',
         "",
         RESUMED,
     ),
     Guard(
         "what was logged after the state is dropped",
-        "nmt/training/trainer.py",
-        "        self.metrics.forget_after(self.update)\n",
+        "nmt/training/parts.py",
+        "            self.monitor.metrics.forget_after(self.update)\n",
         "",
-        "tests/training/test_train.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
+        "tests/training/test_run.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
     ),
     Guard(
         "a run in training is locked",
         "nmt/rundir.py",
         "            if not try_lock(lock):\n",
         "            if False:\n",
-        "tests/training/test_train.py::test_two_processes_do_not_train_one_run",
+        "tests/training/test_run.py::test_two_processes_do_not_train_one_run",
     ),
     Guard(
         "an update that is not finite is skipped",
         "nmt/training/optimizer.py",
         "        self._skip_if_not_finite(norm if loss is None else norm + loss)\n",
         "",
-        "tests/training/test_train.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
+        "tests/training/test_run.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
     ),
     Guard(
         "translations come in the order of their sources",
@@ -163,8 +163,8 @@ GUARDS = [
     ),
     Guard(
         "shapes and types in the training state are checked",
-        "nmt/training/trainer.py",
-        "            check_state(state, self.optimizer.master, self.optimizer.adam)\n",
+        "nmt/training/parts.py",
+        "        state.check_fits(self.optimizer)\n",
         "",
         f"{HOSTILE}[training state: weights of another type]",
     ),

@@ -69,7 +69,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learned to reverse digits."""
-    from nmt.training.train import start_run
+    from nmt.training.run import start_run
 
     training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
     config = tiny_config(digits, training=training)
@@ -91,7 +91,7 @@ def digits_export(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def letters_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learned to spell digits as letters, and to copy placeholders."""
-    from nmt.training.train import start_run
+    from nmt.training.run import start_run
 
     corpus = write_letters(tmp_path_factory.mktemp("letters"))
     config = tiny_config(

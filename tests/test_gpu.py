@@ -7,7 +7,7 @@ import torch
 
 from nmt import Translator
 from nmt.config import ModelConfig
-from nmt.data.batching import Batch, read_batch
+from nmt.data.batching import Batch
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
 from nmt.device import choose_precision
@@ -20,11 +20,13 @@ from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from nmt.training.distributed import ProcessGroup
+from nmt.training.environment import Setup
 from nmt.training.packing import Packings, choose_packing
+from nmt.training.parts import Training
 from nmt.training.prepare import prepare
+from nmt.training.run import start_run
 from nmt.training.step import BatchLoss
-from nmt.training.train import start_run
-from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config
 
 pytestmark = [
@@ -81,11 +83,11 @@ def test_an_update_never_makes_the_host_wait(digits, tmp_path):
     config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1})
     run, device = RunDir(tmp_path / "run"), torch.device("cuda")
     prepared = prepare(config, run, tmp_path / "store", print)
-    trainer = Trainer(run, config, prepared, device, choose_precision("bf16", device))
+    training = Training(run, config, prepared, Setup(device, choose_precision("bf16", device), ProcessGroup()))
 
     def update(number):
-        batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
-        trainer.step(batches, sum(batch.num_tgt_tokens for batch in batches), number)
+        data = training.batches.next_update()
+        training.step(data.batches, data.num_tokens, number)
 
     update(1)  # allocates
     torch.cuda.set_sync_debug_mode("error")

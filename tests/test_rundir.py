@@ -73,10 +73,31 @@ def test_a_damaged_index_is_named(tmp_path):
         run.index()
 
 
-INFO = {"format": 1, "precision": "fp32", "data_fingerprint": "0a1b", "nmt": "0.1.0", "threads": 2}
+INFO = {
+    "nmt": "0.1.0",
+    "commit": None,
+    "python": "3.11.7",
+    "torch": "2.13.0",
+    "packages": {"numpy": "2.4.6"},
+    "platform": "Linux",
+    "processor": "8086",
+    "instruction_set": "AVX2",
+    "device": "cpu",
+    "gpu": None,
+    "threads": 2,
+    "world_size": 1,
+    "format": 1,
+    "command": ["train"],
+    "seed": 1,
+    "precision": "fp32",
+    "data_fingerprint": "0a1b",
+    "packed": False,
+    "packed_reason": "attention has no kernel for packed rows on cpu",
+    "resumed": [],
+}
 
 
-def test_run_json_is_read_as_a_record_that_keeps_what_else_is_in_it(tmp_path):
+def test_run_json_is_read_as_a_record(tmp_path):
     run = make_run(tmp_path / "run")
     run.write_json(run.info_file, INFO)
     assert (run.info().precision, run.info().data_fingerprint) == ("fp32", "0a1b")

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from nmt.data.tokenizer import TokenizerPair
 from nmt.files import write_text
-from nmt.rundir import RunDir
+from nmt.training.parts import Training
 
 
-def write_card(
-    run: RunDir, tokenizers: TokenizerPair, num_updates: int, train_seconds: float, num_parameters: int
-) -> None:
+def write_card(training: Training) -> None:
     """Write `README.md` into the run: what the model is, what it was trained on, what it scores."""
-    config, info, index = run.config(), run.read_json(run.info_file), run.index()
+    run, config, tokenizers = training.run, training.config, training.tokenizers
+    info, index = run.info(), run.index()
     report, best = run.read_json(run.report_file), index["checkpoints"][index["best"]]
-    data, model, training = config.data, config.model, config.training
-    valid_size = len(run.read_pairs("valid")[0])
+    data, model, settings = config.data, config.model, config.training
+    size, valid_size = training.model.num_parameters(), len(run.read_pairs("valid")[0])
     sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
     vocabulary = ", ".join(f"{side} {t.type} of {t.vocab_size} tokens" for side, t in sides.items())
-    base = f"; continued from {training.init_from}" if training.init_from else ""
+    base = f"; continued from {settings.init_from}" if settings.init_from else ""
     files = data.train.tsv or f"{data.train.src}, {data.train.tgt}"
     write_text(
         run.card,
         f"""# {run.path.name}: {data.src_lang} to {data.tgt_lang}
 
-A Transformer encoder-decoder trained with nmt {info["nmt"]}.
+A Transformer encoder-decoder trained with nmt {info.nmt}.
 
 | | |
 |---|---|
 | languages | {data.src_lang} to {data.tgt_lang} |
-| size | {num_parameters / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, \
+| size | {size / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads |
 | vocabulary | {vocabulary} |
 | trained on | {report["pairs"]:,} pairs of {files} |
-| training | {num_updates:,} updates in {train_seconds / 60:.1f} minutes on {info["device"]} \
-({info["precision"]}, {info["threads"]} threads), seed {training.seed}{base} |
+| training | {training.update:,} updates in {training.monitor.train_seconds / 60:.1f} minutes on {info.device} \
+({info.precision}, {info.threads} threads), seed {settings.seed}{base} |
 | weights | {index["best"]} |
 
-## ValidationResult
+## Scores
 
 On the validation set ({valid_size} pairs, `data/valid.src` and `data/valid.tgt`), which also chose
 the checkpoint, greedy:

@@ -1,38 +1,48 @@
-"""The processes that train one model together: torchrun starts them, gloo or NCCL joins them."""
+"""The ranks (processes) that train one model together: torchrun starts them, gloo or NCCL connects them."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
-_PATIENCE = timedelta(hours=24)  # rank 0 may prepare a large corpus alone; a rank that dies is noticed by torchrun
+from nmt.errors import ConfigError, RunError
+from nmt.machine import environment_count
+
+T = TypeVar("T")
+
+TIMEOUT_VARIABLE = "NMT_COLLECTIVE_TIMEOUT"
+_DEFAULT_TIMEOUT_SECONDS = 600
 
 
 class ProcessGroup:
-    """This process among those that train together; a process of its own is the only one of one."""
+    """This rank of a (possibly single-process) distributed training."""
 
-    def __init__(self, rank: int = 0, world_size: int = 1, store: dist.Store | None = None):
-        """`store` is what torchrun's processes share."""
+    def __init__(
+        self, rank: int = 0, world_size: int = 1, store: dist.Store | None = None, timeout: timedelta | None = None
+    ):
+        """`store` is shared by the ranks; `timeout` is how long an exchange waits for the slowest of them."""
         self.rank = rank
         self.world_size = world_size
         self._store = store
+        self._timeout = timeout
+        self._host: Any = None  # a group whose messages go through the host's memory, whatever the devices are
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that writes the run and speaks."""
+        """Whether this is rank 0, which writes the run and prints the log."""
         return self.rank == 0
 
     def await_main(self) -> None:
-        """Wait until the first process is here, which may prepare a corpus first: asleep, so that signals are heard."""
+        """Wait until rank 0 calls this too; it may prepare a corpus first. Asleep, so that signals are heard."""
         if self._store is None:
             return
         if self.is_main:
@@ -41,92 +51,99 @@ class ProcessGroup:
             time.sleep(0.05)
 
     def barrier(self) -> None:
-        """Wait until every process is here."""
+        """Wait until every rank is here."""
         if self.world_size > 1:
             self.gather(None)  # of objects, so over gloo: a device may be busy
 
     def any(self, flag: bool) -> bool:
-        """Whether `flag` is set in any process."""
+        """Return whether `flag` is set in any rank."""
         if self.world_size == 1:
             return flag
         flags = torch.tensor([flag], dtype=torch.int32)
         dist.all_reduce(flags, op=dist.ReduceOp.MAX)
         return bool(flags.item())
 
-    def gather(self, value: Any) -> list[Any]:
-        """The `value` of every process, in the order of ranks, in every process."""
+    def gather(self, value: T) -> list[T]:
+        """Return the `value` of every rank, in the order of ranks, in every rank."""
         if self.world_size == 1:
             return [value]
+        if self._host is None:
+            self._host = dist.new_group(backend="gloo", timeout=self._timeout)
         values: list[Any] = [None] * self.world_size
-        dist.all_gather_object(values, value, group=_host_group())
+        dist.all_gather_object(values, value, group=self._host)
         return values
 
     def sum(self, total: Tensor) -> Tensor:
-        """The sum of `total` over the processes, in every process."""
+        """Return the sum of `total` over the ranks, in every rank."""
         if self.world_size > 1:
             dist.all_reduce(total)
         return total
 
 
-_host: Any = None
-
-
-def _host_group() -> Any:
-    """A group whose messages go through the host's memory, whatever the devices are."""
-    global _host
-    if _host is None:
-        _host = dist.new_group(backend="gloo", timeout=_PATIENCE)
-    return _host
-
-
-def join_process_group() -> ProcessGroup:
-    """Meet the other processes that torchrun started; alone where it did not."""
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
-        return ProcessGroup()
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    store: dist.Store | None = None
-    if not dist.is_initialized():
-        store, rank, _ = next(dist.rendezvous("env://"))
-        if local_world_size() == count:
-            # After a restart the agent's store still holds the addresses of the processes before.
-            store = dist.PrefixStore(f"restart-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
-    return ProcessGroup(dist.get_rank(), dist.get_world_size(), store)
-
-
-def leave_process_group() -> None:
-    """Take leave of the others, once all is done."""
-    global _host
-    _host = None
+@contextmanager
+def joined_process_group() -> Iterator[ProcessGroup]:
+    """Connect to the other ranks that torchrun started, if it did. If one of them is lost, RunError in the others."""
+    timeout = timedelta(seconds=environment_count(TIMEOUT_VARIABLE, _DEFAULT_TIMEOUT_SECONDS, minimum=1))
+    group = _join(timeout)
+    try:
+        yield group
+    except (dist.DistError, RuntimeError) as error:
+        if group.world_size == 1 or isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise RunError(
+            f"another process of this training was lost, or did not answer for {timeout.total_seconds():.0f} seconds "
+            f"({next(iter(str(error).splitlines()), '')})",
+            hint=f"continue from the last checkpoint with --resume; ${TIMEOUT_VARIABLE} sets the seconds to wait",
+        ) from error
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
+def _join(timeout: timedelta) -> ProcessGroup:
+    world_size = environment_count("WORLD_SIZE", 1, minimum=1)
+    if world_size == 1:
+        return ProcessGroup()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(environment_count("LOCAL_RANK", 0))
+    store: dist.Store | None = None
+    if not dist.is_initialized():
+        try:
+            store, rank, _ = next(dist.rendezvous("env://", timeout=timeout))
+        except (ValueError, OSError, dist.DistError) as error:  # a variable is missing, or nobody answers
+            raise ConfigError(
+                f"WORLD_SIZE is {world_size}, but this process cannot find the others ({error})",
+                hint="start them with torchrun or --num-processes, or unset WORLD_SIZE",
+            ) from error
+        if local_world_size() == world_size:
+            # After a restart the agent's store still holds the addresses of the processes before.
+            store = dist.PrefixStore(f"restart-{environment_count('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
+    return ProcessGroup(dist.get_rank(), dist.get_world_size(), store, timeout)
+
+
 def local_world_size() -> int:
-    """How many of the processes share this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    """Return how many of the ranks share this machine."""
+    return environment_count("LOCAL_WORLD_SIZE", 1, minimum=1)
 
 
-def launch(arguments: Sequence[str], count: int) -> int:
-    """Run `nmt ARGUMENTS` in `count` processes under torchrun's agent; returns the first exit code that is not 0.
+def launch(arguments: Sequence[str], num_processes: int) -> int:
+    """Run `nmt ARGUMENTS` in `num_processes` processes under torchrun's agent; return the first exit code but 0.
 
-    The agent hands Ctrl-C and SIGTERM on to the processes, which finish their update and save.
+    The agent passes Ctrl-C and SIGTERM on to the processes, which finish their update and save.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    options: dict[str, Any] = {"nproc_per_node": count, "min_nodes": 1, "max_nodes": 1, "max_restarts": 0}
+    options: dict[str, Any] = {"nproc_per_node": num_processes, "min_nodes": 1, "max_nodes": 1, "max_restarts": 0}
     options |= {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": uuid.uuid4().hex}
     if "shutdown_timeout" in LaunchConfig.__dataclass_fields__:  # since torch 2.12; 30 seconds before
         options["shutdown_timeout"] = 600
     try:
         elastic_launch(LaunchConfig(**options), sys.executable)("-m", "nmt", *arguments)
     except ChildFailedError as error:
-        # The first process that failed is named; those it took down follow. An exit code of -9 is a kill -9.
+        # The process that failed first; the others fail because of it. An exit code of -9 is a kill -9.
         code = error.get_first_failure()[1].exitcode
         return code if code >= 0 else 128 - code
     except SignalException as error:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-import sys
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
+log = logging.getLogger(__name__)
+
 
 class Interrupt:
-    """While entered, SIGINT and SIGTERM stop what is done: at once, until `defer` is called, and after the update then.
+    """While entered, SIGINT and SIGTERM stop the work: at once before `defer` is called, after it with the update.
 
-    To stop at once is a KeyboardInterrupt. After `defer` the first signal sets `asked`; a second SIGINT stops at once.
+    To stop at once, they raise KeyboardInterrupt. After `defer` the first signal sets `requested`, and a second SIGINT
+    stops at once.
     """
 
     def __init__(self) -> None:
-        self.asked: signal.Signals | None = None
+        self.requested: signal.Signals | None = None
         self.deferred = False
         self._before: dict[signal.Signals, object] = {}
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
-        return 128 + (self.asked or signal.SIGINT)
+        """The code by which a shell reports a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+        return 128 + (self.requested or signal.SIGINT)
 
     def defer(self) -> None:
-        """From here on there is something to save."""
+        """Finish the update from now on, because there is something to save."""
         self.deferred = True
 
     def __enter__(self) -> Self:
@@ -41,9 +45,11 @@ class Interrupt:
         self._before.clear()
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        again = self.asked is not None
-        self.asked = signal.Signals(number)
-        if not self.deferred or (again and number == signal.SIGINT):
+        is_second = self.requested is not None
+        self.requested = signal.Signals(number)
+        if not self.deferred or (is_second and number == signal.SIGINT):
             raise KeyboardInterrupt
-        if not again:
-            sys.stderr.write("\nstopping after this update; the state will be saved (Ctrl-C again: stop at once)\n")
+        if not is_second:
+            # A signal may come while a message is being written, or after the terminal has gone.
+            with suppress(OSError, RuntimeError, ValueError):
+                log.info("stopping after this update; the state will be saved (Ctrl-C again: stop at once)")

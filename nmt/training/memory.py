@@ -1,73 +1,89 @@
-"""What training will need of memory, told before it begins: a process that asks a CPU for too much is simply killed."""
+"""Estimates the memory of training before it starts: the kernel kills a CPU process that allocates too much."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 
-FASTEST_ON_CPU = 4096  # tokens of a batch; docs/log/training-speed.md has the rates of others
+FASTEST_ON_CPU = 4096  # tokens of a micro-batch; docs/log/training-speed.md has the rates of others
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
-def needed_bytes(
-    model: ModelConfig,
-    tokens: int,
-    num_parameters: int,
-    vocab_size: int,
-    lengths: tuple[int, int],
-    bytes_per_number: int = 4,
-) -> int:
-    """About how many bytes training takes with batches of `tokens`.
+class MemoryNeeds(NamedTuple):
+    """All that the memory of one training process depends on, but for its batches."""
 
-    `lengths`: the longest source and target, in tokens. Counted are weights, gradients and both moments of Adam in
-    fp32, the copy in bf16 where `bytes_per_number` is 2, what each layer keeps for the backward pass, and the logits.
+    model: ModelConfig
+    num_parameters: int
+    vocab_size: int  # of the target
+    longest: tuple[int, int]  # source and target, in tokens
+    bytes_per_number: int = 4  # of activations: 2 for bf16
+
+    def num_bytes(self, tokens: int) -> int:
+        """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
+        logits = 3 * CHUNK_ROWS * self.vocab_size * 4
+        # Weights, gradients and both moments of Adam in fp32; the copy of weights and gradients in bf16.
+        weights = self.num_parameters * (16 + (4 if self.bytes_per_number == 2 else 0))
+        return _PROCESS + weights + self.activation_bytes(tokens) + logits
+
+    def activation_bytes(self, tokens: int) -> int:
+        """Estimate the bytes that the layers keep for the backward pass of a micro-batch of `tokens`."""
+        src, tgt = self.longest
+        model = self.model
+        encoder = 20 * model.d_model + 3 * model.d_ff + self._kept_by_attention(src)  # numbers per source token
+        decoder = 32 * model.d_model + 3 * model.d_ff + self._kept_by_attention(src) + self._kept_by_attention(tgt)
+        kept = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
+        return (kept + self._working_set(tokens)) * self.bytes_per_number
+
+    def _kept_by_attention(self, num_keys: int) -> int:
+        """Numbers that one attention keeps per query."""
+        scores = 3 * self.model.num_heads * num_keys
+        # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
+        return scores + (self.model.d_model * num_keys if self.model.attention == "additive" else 0)
+
+    def _working_set(self, tokens: int) -> int:
+        """Numbers of the largest temporaries: features before tanh, and their gradients."""
+        longest = max(self.longest)
+        return 3 * max(tokens, longest) * longest * self.model.d_model if self.model.attention == "additive" else 0
+
+
+def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, available: int | None) -> int:
+    """Return into how many micro-batches, at least `minimum`, to cut batches of `tokens`.
+
+    Micro-batches have the size that is fastest, or a smaller one if that needs more than the `available` bytes.
     """
-    src, tgt = lengths
-    width, inner, heads = model.d_model, model.d_ff, model.num_heads
-    encoder = model.encoder_layers * (20 * width + 3 * inner + 3 * heads * src)  # numbers kept for a source token
-    decoder = model.decoder_layers * (32 * width + 3 * inner + 3 * heads * (src + tgt))
-    kept = (max(tokens, src) * encoder + max(tokens, tgt) * decoder) * bytes_per_number
-    logits = 3 * CHUNK_ROWS * vocab_size * 4
-    weights = num_parameters * (16 + (4 if bytes_per_number == 2 else 0))
-    return _PROCESS + weights + kept + logits
-
-
-def num_micro_batches_on_cpu(
-    tokens: int, longest: int, least: int, needed: Callable[[int], int], have: int | None
-) -> int:
-    """Into how many micro-batches a process cuts batches of `tokens`, sentences of up to `longest`: `least` at least.
-
-    They are of the size that is fastest, smaller where `needed(num_micro_batches)` bytes are more than it may `have`.
-    """
-    num_micro_batches = max(least, -(-tokens // FASTEST_ON_CPU))
-    while have is not None and needed(num_micro_batches) > have and num_micro_batches < tokens // longest:
+    num_micro_batches = max(minimum, -(-tokens // FASTEST_ON_CPU))
+    while (
+        available is not None
+        and needs.num_bytes(tokens // num_micro_batches) > available
+        and num_micro_batches < tokens // max(needs.longest)
+    ):
         num_micro_batches *= 2
     return num_micro_batches
 
 
 def available_bytes() -> int | None:
-    """Memory that this machine has left; None where it does not say."""
+    """Return the free memory of this machine; None if it does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         left = next(line for line in lines if line.startswith("MemAvailable:"))
         return int(left.split()[1]) << 10
     except (OSError, StopIteration, ValueError):
-        names = os.sysconf_names
+        names = getattr(os, "sysconf_names", {})
         if "SC_PHYS_PAGES" not in names:
             return None
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def refuse_beyond_memory(need: int, have: int | None) -> None:
-    """RunError if training will need more bytes than there are."""
-    if have is not None and need > have:
+def refuse_beyond_memory(required: int, available: int | None) -> None:
+    """RunError if training requires more bytes than are available."""
+    if available is not None and required > available:
         raise RunError(
-            f"this training needs about {need / 2**30:.1f} GiB of memory; {have / 2**30:.1f} GiB are free",
+            f"this training needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are free",
             hint="lower training.batch_tokens (training.tokens_per_update keeps the size of an update), "
             "model.max_src_len and model.max_tgt_len, or the size of the model",
         )

@@ -1,13 +1,17 @@
-"""What training reports: one JSON object a line in the run, and progress for the person who waits."""
+"""The records of `logs/metrics.jsonl`, the file, and the progress that the user sees."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from tqdm import tqdm
 
@@ -17,22 +21,80 @@ from nmt.files import MAX_METRICS_BYTES, read_at_most, write_text
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainRecord:
+    """One line of the log: means over the updates since the line before."""
+
+    kind: Literal["train"] = "train"
+    update: int
+    epoch: int
+    loss: float | None  # nats per real target token; None if no update was finite
+    lr: float
+    grad_norm: float | None  # before clipping
+    skipped: int  # updates whose loss or gradient was not finite
+    tokens_per_second: float  # real target tokens
+    flops_per_second: float  # that the model needs, padding not counted
+    num_micro_batches: int  # per batch
+    reading_share: float  # of the time, in which the host reads batches
+    utilization: float  # flops_per_second as a share of what a large product reaches
+    train_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidRecord:
+    """The scores of one checkpoint."""
+
+    kind: Literal["valid"] = "valid"
+    update: int
+    checkpoint: str
+    loss: float
+    perplexity: float
+    bleu: float
+    chrf: float
+    seconds: float
+
+
+@dataclass
+class Window:
+    """Sums over the updates since the last line of the log."""
+
+    loss_sum: float = 0.0
+    norm_sum: float = 0.0
+    num_tokens: int = 0
+    num_updates: int = 0
+    num_skipped: int = 0  # updates whose loss or gradient was not finite; not in the sums
+    flops: float = 0.0
+    seconds: float = 0.0
+    reading_seconds: float = 0.0  # of `seconds`: the host reads batches
+
+    def add(self, loss_sum: float, num_tokens: int, norm: float) -> bool:
+        """Add one update; return whether its loss and gradient are finite. If not, it is only counted as skipped."""
+        if not (math.isfinite(loss_sum) and math.isfinite(norm)):
+            self.num_skipped += 1
+            return False
+        self.loss_sum += loss_sum
+        self.norm_sum += norm
+        self.num_tokens += num_tokens
+        self.num_updates += 1
+        return True
+
+
 class MetricsLog:
-    """`logs/metrics.jsonl`: records of kind `train` and `valid`, in the order of updates."""
+    """`logs/metrics.jsonl`: records in the order of updates, one JSON object per line."""
 
     def __init__(self, path: Path):
         self.path = path
 
-    def append(self, record: dict[str, Any]) -> None:
-        """Add one record; it is on the disk before a state that counts it in."""
+    def append(self, record: TrainRecord | ValidRecord) -> None:
+        """Append one record, and flush it: it is on the disk before a state that counts it in."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(json.dumps(asdict(record)) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def forget_after(self, update: int) -> None:
-        """Drop what was logged after `update`, and the average: a resumed run makes them again."""
+        """Drop the records after `update`, and those of the average: a resumed run writes them anew."""
         if self.path.exists():
             try:
                 lines = read_at_most(self.path, MAX_METRICS_BYTES).decode("utf-8", errors="replace").split("\n")
@@ -44,37 +106,46 @@ class MetricsLog:
 def _is_kept(line: str, update: int) -> bool:
     try:
         record = json.loads(line)
-        return record["update"] <= update and record.get("checkpoint") != "average"
+        return bool(record["update"] <= update and record.get("checkpoint") != "average")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False  # a line cut short by a crash
 
 
 class Progress:
-    """A tqdm bar where stderr is a terminal, plain lines elsewhere."""
+    """A tqdm bar if stderr is a terminal, else plain lines."""
 
     def __init__(self, max_updates: int, start: int, silent: bool = False):
-        """`silent`: say nothing, as one process speaks for several."""
+        """`silent`: show nothing, because another rank does."""
         self.max_updates = max_updates
-        self.silent = silent
-        self.bar = tqdm(
-            total=max_updates, initial=start, unit="update", disable=silent or not sys.stderr.isatty(), smoothing=0.05
-        )
+        hidden = silent or sys.stderr is None or not sys.stderr.isatty()
+        self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
 
     def advance(self) -> None:
-        """One update is done."""
-        self.bar.update(1)
+        """Count one update."""
+        with self._surviving():
+            self.bar.update(1)
 
-    def report(self, record: dict[str, Any], seconds_left: float) -> None:
-        """Show a `train` record."""
-        loss = "none" if record["loss"] is None else f"{record['loss']:.3f}"
-        shown = f"loss {loss}  {record['tokens_per_second']:,.0f} tokens/s  "
-        shown += f"{record['utilization']:.0%} of peak  lr {record['lr']:.2e}"
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Hide the bar if the terminal has gone: training goes on without."""
+        try:
+            yield
+        except (OSError, ValueError):
+            self.bar.disable = True
+
+    def report(self, record: TrainRecord) -> None:
+        """Show a line of the log."""
+        loss = "none" if record.loss is None else f"{record.loss:.3f}"
+        line = f"loss {loss}  {record.tokens_per_second:,.0f} tokens/s  "
+        line += f"{record.utilization:.0%} of peak  lr {record.lr:.2e}"
         if self.bar.disable:
-            left = f"{seconds_left / 60:.0f} min left"
-            log.info(f"update {record['update']}/{self.max_updates}  {shown}  {left}")
+            seconds_left = (self.max_updates - record.update) * record.train_seconds / record.update
+            log.info(f"update {record.update}/{self.max_updates}  {line}  {seconds_left / 60:.0f} min left")
         else:
-            self.bar.set_postfix_str(shown)
+            with self._surviving():
+                self.bar.set_postfix_str(line)
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        self.bar.close()
+        with self._surviving():
+            self.bar.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,9 @@ from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 
 _CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
+
+Moments = dict[str, dict[str, Tensor]]
+"""By name of the parameter: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape."""
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
@@ -89,8 +91,8 @@ class Optimizer:
 
     @torch.no_grad()
     def sum_gradients(self, group: ProcessGroup) -> None:
-        """Add up the accumulated gradients of a reduced model over all processes, in fp32, in one exchange."""
-        if not self.reduced or group.world_size == 1:
+        """Add up the accumulated gradients over all ranks, in fp32, in one exchange."""
+        if group.world_size == 1:
             return
         for name, master in self.master.items():
             if master.grad is None:  # every process must send as many numbers
@@ -143,14 +145,17 @@ class Optimizer:
     def _round_into_model(self) -> None:
         torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return weights and optimizer state."""
-        return {"weights": {n: p.detach() for n, p in self.master.items()}, "adam": self.adam.state_dict()}
+    def moments(self) -> Moments:
+        """Return the state of AdamW; empty before the first update."""
+        state = self.adam.state
+        return {name: dict(state[parameter]) for name, parameter in self.master.items() if parameter in state}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        self.load_weights(state["weights"])
-        self.adam.load_state_dict(state["adam"])
+    def load_moments(self, moments: Moments) -> None:
+        """Restore what `moments` returned."""
+        names = {id(parameter): name for name, parameter in self.master.items()}
+        parameters = [parameter for group in self.adam.param_groups for parameter in group["params"]]
+        indexed = {index: moments[name] for index, p in enumerate(parameters) if (name := names[id(p)]) in moments}
+        self.adam.load_state_dict({"state": indexed, "param_groups": self.adam.state_dict()["param_groups"]})
 
 
 def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from inspect import signature
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from nmt.data.batching import Batch
 from nmt.device import tf32_products
@@ -22,7 +18,7 @@ from nmt.training.packing import Packings, choose_packing
 
 
 class BatchLoss(nn.Module):
-    """A batch in, the sum of its loss out, by `forward`, as `DistributedDataParallel` wants it."""
+    """A batch in, the sum of its loss out."""
 
     def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
         super().__init__()
@@ -68,52 +64,45 @@ class Step:
         self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
         self.device = model.device
         self.packed, self.packed_reason = choose_packing(model)
-        self.loss: nn.Module = BatchLoss(model, label_smoothing, compiled)
-        # The gradients of a reduced model are added up in fp32: by the optimizer.
-        if group.world_size > 1 and not optimizer.reduced:
-            # The only buffers are tables that never change. The option's name is new in torch 2.13.
-            new = "forward_sync_buffers" in signature(DistributedDataParallel.__init__).parameters
-            keep_buffers: dict[str, Any] = {"forward_sync_buffers" if new else "broadcast_buffers": False}
-            self.loss = DistributedDataParallel(self.loss, gradient_as_bucket_view=True, **keep_buffers)
+        self.loss = BatchLoss(model, label_smoothing, compiled)
 
     def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
         """Learn from this process's share of an update with `num_tokens` real target tokens in all processes.
 
-        Return (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. If its
-        memory does not suffice, batches are cut in two from here on, and the update is computed anew.
+        Return (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. If the
+        memory of a rank does not suffice, all ranks cut batches in two from here on, and compute the update anew.
         """
         with tf32_products(self.device):
-            # With other processes waiting in an exchange, there is no going back.
-            loss_sum = self._within_memory(batches, num_tokens, may_cut=self.group.world_size == 1)
+            loss_sum = self._within_memory(batches, num_tokens, self.group)
         self.optimizer.sum_gradients(self.group)
         # Of several processes, each must come to the same decision: by the norm alone, which they share.
         return loss_sum, self.optimizer.step(update, loss_sum if self.group.world_size == 1 else None)
 
-    def _within_memory(self, batches: Sequence[Batch], num_tokens: int, *, may_cut: bool) -> Tensor:
+    def _within_memory(self, batches: Sequence[Batch], num_tokens: int, group: ProcessGroup) -> Tensor:
+        """Compute gradients, with batches cut in two until the memory of every rank of `group` suffices."""
         while True:
-            parts = (
-                [part for batch in batches for part in batch.cut(self.num_micro_batches)]
-                if self.num_micro_batches > 1
-                else batches
-            )
+            parts = list(batches)
+            if self.num_micro_batches > 1:
+                parts = [part for batch in batches for part in batch.cut(self.num_micro_batches)]
+            loss_sum: Tensor | None = None
             try:
-                return self._gather_gradients(parts, num_tokens)
+                loss_sum = self._gather_gradients(parts, num_tokens)
             except torch.OutOfMemoryError:
-                if not may_cut or all(len(part.src) == 1 for part in parts):
+                if all(len(part.src) == 1 for part in parts):
                     raise
-                self.num_micro_batches *= 2
-                self.optimizer.zero_grad()
+            if not group.any(loss_sum is None) and loss_sum is not None:
+                return loss_sum
+            self.num_micro_batches *= 2
+            self.optimizer.zero_grad()
 
     def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
         """Compute forward and backward; return the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
-        # `DistributedDataParallel` takes the mean of the processes' gradients: times their number, it is the sum.
-        scale = (self.group.world_size if self._exchanges_in_backward else 1) / num_tokens
-        for number, batch in enumerate(batches, 1):
-            with self._without_exchange() if number < len(batches) else nullcontext():
-                loss = self._loss(batch)
-                (loss * scale).backward()
+        scale = 1 / num_tokens
+        for batch in batches:
+            loss = self._loss(batch)
+            (loss * scale).backward()
             self.optimizer.accumulate()
             loss_sum += loss.detach()
         return loss_sum
@@ -129,15 +118,7 @@ class Step:
 
         Each process tries by itself; then all cut batches as the one with the least memory has to.
         """
-        with self._without_exchange(), tf32_products(self.device):
-            self._within_memory([batch], max(1, batch.num_tgt_tokens), may_cut=True)
+        with tf32_products(self.device):
+            self._within_memory([batch], max(1, batch.num_tgt_tokens), ProcessGroup())
         self.optimizer.zero_grad()
         self.num_micro_batches = max(self.group.gather(self.num_micro_batches))
-
-    @property
-    def _exchanges_in_backward(self) -> bool:
-        return isinstance(self.loss, DistributedDataParallel)
-
-    def _without_exchange(self) -> AbstractContextManager[None]:
-        """Leave gradients with this process: those of several micro-batches are exchanged together."""
-        return self.loss.no_sync() if isinstance(self.loss, DistributedDataParallel) else nullcontext()

@@ -162,7 +162,7 @@ def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, numbe
     said = training.stderr.read()
     training.stderr.close()
     assert training.wait() == code
-    assert said.endswith(f"stopped; the state is saved. Go on with: nmt train --resume --run runs/stopped{code}\n")
+    assert said.endswith(f"stopped; the state is saved. Resume with: nmt train --resume --run runs/stopped{code}\n")
     (work / "short.yaml").write_text((work / "digits.yaml").read_text())
     done = nmt("train", "--resume", "--config", "short.yaml", "--run", f"runs/stopped{code}", cwd=work)
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -15,7 +16,7 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from nmt.checkpoint import load_state, save_state
+from nmt.checkpoint import read_tensors, write_tensors
 from nmt.rundir import FORMAT, RunDir
 from tests.reliability.running import Said, in_table, nmt
 from tests.tiny import tiny_values, write_digits
@@ -72,7 +73,7 @@ rows: dict[str, tuple[int, str]] = {}
 
 
 def warnings_in(done: Said) -> list[str]:
-    return [line for line in done.text.splitlines() if line.startswith(("warning: run", "going on"))]
+    return [line for line in done.text.splitlines() if line.startswith(("warning: run", "continuing"))]
 
 
 def note(tried: str, here: Path, done: Said) -> None:
@@ -126,16 +127,27 @@ def edit_index(**values: Any) -> Callable[[RunDir], None]:
     return lambda run: run.write_json(run.index_file, run.index() | values)
 
 
-def edit_state(change: Callable[[dict[str, Any]], Any]) -> Callable[[RunDir], None]:
-    """In both states: an attacker would."""
+def edit_state(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[RunDir], None]:
+    """Change the tensors of both states: an attacker would."""
 
     def edit(run: RunDir) -> None:
-        state = load_state(run.state)
-        change(state)
-        save_state(run.state, state)
-        save_state(run.previous_state, state)
+        tensors = read_tensors(run.state)
+        change(tensors)
+        write_tensors(run.state, tensors)
+        write_tensors(run.previous_state, tensors)
 
     return edit
+
+
+def edit_counters(change: Callable[[dict[str, Any]], Any]) -> Callable[[RunDir], None]:
+    """Change what is no tensor in both states."""
+
+    def edit_tensors(tensors: dict[str, torch.Tensor]) -> None:
+        counters = json.loads(tensors["counters"].numpy().tobytes())
+        change(counters)
+        tensors["counters"] = torch.tensor(list(json.dumps(counters).encode()), dtype=torch.uint8)
+
+    return edit_state(edit_tensors)
 
 
 def put(name: str, content: bytes) -> Callable[[RunDir], object]:
@@ -285,36 +297,42 @@ CASES = {
     "the results of eval are a link out of the run": Case(link("eval", "../.."), "eval", "a link that leads"),
     "curves.svg is a link out of the run": Case(link("curves.svg", "../precious.txt"), "plot", "a link that leads"),
     "training state: weights of another shape": Case(
-        edit_state(lambda state: state["weights"].update({"decoder_norm.weight": torch.ones(17)})),
+        edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(17)})),
         "resume",
         "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
     ),
     "training state: weights of another type": Case(
-        edit_state(lambda state: state["weights"].update({"decoder_norm.weight": torch.ones(16).double()})),
+        edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(16).double()})),
         "resume",
         "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
     ),
     "training state: a moment of another shape": Case(
-        edit_state(lambda state: state["adam"]["state"][0].update({"exp_avg": torch.ones(3)})),
+        edit_state(lambda state: state.update({"adam.decoder_norm.weight.exp_avg": torch.ones(3)})),
         "resume",
-        "adam 0 exp_avg",
+        "adam decoder_norm.weight exp_avg",
     ),
     "training state: a random state of 3 bytes": Case(
-        edit_state(lambda state: state["random"][0].update({"cpu": torch.zeros(3, dtype=torch.uint8)})),
+        edit_state(lambda state: state.update({"random.0.cpu": torch.zeros(3, dtype=torch.uint8)})),
         "resume",
         "does not fit this run",
     ),
     "training state: the place in the data is text": Case(
-        edit_state(lambda state: state["position"].update({"batch": "x"})), "resume", "does not fit this run"
+        edit_counters(lambda state: state["position"].update({"batch": "x"})), "resume", "position.batch: Input should"
     ),
     "training state: a score that is text": Case(
-        edit_state(lambda state: next(iter(state["history"]["checkpoints"].values())).update({"bleu": "x"})),
+        edit_counters(lambda state: next(iter(state["history"]["checkpoints"].values())).update({"bleu": "x"})),
         "resume",
-        "a score that is no number",
+        "bleu: Input should be a valid number",
     ),
-    "training state: no history": Case(edit_state(lambda state: state.pop("history")), "resume", "does not fit"),
+    "training state: no history": Case(
+        edit_counters(lambda state: state.pop("history")), "resume", "history: Field required"
+    ),
     "training state: a checkpoint named ../../precious": Case(
-        edit_state(lambda state: state["history"]["checkpoints"].update({"../../precious": {}})),
+        edit_counters(
+            lambda state: state["history"]["checkpoints"].update(
+                {"../../precious": state["history"]["checkpoints"]["step-00000004"]}
+            )
+        ),
         "resume",
         "not the name of a checkpoint",
     ),
@@ -325,7 +343,7 @@ CASES = {
 
 
 def test_a_place_after_the_end_of_the_data_is_its_end(here):
-    edit_state(lambda state: state["position"].update({"pool": 10**6, "batch": 10**6}))(RunDir(here / "run"))
+    edit_counters(lambda state: state["position"].update({"pool": 10**6, "batch": 10**6}))(RunDir(here / "run"))
     done = nmt("train", "--resume", "--run", "run", "--config", "x.yaml", "--set", "training.max_updates=6", cwd=here)
     assert done.code == 0, done.text
 

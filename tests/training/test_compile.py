@@ -15,8 +15,8 @@ from nmt.config import dump_config
 from nmt.data.batching import Batch
 from nmt.rundir import RunDir
 from nmt.training.packing import Packings
+from nmt.training.run import start_run
 from nmt.training.step import BatchLoss
-from nmt.training.train import start_run
 from tests.model.kernels.test_packing import ragged
 from tests.model.test_transformer import make
 from tests.tiny import tiny_config

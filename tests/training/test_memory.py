@@ -5,76 +5,123 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.checkpoint import load_state, read_weights
-from nmt.data.batching import read_batch
+from nmt.checkpoint import read_weights
+from nmt.config import ModelConfig
 from nmt.device import Precision
 from nmt.errors import RunError
+from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
-from nmt.training import memory
-from nmt.training import trainer as training
-from nmt.training.memory import available_bytes, needed_bytes
+from nmt.training import memory, preflight
+from nmt.training.distributed import ProcessGroup
+from nmt.training.environment import Setup
+from nmt.training.memory import MemoryNeeds, available_bytes, num_micro_batches_on_cpu
+from nmt.training.parts import Training
+from nmt.training.preflight import fit_into_memory, memory_needs
 from nmt.training.prepare import open_prepared
-from nmt.training.train import start_run
-from nmt.training.trainer import Trainer
+from nmt.training.run import start_run
+from nmt.training.state import TrainState
 from tests.tiny import tiny_config
 
 
 @pytest.fixture
-def trainer(digits, tmp_path):
-    config = tiny_config(digits, training={"max_updates": 4, "validate_every": 4, "average_checkpoints": 0})
-    start_run(config, tmp_path / "run")
-    run = RunDir(tmp_path / "run")
-    fingerprint = run.read_json(run.info_file)["data_fingerprint"]
-    prepared = open_prepared(run, tmp_path / ".store", fingerprint)
-    return Trainer(run, config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
+def training(digits, tmp_path):
+    return open_training(tmp_path / "run", tiny_config(digits, training=FEW))
+
+
+FEW = {"max_updates": 4, "validate_every": 4, "average_checkpoints": 0}
+
+
+def open_training(path, config, group=None):
+    """The training of a new run."""
+    run = RunDir(path)
+    start_run(config, path)
+    prepared = open_prepared(run, path.parent / ".store", run.info().data_fingerprint)
+    return Training(run, config, prepared, Setup(torch.device("cpu"), Precision("fp32", 1e9), group or ProcessGroup()))
 
 
 def test_a_training_beyond_the_memory_is_refused_with_the_figures(digits, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "available_bytes", lambda: 100 << 20)
+    monkeypatch.setattr(preflight, "available_bytes", lambda: 100 << 20)
     with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are free"):
         start_run(tiny_config(digits), tmp_path / "run")
 
 
+def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
+    needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    monkeypatch.setattr(preflight, "available_bytes", lambda: 2 * needed - 2)
+    fit_into_memory(training)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(RunError, match="GiB are free"):
+        fit_into_memory(training)
+
+
 def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
     model = tiny_config(digits).model
-    assert needed_bytes(model, 1 << 20, 10**5, 300, (8, 8)) > 20 * needed_bytes(model, 512, 10**5, 300, (8, 8)) / 10
-    assert needed_bytes(model, 512, 10**5, 300, (8, 4000)) > needed_bytes(model, 512, 10**5, 300, (8, 8))
-    have = available_bytes()
-    assert have is None or have > 1 << 20
+    short, long = (MemoryNeeds(model, 10**5, 300, lengths) for lengths in ((8, 8), (8, 4000)))
+    assert short.num_bytes(1 << 20) > 2 * short.num_bytes(512)
+    assert long.num_bytes(512) > short.num_bytes(512)
+    available = available_bytes()
+    assert available is None or available > 1 << 20
 
 
-def test_batches_are_cut_where_the_device_has_no_room_and_the_update_is_the_same(trainer, monkeypatch):
-    rows = trainer._indices_of_update()
-    batches = [read_batch(trainer.store, each) for each in rows]
-    num_tokens = sum(batch.num_tgt_tokens for batch in batches)
-    whole = trainer.step._gather_gradients(batches, num_tokens)
-    expected = [parameter.grad.clone() for parameter in trainer.model.parameters()]
-    trainer.optimizer.zero_grad()
-    forward, most = trainer.step.loss.forward, len(batches[0].src) // 3
+@pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
+def test_the_estimate_of_what_layers_keep_is_near_what_they_keep(attention):
+    """Against the bytes of all tensors that autograd saves: less than half would be too few, three times too many."""
+    src_len, tgt_len, num_rows = 47, 53, 3
+    config = ModelConfig(d_model=32, num_heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, attention=attention)
+    model = Transformer(config, 50, 50).train()
+    sizes = {}
 
-    def small_device(src, *others):
-        loss = forward(src, *others)
+    def count(tensor):
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    src, tgt = torch.full((num_rows, src_len), 5), torch.full((num_rows, tgt_len), 5)
+    held = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (held.append(t), count(t))[1], lambda t: t):
+        model(src, tgt).sum()
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept = sum(size for address, size in sizes.items() if address not in parameters)
+    needs = MemoryNeeds(config, model.num_parameters(), 50, (src_len, tgt_len))
+    assert kept / 2 < needs.activation_bytes(num_rows * max(src_len, tgt_len)) < 3 * kept
+
+
+def test_batches_are_cut_if_the_device_lacks_memory_and_the_update_is_the_same(training, monkeypatch):
+    update = training.batches.next_update()
+    gradients = []
+
+    def step(number, loss=None):
+        gradients.append([parameter.grad.clone() for parameter in training.model.parameters()])
+        training.optimizer.zero_grad()
+        return torch.tensor(1.0)
+
+    monkeypatch.setattr(training.optimizer, "step", step)
+    whole, _ = training.step(update.batches, update.num_tokens, 1)
+    forward, most = training.step.loss.forward, len(update.batches[0].src) // 3
+
+    def small_device(src, *others, **options):
+        loss = forward(src, *others, **options)
         if len(src) > most:
-            loss.backward()  # as where memory ends in the backward pass: some gradients are there already
+            loss.backward()  # as if memory ended in the backward pass: some gradients are there already
             raise torch.OutOfMemoryError("no room")
         return loss
 
-    monkeypatch.setattr(trainer.step.loss, "forward", small_device)
-    cut = trainer.step._within_memory(batches, num_tokens, may_cut=True)
-    assert trainer.step.num_micro_batches == 4
+    monkeypatch.setattr(training.step.loss, "forward", small_device)
+    cut, _ = training.step(update.batches, update.num_tokens, 1)
+    assert training.step.num_micro_batches == 4
     assert torch.allclose(cut, whole, rtol=1e-5)
-    for parameter, grad in zip(trainer.model.parameters(), expected, strict=True):
-        assert torch.allclose(parameter.grad, grad, atol=1e-6)
+    for in_parts, at_once in zip(*gradients, strict=True):
+        assert torch.allclose(in_parts, at_once, atol=1e-6)
 
 
-def test_a_sentence_that_alone_has_no_room_is_an_error(trainer, monkeypatch):
-    def no_device(*batch):
+def test_a_sentence_that_alone_exceeds_the_memory_is_an_error(training, monkeypatch):
+    def no_device(*batch, **options):
         raise torch.OutOfMemoryError("no room")
 
-    monkeypatch.setattr(trainer.step.loss, "forward", no_device)
-    batch = read_batch(trainer.store, trainer._indices_of_update()[0])
+    monkeypatch.setattr(training.step.loss, "forward", no_device)
+    update = training.batches.next_update()
     with pytest.raises(torch.OutOfMemoryError):
-        trainer.step([batch], batch.num_tgt_tokens, 1)
+        training.step(update.batches, update.num_tokens, 1)
 
 
 def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_is_fastest_with(
@@ -88,36 +135,40 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
     for name, size in sizes.items():
         start_run(tiny_config(digits, training={**few, **size}), tmp_path / name)
     whole, auto = (RunDir(tmp_path / name) for name in sizes)
-    assert load_state(auto.state)["position"] == load_state(whole.state)["position"]
-    assert (load_state(whole.state)["num_micro_batches"], load_state(auto.state)["num_micro_batches"]) == (1, 4)
+    assert TrainState.load(auto.state).counters.position == TrainState.load(whole.state).counters.position
+    assert [TrainState.load(run.state).counters.num_micro_batches for run in (whole, auto)] == [1, 4]
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (whole, auto)]
     for name, tensor in weights[0].items():
         assert torch.allclose(tensor, weights[1][name], atol=1e-5), name
 
 
-def test_a_batch_of_automatic_size_is_cut_smaller_where_memory_is_short(trainer, monkeypatch):
-    trainer.settings = trainer.settings.model_copy(update={"batch_tokens": "auto"})
-    trainer.batch_tokens = 4000
-    trainer._check_memory()
-    assert trainer.step.num_micro_batches == 1
-    enough_for_halves = trainer._needed_bytes(2)
-    monkeypatch.setattr(training, "available_bytes", lambda: enough_for_halves)
-    trainer._check_memory()
-    assert trainer.step.num_micro_batches == 2
+def test_a_batch_of_automatic_size_is_cut_smaller_if_memory_is_short(training):
+    needs = memory_needs(training, training.batches.longest())
+    assert num_micro_batches_on_cpu(needs, 4000, 1, None) == 1
+    assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(4000)) == 1
+    assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(2000)) == 2
+    assert num_micro_batches_on_cpu(needs, 4000, 3, needs.num_bytes(4000)) == 3
 
 
-def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(trainer, monkeypatch):
-    monkeypatch.setattr(trainer.group, "gather", lambda count: [count, 4])
-    trainer.step.dry_run(read_batch(trainer.store, trainer._indices_of_update()[0]))
-    assert trainer.step.num_micro_batches == 4
+class Four(ProcessGroup):
+    """A rank whose fellow has to cut batches in four."""
+
+    def gather(self, value):
+        return [value, 4] if isinstance(value, int) else [value]
 
 
-def test_trying_the_longest_batch_changes_nothing(trainer, monkeypatch):
-    before = {name: tensor.clone() for name, tensor in trainer.optimizer.master.items()}
+def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path):
+    training = open_training(tmp_path / "run", tiny_config(digits, training=FEW), Four())
+    fit_into_memory(training)
+    assert training.step.num_micro_batches == 4
+
+
+def test_trying_the_longest_batch_changes_nothing(training):
+    before = {name: tensor.clone() for name, tensor in training.optimizer.master.items()}
     random = torch.get_rng_state()
-    monkeypatch.setattr(trainer, "device", torch.device("meta"))  # any but a CPU
-    trainer._check_memory()
+    training.setup = training.setup._replace(device=torch.device("meta"))  # any but a CPU
+    fit_into_memory(training)
     assert torch.equal(torch.get_rng_state(), random)
-    for name, parameter in trainer.optimizer.master.items():
+    for name, parameter in training.optimizer.master.items():
         assert torch.equal(parameter, before[name])
         assert parameter.grad is None

@@ -93,6 +93,9 @@ class TwinProcesses(ProcessGroup):
         super().__init__(rank=0, world_size=2)
         self.exchanged = []
 
+    def any(self, flag):
+        return flag
+
     def sum(self, total):
         self.exchanged.append((total.dtype, total.numel()))
         return 2 * total

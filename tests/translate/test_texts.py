@@ -129,7 +129,7 @@ def test_at_least_99_percent_of_lines_keep_their_spans_and_no_failure_is_silent(
 @pytest.fixture(scope="module")
 def looping_run(tmp_path_factory):
     """A run that says "ab" ten times, whatever it is told."""
-    from nmt.training.train import start_run
+    from nmt.training.run import start_run
 
     folder = tmp_path_factory.mktemp("loop")
     draw = random.Random(3)

@@ -10,18 +10,27 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from nmt.checkpoint import check_weights, load_state, read_weights, save_state
-from nmt.data.batching import read_batch
+from nmt import device
+from nmt.checkpoint import check_weights, read_weights
+from nmt.data.batching import DataPosition
+from nmt.data.store import TokenStore
 from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir, new_run
 from nmt.training import memory
+from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
+from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.distributed import ProcessGroup
+from nmt.training.environment import Setup
+from nmt.training.metrics import Window
 from nmt.training.optimizer import Optimizer
+from nmt.training.parts import Training
+from nmt.training.prepare import prepare
+from nmt.training.run import resume_run, start_or_resume_run, start_run
+from nmt.training.state import Counters, TrainState
 from nmt.training.step import Step
-from nmt.training.train import resume_run, start_run
-from nmt.training.trainer import Trainer
 from tests.tiny import tiny_config, write_digits
 
 
@@ -39,9 +48,13 @@ def stop_after(monkeypatch, update):
 
 
 def state_of(run):
-    state = load_state(run.state)
-    del state["train_seconds"], state["window"]["seconds"]
-    return state
+    """What the state holds, without its clocks."""
+    state = TrainState.load(run.state)
+    counters = state.counters.model_dump()
+    del counters["train_seconds"], counters["window"]["seconds"], counters["window"]["reading_seconds"]
+    tensors = state.to_tensors()
+    del tensors["counters"]
+    return {"counters": counters, "tensors": tensors}
 
 
 def same(a, b) -> bool:
@@ -87,7 +100,7 @@ def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp
         assert not start_run(config, tmp_path / "stopped")
     assert resume_run(None, tmp_path / "stopped")
     whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
-    assert state_of(whole)["num_micro_batches"] > 1
+    assert TrainState.load(whole.state).counters.num_micro_batches > 1
     assert same(state_of(whole), state_of(stopped))
 
 
@@ -102,28 +115,26 @@ def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
     """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
     run_path = tmp_path / "run"
     start_run(tiny_config(digits), run_path)
-    from nmt.training.prepare import prepare
-
     config = tiny_config(digits, training={"tokens_per_update": 900})
     prepared = prepare(config, RunDir(run_path), tmp_path / ".store")
-    trainer = Trainer(RunDir(run_path), config, prepared, torch.device("cpu"), Precision("fp32", 1e9))
-    batches = [read_batch(prepared.store, rows) for rows in trainer._indices_of_update()]
-    assert len(batches) > 1
-    assert sum(batch.num_tgt_tokens for batch in batches) >= 900
-    weight = trainer.model.output_proj.weight
-    total = sum(batch.num_tgt_tokens for batch in batches)
+    setup = Setup(torch.device("cpu"), Precision("fp32", 1e9), ProcessGroup())
+    training = Training(RunDir(run_path), config, prepared, setup)
+    update = training.batches.next_update()
+    assert len(update.batches) > 1
+    assert update.num_tokens == sum(batch.num_tgt_tokens for batch in update.batches) >= 900
+    weight = training.model.output_proj.weight
     losses = []
-    for batch in batches:
-        logits = trainer.model(batch.src, batch.tgt_in)
+    for batch in update.batches:
+        logits = training.model(batch.src, batch.tgt_in)
         losses.append(
             torch.nn.functional.cross_entropy(
                 logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=1, label_smoothing=0.1, reduction="sum"
             )
         )
-    expected = torch.autograd.grad(sum(losses) / total, weight)[0]
+    expected = torch.autograd.grad(sum(losses) / update.num_tokens, weight)[0]
     seen = {}
-    trainer.optimizer.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
-    trainer.step(batches, total, 1)
+    training.optimizer.step = lambda update, loss: seen.setdefault("grad", weight.grad.clone()).norm()
+    training.step(update.batches, update.num_tokens, 1)
     assert torch.allclose(seen["grad"], expected, atol=1e-6)
 
 
@@ -155,7 +166,7 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
         "max_updates": 30,
     }
     start_run(tiny_config(digits, training=training), tmp_path / "run")
-    assert load_state(RunDir(tmp_path / "run").state)["update"] < 30
+    assert TrainState.load(RunDir(tmp_path / "run").state).counters.update < 30
 
 
 def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(digits, digits_run, tmp_path):
@@ -172,6 +183,82 @@ def test_fine_tuning_with_another_model_is_refused_and_leaves_no_run(digits, dig
     with pytest.raises(RunError, match=r"model\.d_ff is 32 here and 96 in the run to continue from"):
         start_run(config, tmp_path / "tuned")
     assert list(tmp_path.glob("tuned*")) == list(tmp_path.glob(".tuned*")) == []
+
+
+def test_fine_tuning_and_resuming_name_all_keys_that_differ(digits, digits_run, tmp_path):
+    config = tiny_config(digits, training={"init_from": str(digits_run)}, model={"d_ff": 32, "num_heads": 4})
+    with pytest.raises(RunError) as caught:
+        start_run(config, tmp_path / "tuned")
+    assert caught.value.message == (
+        "model.num_heads is 4 here and 3 in the run to continue from; "
+        "model.d_ff is 32 here and 96 in the run to continue from"
+    )
+    other = RunDir(digits_run).config().model_copy(update={"model": config.model})
+    with pytest.raises(RunError) as caught:
+        resume_run(other, digits_run)
+    assert caught.value.message == (
+        "model.num_heads was 3 when the run was started and is 4 now; "
+        "model.d_ff was 96 when the run was started and is 32 now"
+    )
+
+
+def test_a_run_is_started_if_there_is_none_and_resumed_if_there_is(digits, tmp_path, monkeypatch):
+    config = tiny_config(digits)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_or_resume_run(config, tmp_path / "run")
+    assert start_or_resume_run(config, tmp_path / "run")
+    assert start_run(config, tmp_path / "whole")
+    assert same(state_of(RunDir(tmp_path / "run")), state_of(RunDir(tmp_path / "whole")))
+
+
+@pytest.mark.parametrize(("size", "refused"), [({"batch_tokens": 512}, True), ({"batch_tokens": "auto"}, False)])
+def test_an_update_larger_than_an_epoch_is_refused_before_there_is_a_run(tmp_path, size, refused):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    training = {**size, "tokens_per_update": 10**8, "max_updates": 1, "warmup_updates": 0}
+    config = tiny_config(folder, training=training)
+    if not refused:  # one batch per update, of an epoch at most
+        assert start_run(config, tmp_path / "run")
+        return
+    with pytest.raises(ConfigError, match=r"is 100,000,000, but an epoch has only \d+ target tokens"):
+        start_run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    for on_too_long in ("truncate", "drop"):
+        config = tiny_config(folder, data={"on_too_long": on_too_long}, model={"max_tgt_len": 6, "max_src_len": 6})
+        start_run(config, tmp_path / on_too_long)
+        store = TokenStore(tmp_path / ".store" / RunDir(tmp_path / on_too_long).info().data_fingerprint)
+        batches = UpdateBatches(store, config, ProcessGroup())
+        num_tokens = 0
+        while batches.sampler.position.epoch == 0:
+            rows = batches.sampler.next_indices()
+            num_tokens += rows.num_tgt_tokens if batches.sampler.position.epoch == 0 else 0
+        for tokens in (num_tokens, num_tokens + 1):
+            training = config.training.model_copy(update={"tokens_per_update": tokens})
+            wanted = config.model_copy(update={"training": training})
+            if tokens == num_tokens:
+                refuse_beyond_epoch(wanted, store)
+                continue
+            with pytest.raises(ConfigError, match=f"only {num_tokens:,} target tokens"):
+                refuse_beyond_epoch(wanted, store)
+
+
+def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_another(digits, tmp_path, monkeypatch):
+    config = tiny_config(digits, training={"precision": "auto"})
+    faster = {"dtype": torch.bfloat16}
+    monkeypatch.setattr(device, "product_rate", lambda _, dtype: 2e9 if dtype == faster["dtype"] else 1e9)
+    assert start_run(config, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "stopped")
+    faster["dtype"] = torch.float32
+    assert resume_run(None, tmp_path / "stopped")
+    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    assert stopped.info().precision == "bf16"
+    assert same(state_of(whole), state_of(stopped))
 
 
 def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
@@ -243,7 +330,7 @@ def test_a_state_file_cannot_run_code(tmp_path):
 
     (tmp_path / "state.pt").write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(RunError, match="damaged"):
-        load_state(tmp_path / "state.pt")
+        TrainState.load(tmp_path / "state.pt")
     assert not (tmp_path / "boom").exists()
 
 
@@ -276,11 +363,24 @@ def no_room_for(num_bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def a_state(update, num_weights):
+    counters = Counters(
+        update=update,
+        train_seconds=0.0,
+        skipped_in_a_row=0,
+        num_micro_batches=1,
+        position=DataPosition(),
+        window=Window(),
+        history=CheckpointHistory("bleu"),
+    )
+    return TrainState(counters, {"proj.weight": torch.zeros(num_weights)}, {}, [])
+
+
 def test_a_saved_state_is_whole_or_absent(tmp_path):
-    save_state(tmp_path / "state", {"update": 1})
+    a_state(1, 10).save(tmp_path / "state")
     with no_room_for(5000), pytest.raises(OSError, match="File too large"):
-        save_state(tmp_path / "state", {"update": 2, "weights": torch.zeros(10_000)}, tmp_path / "previous")
-    assert load_state(tmp_path / "state") == {"update": 1}
+        a_state(2, 10_000).save(tmp_path / "state", tmp_path / "previous")
+    assert TrainState.load(tmp_path / "state").counters == a_state(1, 10).counters
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
@@ -385,7 +485,7 @@ def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, m
     assert same(weights[0], weights[1])
     assert not same(weights[1], weights[2])
     assert all(torch.isfinite(tensor).all() for tensor in weights[2].values())
-    assert load_state(run.state)["adam"]["state"][0]["step"] == 3
+    assert TrainState.load(run.state).moments["src_embedding.tokens.weight"]["step"] == 3
 
 
 def test_a_loss_that_is_not_finite_skips_the_update_too(digits):
@@ -435,13 +535,13 @@ def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp
     now = info["instruction_set"]
     changed = ["7 threads before, 1 threads now", f"instruction set NEON before, instruction set {now} now"]
     assert (
-        f"warning: {'; '.join(changed)}. The run goes on as well as before, but its weights will not be "
-        "bit for bit those of a run that was never stopped"
+        f"warning: {'; '.join(changed)}. Training continues normally, but the result will not be "
+        "bit-identical to an uninterrupted run."
     ) in messages
     assert run.read_json(run.info_file)["resumed"] == [{"after_update": 12, "changed": changed}]
     messages.clear()
     resume_run(None, run.path)
-    assert not any("bit for bit" in line for line in messages)
+    assert not any("bit-identical" in line for line in messages)
 
 
 def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path, messages):
@@ -451,7 +551,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path
     run.state.write_bytes(run.state.read_bytes()[:-9])
     assert resume_run(None, run.path)
     assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in messages)
-    assert "going on from the training state that was saved before" in messages
+    assert "continuing from the training state that was saved before" in messages
     assert f"resuming {run.path} after update 8" in messages
     assert run.checkpoint("step-00000012").read_bytes() == weights
     records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]
@@ -464,5 +564,5 @@ def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path,
     run.checkpoint("step-00000004").unlink()
     assert resume_run(None, run.path)
     assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in messages
-    assert "going on without step-00000004" in messages
+    assert "continuing without step-00000004" in messages
     assert "step-00000004" not in run.index()["checkpoints"]

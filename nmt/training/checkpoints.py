@@ -1,0 +1,67 @@
+"""The checkpoints of a run: which there are, which is the best, which are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+
+from nmt.rundir import RunDir, checkpoint_quality
+from nmt.training.validation import ValidationResult
+
+
+@dataclass
+class CheckpointHistory:
+    """Validated checkpoints, oldest first, and the standing of early stopping; `index.json` is its image."""
+
+    early_stopping_metric: str
+    checkpoints: dict[str, dict[str, float]] = field(default_factory=dict)  # scores by name
+    best: str | None = None
+    validations_since_best: int = 0
+    signatures: dict[str, str] = field(default_factory=dict)  # sacreBLEU's, of the scores
+    listed_before: list[str] = field(default_factory=list)  # the checkpoints in the state saved before this one
+
+    @property
+    def last(self) -> str | None:
+        """The newest checkpoint that is no average."""
+        return next(iter(self.newest(1)), None)
+
+    def newest(self, count: int) -> list[str]:
+        """Return the last `count` checkpoints that are no averages, oldest first."""
+        names = [name for name in self.checkpoints if name.startswith("step-")]
+        return names[max(0, len(names) - count) :]
+
+    def add(self, name: str, result: ValidationResult, num_kept: int) -> bool:
+        """Add a validated checkpoint; return whether it is the best so far.
+
+        Only the best and the newest `num_kept` stay in the history.
+        """
+        self.listed_before = list(self.checkpoints)
+        self.checkpoints[name] = result.values()
+        self.signatures = result.signatures
+        is_best = self.best is None or self._quality(name) > self._quality(self.best)
+        self.best = name if is_best else self.best
+        self.validations_since_best = 0 if is_best else self.validations_since_best + 1
+        kept = {*self.newest(num_kept), self.best, "average"}
+        self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in kept}
+        return is_best
+
+    def _quality(self, name: str) -> float:
+        return checkpoint_quality(self.checkpoints[name], self.early_stopping_metric)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove these checkpoints, whose weights are lost; the best is the best of the others."""
+        for name in names:
+            del self.checkpoints[name]
+        if self.best not in self.checkpoints:
+            self.best = max(self.checkpoints, key=self._quality, default=None)
+
+    def write_index(self, run: RunDir) -> None:
+        """Write `index.json`."""
+        index = {name: value for name, value in asdict(self).items() if name != "listed_before"}
+        run.write_json(run.index_file, {"last": self.last, **index})
+
+    def delete_unlisted(self, run: RunDir) -> None:
+        """Delete weights that neither the saved state nor the one before it lists: training may resume from either."""
+        for path in run.checkpoints.glob("*.safetensors"):
+            if path.stem not in self.checkpoints and path.stem not in self.listed_before:
+                path.unlink()

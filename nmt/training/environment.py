@@ -1,0 +1,99 @@
+"""The machine a run is trained on, and what a change of it means."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+import nmt
+from nmt.device import Precision
+from nmt.machine import processor
+from nmt.rundir import Environment, RunInfo
+from nmt.training.distributed import ProcessGroup
+
+_PACKAGES = ("numpy", "safetensors", "sentencepiece", "sacrebleu")
+
+
+class Setup(NamedTuple):
+    """Where one rank trains, and how."""
+
+    device: torch.device
+    precision: Precision
+    group: ProcessGroup
+
+
+def new_info(environment: Environment, *, seed: int, precision: str, data_fingerprint: str) -> RunInfo:
+    """Return what is known of a run before its first update."""
+    values = {"command": sys.argv[1:], "seed": seed, "precision": precision, "data_fingerprint": data_fingerprint}
+    return RunInfo.model_validate(environment.model_dump() | values)
+
+
+# What the last bits of a sum may depend on, and so, in time, all of the weights.
+_SHAPES_THE_BITS = {
+    "nmt": "nmt {}",
+    "torch": "torch {}",
+    "device": "device {}",
+    "gpu": "GPU {}",
+    "threads": "{} threads",
+    "instruction_set": "instruction set {}",
+    "processor": "processor {}",
+}
+
+
+def describe_environment(device: torch.device, world_size: int) -> Environment:
+    """Return what this process trains on."""
+    return Environment(
+        nmt=nmt.__version__,
+        commit=_git_commit(),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        packages={name: _version(name) for name in _PACKAGES},
+        platform=platform.platform(),
+        processor=processor(),
+        instruction_set=torch.backends.cpu.get_cpu_capability(),
+        device=device.type,
+        gpu=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        threads=torch.get_num_threads(),
+        world_size=world_size,
+    )
+
+
+def changes(before: Environment, now: Environment) -> list[str]:
+    """Return the differences that bear on the bits of the weights."""
+    return [
+        f"{text.format(getattr(before, key))} before, {text.format(getattr(now, key))} now"
+        for key, text in _SHAPES_THE_BITS.items()
+        if getattr(before, key) != getattr(now, key)
+    ]
+
+
+def change_warning(differences: list[str]) -> str:
+    """Return the warning that a run is resumed on a machine with `differences`."""
+    return (
+        f"{'; '.join(differences)}. Training continues normally, but the result will not be "
+        "bit-identical to an uninterrupted run."
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """Return the commit of the code that trains, if it runs from a checkout of its own."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True, timeout=5)
+        done = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,99 @@
+"""The teacher-forced training loop."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from nmt.checkpoint import average_weights, load_weights, save_weights
+from nmt.model.transformer import Transformer
+from nmt.training.interrupt import Interrupt
+from nmt.training.parts import Training
+
+
+def train(training: Training, interrupt: Interrupt) -> bool:
+    """Train to the end, or until `interrupt`; return whether the end was reached. Both ways the state is saved.
+
+    Each update gathers batches, computes gradients, and moves the weights; then it is time for a line of the log,
+    or for a checkpoint.
+    """
+    settings = training.settings
+    with training.monitor.showing_progress(training.update):
+        while training.update < settings.max_updates and not _is_out_of_patience(training):
+            _train_one_update(training)
+            if training.update % settings.log_every == 0 or training.update == settings.max_updates:
+                _log(training)
+            if training.update % settings.validate_every == 0:
+                _checkpoint(training)
+            if training.setup.group.any(bool(interrupt.requested)):
+                training.save()
+                return False
+        if training.history.last != _checkpoint_name(training):
+            _checkpoint(training)
+        _average(training)
+    return True
+
+
+def _train_one_update(training: Training) -> None:
+    training.update += 1
+    with training.monitor.timing():
+        data = training.batches.next_update()
+        loss_sum, norm = training.step(data.batches, data.num_tokens, training.update)
+        training.monitor.count(training.update, data, loss_sum, norm)
+
+
+def _is_out_of_patience(training: Training) -> bool:
+    return 0 < training.settings.early_stopping_patience <= training.history.validations_since_best
+
+
+def _log(training: Training) -> None:
+    epoch = training.batches.sampler.position.epoch
+    training.monitor.log_training(training.update, epoch, training.step.num_micro_batches)
+
+
+def _checkpoint_name(training: Training) -> str:
+    return f"step-{training.update:08d}"
+
+
+def _checkpoint(training: Training) -> None:
+    """Score the model, write its weights, save the state."""
+    _score_and_write(training, _checkpoint_name(training), training.optimizer.master)
+    # In this order, a crash at any point leaves a state whose checkpoints are all there.
+    training.save()
+    if training.setup.group.is_main:
+        training.history.delete_unlisted(training.run)
+
+
+def _average(training: Training) -> None:
+    """Score the mean of the last checkpoints, which becomes the best if it is (Vaswani et al. 2017, section 6.1).
+
+    It is not part of the saved state, so a run that is resumed with more updates averages anew.
+    """
+    names = training.history.newest(training.settings.average_checkpoints)
+    training.setup.group.barrier()  # rank 0 has written the last of them
+    if len(names) > 1:
+        _score_and_write(training, "average", average_weights([training.run.checkpoint(name) for name in names]))
+
+
+def _score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
+    """Validate fp32 `weights`, as they will be loaded; write them, and enter them into the history and the log."""
+    started = time.perf_counter()
+    result = training.validator(_fp32_model(training, weights))
+    is_best = training.history.add(name, result, training.settings.keep_checkpoints)
+    if training.setup.group.is_main:
+        save_weights(training.run.checkpoint(name), weights)
+        training.history.write_index(training.run)
+        seconds = time.perf_counter() - started
+        training.monitor.log_validation(training.update, name, result, best=is_best, seconds=seconds)
+
+
+def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
+    """Return a model in fp32 that holds `weights`: the one in training, if it does."""
+    if weights is training.optimizer.model_parameters:
+        return training.model
+    model = copy.deepcopy(training.model).float()
+    load_weights(model, weights)
+    return model

@@ -1,0 +1,143 @@
+"""Counts updates, brings their losses to the host, and writes the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nmt.config import TrainingConfig
+from nmt.errors import RunError
+from nmt.model.flops import TrainingFlops
+from nmt.rundir import RunDir
+from nmt.training.batches import Update
+from nmt.training.environment import Setup
+from nmt.training.metrics import MetricsLog, Progress, TrainRecord, ValidRecord, Window
+from nmt.training.optimizer import learning_rate
+from nmt.training.validation import ValidationResult
+
+log = logging.getLogger(__name__)
+
+MAX_SKIPPED_IN_A_ROW = 5
+
+
+class _Unflushed(NamedTuple):
+    """An update whose loss and norm are still on the device."""
+
+    number: int
+    num_tokens: int
+    loss_sum: Tensor
+    norm: Tensor
+
+
+class Monitor:
+    """The clock and the log of one training."""
+
+    def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
+        self.run, self.settings, self.setup, self.flops = run, settings, setup, flops
+        self.metrics = MetricsLog(run.metrics)
+        self.window = Window()
+        self.train_seconds = 0.0
+        self.skipped_in_a_row = 0
+        self._unflushed: list[_Unflushed] = []
+        self._progress: Progress | None = None
+
+    @contextmanager
+    def showing_progress(self, update: int) -> Iterator[None]:
+        """Show a bar that starts at `update`, to the user of rank 0."""
+        self._progress = Progress(self.settings.max_updates, update, silent=not self.setup.group.is_main)
+        try:
+            yield
+        finally:
+            self._progress.close()
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """Count the seconds of the block as training."""
+        started = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - started
+        self.window.seconds += seconds
+        self.train_seconds += seconds
+
+    def count(self, number: int, update: Update, loss_sum: Tensor, norm: Tensor) -> None:
+        """Count an update; `loss_sum` is this rank's, and both tensors may still be in the making on the device."""
+        self._unflushed.append(_Unflushed(number, update.num_tokens, loss_sum, norm))
+        self.window.reading_seconds += update.reading_seconds
+        self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in update.indices)
+        if self._progress is not None:
+            self._progress.advance()
+        if self.setup.device.type == "cpu" and self.setup.group.world_size == 1:
+            self.flush()  # there is nothing to wait for
+
+    def flush(self) -> None:
+        """Bring losses and norms to the host. Only here the host waits for the device, and sums over the ranks."""
+        if not self._unflushed:
+            return
+        with self.timing():
+            waiting, self._unflushed = self._unflushed, []
+            # To the host first: Apple's GPUs have no fp64.
+            losses = torch.stack([update.loss_sum for update in waiting]).cpu().double()
+            loss_sums = self.setup.group.sum(losses).tolist()
+            norms = torch.stack([update.norm for update in waiting]).tolist()
+        # One by one, so that the sums do not depend on when they are flushed.
+        for update, loss_sum, norm in zip(waiting, loss_sums, norms, strict=True):
+            if self.window.add(loss_sum, update.num_tokens, norm):
+                self.skipped_in_a_row = 0
+            else:
+                self._count_skipped(update.number)
+
+    def _count_skipped(self, number: int) -> None:
+        """RunError after `MAX_SKIPPED_IN_A_ROW` updates without a finite loss and gradient, which change nothing."""
+        self.skipped_in_a_row += 1
+        log.warning(f"update {number} skipped: its loss or gradient is not finite")
+        if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
+            last = self.run.index().get("last")
+            raise RunError(
+                f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
+                f"up to update {number}",
+                path=self.run.path,
+                hint="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+                + (f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"),
+            )
+
+    def log_training(self, number: int, epoch: int, num_micro_batches: int) -> None:
+        """Write and show the means over the updates since the line before, of which `number` is the last."""
+        self.flush()
+        window, self.window = self.window, Window()
+        flops_per_second = window.flops / window.seconds
+        record = TrainRecord(
+            update=number,
+            epoch=epoch,
+            loss=window.loss_sum / window.num_tokens if window.num_tokens else None,
+            lr=learning_rate(self.settings, number),
+            grad_norm=window.norm_sum / window.num_updates if window.num_updates else None,
+            skipped=window.num_skipped,
+            tokens_per_second=window.num_tokens / window.seconds,
+            flops_per_second=flops_per_second,
+            num_micro_batches=num_micro_batches,
+            reading_share=window.reading_seconds / window.seconds,
+            utilization=flops_per_second / (self.setup.precision.flops * self.setup.group.world_size),
+            train_seconds=self.train_seconds,
+        )
+        if self.setup.group.is_main:
+            self.metrics.append(record)
+            if self._progress is not None:
+                self._progress.report(record)
+
+    def log_validation(self, number: int, name: str, result: ValidationResult, *, best: bool, seconds: float) -> None:
+        """Write and show the scores of the checkpoint `name`."""
+        loss, perplexity, bleu, chrf, _ = result
+        record = ValidRecord(
+            update=number, checkpoint=name, loss=loss, perplexity=perplexity, bleu=bleu, chrf=chrf, seconds=seconds
+        )
+        self.metrics.append(record)
+        log.info(
+            f"valid {name}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  BLEU {result.bleu:.2f}  "
+            f"chrF {result.chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
+        )

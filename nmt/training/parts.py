@@ -1,0 +1,105 @@
+"""The parts of a training, built from a configuration, and their state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from nmt.checkpoint import check_weights, read_weights
+from nmt.config import Config
+from nmt.errors import RunError
+from nmt.model.flops import TrainingFlops
+from nmt.model.transformer import Transformer
+from nmt.rundir import RunDir
+from nmt.training.batches import UpdateBatches
+from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.environment import Setup
+from nmt.training.monitor import Monitor
+from nmt.training.optimizer import Optimizer
+from nmt.training.prepare import Prepared
+from nmt.training.state import Counters, TrainState, newest_state, random_state, set_random_state
+from nmt.training.step import Step
+from nmt.training.validation import Validator
+
+
+class Training:
+    """One run in training on one rank: its parts, and all that changes from update to update."""
+
+    def __init__(self, run: RunDir, config: Config, prepared: Prepared, setup: Setup):
+        self.run, self.config, self.settings, self.setup = run, config, config.training, setup
+        self.tokenizers = prepared.tokenizers
+        torch.manual_seed(self.settings.seed)
+        vocab_sizes = (self.tokenizers.src.vocab_size, self.tokenizers.tgt.vocab_size)
+        self.model = Transformer(config.model, *vocab_sizes).to(setup.device).train()
+        self.optimizer = Optimizer(self.model, self.settings, setup.precision.dtype)
+        self.step = Step(self.model, self.optimizer, setup.group, self.settings.label_smoothing, self.settings.compile)
+        if setup.group.rank:  # dropout differs between the ranks
+            torch.manual_seed(self.settings.seed + setup.group.rank)
+        self.batches = UpdateBatches(prepared.store, config, setup.group)
+        self.validator = Validator(*run.read_pairs("valid"), self.tokenizers, config, setup.group)
+        self.history = CheckpointHistory(self.settings.early_stopping_metric)
+        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
+        self.update = 0
+
+    def start(self) -> None:
+        """Begin at update 0, with the weights of `training.init_from` if it is set; save the state."""
+        if self.setup.group.is_main:
+            self.monitor.metrics.forget_after(0)
+        if self.settings.init_from:
+            path = RunDir(Path(self.settings.init_from)).best_checkpoint()
+            weights = read_weights(path)
+            check_weights(self.model, weights, path)
+            self.optimizer.load_weights(weights)
+        self.save()  # so that a run with checkpoints always has a state
+
+    def save(self) -> None:
+        """Write all that `resume` needs. Every rank must call it."""
+        self.monitor.flush()
+        random = self.setup.group.gather(random_state(self.setup.device))
+        if not self.setup.group.is_main:
+            return
+        counters = Counters(
+            update=self.update,
+            train_seconds=self.monitor.train_seconds,
+            skipped_in_a_row=self.monitor.skipped_in_a_row,
+            num_micro_batches=self.step.num_micro_batches,
+            position=self.batches.sampler.position,
+            window=self.monitor.window,
+            history=self.history,
+        )
+        weights = {name: parameter.detach() for name, parameter in self.optimizer.master.items()}
+        state = TrainState(counters, weights, self.optimizer.moments(), random)
+        state.save(self.run.state, previous=self.run.previous_state)
+
+    def resume(self) -> None:
+        """Continue from the newest state of the run. RunError if it is damaged or of another model."""
+        group = self.setup.group
+        if not group.is_main:
+            group.barrier()  # rank 0 may put the previous state in the place of a damaged one
+        state, damaged = newest_state(self.run)
+        if group.is_main:
+            group.barrier()
+        try:
+            self._load(state)
+            self.history.remove(damaged)
+        except (ValueError, RuntimeError) as error:
+            raise RunError(f"the training state does not fit this run ({error})", path=self.run.state) from error
+        if group.is_main:
+            self.monitor.metrics.forget_after(self.update)
+            if self.history.checkpoints:
+                self.history.write_index(self.run)
+                self.history.delete_unlisted(self.run)
+
+    def _load(self, state: TrainState) -> None:
+        state.check_fits(self.optimizer)
+        self.optimizer.load_weights(state.weights)
+        self.optimizer.load_moments(state.moments)
+        counters = state.counters
+        self.update, self.history = counters.update, counters.history
+        self.batches.sampler.seek(counters.position)
+        self.monitor.window, self.monitor.train_seconds = counters.window, counters.train_seconds
+        self.monitor.skipped_in_a_row = counters.skipped_in_a_row
+        self.step.num_micro_batches = counters.num_micro_batches
+        if len(state.random) == self.setup.group.world_size:
+            set_random_state(self.setup.device, state.random[self.setup.group.rank])

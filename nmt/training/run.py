@@ -1,0 +1,274 @@
+"""A run from start to finish: prepare the data, train, write the model card."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import torch
+
+import nmt
+from nmt.checkpoint import read_weights
+from nmt.config import Config, SearchOptions, dump_config
+from nmt.device import choose_device, choose_precision
+from nmt.errors import RunError
+from nmt.files import remove_leftovers
+from nmt.machine import num_cores
+from nmt.rundir import Resumption, RunDir, find_run, new_run, restore_replaced
+from nmt.training.batches import refuse_beyond_epoch
+from nmt.training.card import write_card
+from nmt.training.distributed import ProcessGroup, joined_process_group, local_world_size
+from nmt.training.environment import (
+    Setup,
+    change_warning,
+    changes,
+    describe_environment,
+    new_info,
+)
+from nmt.training.interrupt import Interrupt
+from nmt.training.loop import train
+from nmt.training.parts import Training
+from nmt.training.preflight import fit_into_memory, refuse_differing_ranks
+from nmt.training.prepare import open_prepared, prepare
+
+log = logging.getLogger(__name__)
+
+# These keys may change when a run is resumed: none of them changes what the weights mean. Files may have been moved,
+# but hold the same text: the fingerprint tells.
+_MAY_CHANGE = {
+    "training": {
+        "max_updates",
+        "early_stopping_patience",
+        "log_every",
+        "keep_checkpoints",
+        "average_checkpoints",
+        "threads",
+        "device",
+    },
+    "decoding": set(SearchOptions.model_fields),
+    "data": {"store_dir", "train", "valid", "test"},
+}
+
+
+def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt: Interrupt | None = None) -> bool:
+    """Train a new run at `path`; return whether it was finished (False: interrupted, state saved).
+
+    The folder appears once its data is prepared, so a fault in the data leaves nothing behind, and an old run as it
+    was. Under torchrun every process calls this; rank 0 prepares.
+    """
+    with joined_process_group() as group:
+        return _start(config, path, group, overwrite=overwrite, interrupt=interrupt)
+
+
+def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = None) -> bool:
+    """Continue the run at `path`, with its own configuration, or with `config` if that differs harmlessly.
+
+    Return as `start_run`.
+    """
+    restore_replaced(path)
+    if not RunDir(path).config_file.is_file():
+        raise RunError("there is no run to resume", path=path, hint="start it without --resume")
+    with joined_process_group() as group:
+        return _resume(config, path, group, interrupt)
+
+
+def start_or_resume_run(config: Config, path: Path, interrupt: Interrupt | None = None) -> bool:
+    """Continue the run at `path` if there is one, else start it, as a job needs that a cluster restarts.
+
+    Return as `start_run`.
+    """
+    restore_replaced(path)
+    with joined_process_group() as group:
+        # Rank 0 decides for all: its run may appear before another rank looks.
+        if group.gather(RunDir(path).config_file.is_file())[0]:
+            return _resume(config, path, group, interrupt)
+        return _start(config, path, group, overwrite=False, interrupt=interrupt)
+
+
+def _start(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool, interrupt: Interrupt | None) -> bool:
+    if group.is_main:
+        _make_run(config, path, group, overwrite=overwrite)
+    group.await_main()
+    run = RunDir(path)
+    _check_ranks(run, config, group)
+    with _held(run, group):
+        training = _open_training(run, config, group)
+        training.start()
+        return _train(training, interrupt)
+
+
+def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: Interrupt | None) -> bool:
+    run = RunDir(path)
+    run.check()
+    with _held(run, group):
+        old = run.config()
+        config = config or old
+        _refuse_changes(old, config, path)
+        info = run.info()
+        if group.is_main:
+            _clean_up(config, path)
+            run.remove_leftovers()
+            prepare(config, run, _store_root(config, path), info.data_fingerprint)
+        group.await_main()
+        _check_ranks(run, config, group)
+        training = _open_training(run, config, group)
+        if any(file.exists() for file in (run.state, run.previous_state, run.index_file)):
+            training.resume()
+        else:  # stopped before anything was saved
+            training.start()
+        group.barrier()
+        if group.is_main:
+            log.info(f"resuming {run.path} after update {training.update}")
+            run.write_config(config)
+            _record_changes(training)
+        return _train(training, interrupt)
+
+
+def _record_changes(training: Training) -> None:
+    """Warn of changes of the machine that end the promise of equal bits; record them."""
+    device, group = training.setup.device, training.setup.group
+    info, now = training.run.info(), describe_environment(device, group.world_size)
+    resumed = info.resumed
+    if differences := changes(info, now):
+        log.warning(change_warning(differences))
+        resumed = [*resumed, Resumption(after_update=training.update, changed=differences)]
+    training.run.write_info(info.model_copy(update=now.model_dump() | {"resumed": resumed}))
+
+
+def _clean_up(config: Config, path: Path) -> None:
+    """Remove the leftovers of killed trainings beside the run and in the store."""
+    remove_leftovers(path.parent, path.name)
+    remove_leftovers(_store_root(config, path))
+
+
+def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
+    """Prepare the data and put a run with nothing trained in place."""
+    _clean_up(config, path)
+    with new_run(path, overwrite=overwrite) as run:
+        if config.training.init_from:
+            _refuse_unfit_base(config, path)
+        _set_threads(config)
+        device = choose_device(config.training.device)
+        prepared = prepare(config, run, _store_root(config, path))
+        refuse_beyond_epoch(config, prepared.store)
+        precision = choose_precision(config.training.precision, device)
+        run.write_config(config)
+        run.write_info(
+            new_info(
+                describe_environment(device, group.world_size),
+                seed=config.training.seed,
+                precision=precision.name,
+                data_fingerprint=prepared.fingerprint,
+            )
+        )
+
+
+def _held(run: RunDir, group: ProcessGroup) -> AbstractContextManager[None]:
+    return run.locked() if group.is_main else nullcontext()
+
+
+def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
+    """RunError in every rank unless all have the same versions, configuration and run before them."""
+    digest = hashlib.sha256(dump_config(config).encode()).hexdigest()[:12]
+    facts = {"nmt": nmt.__version__, "torch": torch.__version__, "the configuration's digest": digest}
+    facts["the run folder"] = "there" if run.config_file.is_file() else "missing"
+    refuse_differing_ranks(group, facts)
+
+
+def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
+    """Build the parts of the training of a run whose data is prepared, on this rank's device."""
+    _set_threads(config)
+    device, info = choose_device(config.training.device), run.info()
+    prepared = open_prepared(run, _store_root(config, run.path), info.data_fingerprint)
+    setup = Setup(device, choose_precision(info.precision, device), group)
+    return Training(run, config, prepared, setup)
+
+
+def _train(training: Training, interrupt: Interrupt | None) -> bool:
+    group = training.setup.group
+    if group.is_main:
+        log.info(_describe(training))
+        packed, reason = training.step.packed, training.step.packed_reason
+        training.run.write_info(training.run.info().model_copy(update={"packed": packed, "packed_reason": reason}))
+    with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):
+        active_interrupt.defer()
+        fit_into_memory(training)
+        finished = train(training, active_interrupt)
+    if finished and group.is_main:
+        write_card(training)
+    return finished
+
+
+@contextmanager
+def _explained_errors(run: RunDir) -> Iterator[None]:
+    """Turn a full disk, and a compiler that fails, into a RunError."""
+    try:
+        yield
+    except OSError as error:
+        resume = f"nmt train --resume --run {shlex.quote(str(run.path))}"
+        hint = f"all that was saved before is kept; when there is space, continue with: {resume}"
+        raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, hint=hint) from error
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        hint = "it needs a C++ compiler, and on a GPU Triton; or start the run with training.compile false"
+        raise RunError(f"torch.compile failed: {reason}", hint=hint) from error
+
+
+def _describe(training: Training) -> str:
+    size, (device, precision, group) = f"{training.model.num_parameters() / 1e6:.1f}M parameters", training.setup
+    peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large product"
+    processes = f"{group.world_size} processes of " if group.world_size > 1 else ""
+    threads = f"{processes}{torch.get_num_threads()} threads"
+    return f"model: {size}; device {device.type}, {precision.name} ({peak}), {threads}"
+
+
+def _set_threads(config: Config) -> None:
+    torch.set_num_threads(config.training.threads or max(1, num_cores() // local_world_size()))
+
+
+def _store_root(config: Config, path: Path) -> Path:
+    return Path(config.data.store_dir) if config.data.store_dir else Path(os.path.abspath(path)).parent / ".store"
+
+
+def _refuse_changes(old: Config, new: Config, path: Path) -> None:
+    """RunError with all differences if `new` differs from the run's own configuration in more than `_MAY_CHANGE`."""
+    before, after = old.model_dump(), new.model_dump()
+    differences = [
+        f"{section}.{key} was {before[section][key]!r} when the run was started and is {value!r} now"
+        for section, values in after.items()
+        for key, value in values.items()
+        if value != before[section][key] and key not in _MAY_CHANGE.get(section, ())
+    ]
+    if differences:
+        allowed = ", ".join(f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys))
+        raise RunError(
+            "; ".join(differences),
+            path=path / "config.yaml",
+            hint=f"a resumed run may change {allowed}; start a new run for the rest",
+        )
+
+
+def _refuse_unfit_base(config: Config, path: Path) -> None:
+    """RunError if the run to continue from is the one to be overwritten, or has another model."""
+    base = find_run(config.training.init_from)
+    if base.path.resolve() == path.resolve():
+        raise RunError(
+            "a run cannot be overwritten by one that continues from it", path=path, hint="name another --run"
+        )
+    before, after = base.config().model.model_dump(), config.model.model_dump()
+    differences = [
+        f"model.{key} is {value!r} here and {before[key]!r} in the run to continue from"
+        for key, value in after.items()
+        if value != before[key] and not key.endswith("dropout")
+    ]
+    if differences:
+        hint = "training.init_from needs the same model section"
+        raise RunError("; ".join(differences), path=base.config_file, hint=hint)
+    read_weights(base.best_checkpoint())  # damaged weights are reported before anything is made

@@ -1,0 +1,232 @@
+"""The training state: all that a resumed run needs to continue as if it had never been stopped.
+
+The only place that knows its schema. On disk it is one safetensors file with a checksum, which holds the tensors
+`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Self
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from torch import Tensor
+
+from nmt.checkpoint import read_tensors, write_tensors
+from nmt.checksum import find_corruption
+from nmt.data.batching import DataPosition
+from nmt.errors import RunError
+from nmt.files import write_atomically
+from nmt.rundir import RunDir
+from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.metrics import Window
+from nmt.training.optimizer import Moments, Optimizer
+
+log = logging.getLogger(__name__)
+
+Count = Annotated[int, Field(ge=0, le=1 << 40)]
+RandomState = dict[str, Tensor]
+"""State of the random numbers of one rank, by type of device: cpu, and the one it trains on. uint8 [number of bytes]"""
+
+_METRICS = ("loss", "perplexity", "bleu", "chrf")
+_COUNTERS = "counters"  # the tensor that holds what is no tensor, as JSON
+
+
+class Counters(BaseModel):
+    """The part of a training state that is no tensor."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    update: Count
+    train_seconds: float = Field(ge=0.0, le=1e12)
+    skipped_in_a_row: Count
+    num_micro_batches: Annotated[int, Field(ge=1, le=1 << 40)]
+    position: DataPosition
+    window: Window
+    history: CheckpointHistory
+
+    @field_validator("position", "window")
+    @classmethod
+    def _refuse_odd_numbers(cls, record: DataPosition | Window) -> DataPosition | Window:
+        for name, number in dataclasses.asdict(record).items():
+            if not 0 <= number <= 1 << 62:
+                raise ValueError(f"{name} is {number}")
+        return record
+
+    @field_validator("history")
+    @classmethod
+    def _refuse_odd_history(cls, history: CheckpointHistory) -> CheckpointHistory:
+        if history.early_stopping_metric not in _METRICS or not 0 <= history.validations_since_best <= 1 << 40:
+            raise ValueError("early_stopping_metric or validations_since_best is none")
+        for name, scores in history.checkpoints.items():
+            if not scores.keys() >= set(_METRICS) or not history.signatures.keys() >= {"bleu", "chrf"}:
+                raise ValueError(f"{name} lacks one of the scores {', '.join(_METRICS)}")
+        if (history.best is None) != (not history.checkpoints) or history.best not in {*history.checkpoints, None}:
+            raise ValueError(f"best is {history.best!r}")
+        return history
+
+
+@dataclasses.dataclass
+class TrainState:
+    """A snapshot of a training between two updates."""
+
+    counters: Counters
+    weights: dict[str, Tensor]  # fp32, by name
+    moments: Moments
+    random: list[RandomState]  # per rank
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Return the state as named tensors."""
+        counters = self.counters.model_dump_json().encode()
+        tensors = {_COUNTERS: torch.from_numpy(np.frombuffer(counters, dtype=np.uint8).copy())}
+        tensors |= {f"weights.{name}": tensor for name, tensor in self.weights.items()}
+        for name, moments in self.moments.items():
+            tensors |= {f"adam.{name}.{moment}": tensor for moment, tensor in moments.items()}
+        for rank, states in enumerate(self.random):
+            tensors |= {f"random.{rank}.{device}": tensor for device, tensor in states.items()}
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
+        """Return the state that `to_tensors` was called on. Raises ValueError if the tensors are not those of one."""
+        weights: dict[str, Tensor] = {}
+        moments: Moments = {}
+        random: dict[int, RandomState] = {}
+        for name, tensor in tensors.items():
+            kind, _, rest = name.partition(".")
+            owner, _, part = rest.rpartition(".")
+            if kind == "weights":
+                weights[rest] = tensor
+            elif kind == "adam":
+                moments.setdefault(owner, {})[part] = tensor
+            elif kind == "random" and owner.isdecimal():
+                random.setdefault(int(owner), {})[part] = tensor
+            elif name != _COUNTERS:
+                raise ValueError(f"unknown tensor {name!r}")
+        if sorted(random) != list(range(len(random))):
+            raise ValueError("the random state of a rank is missing")
+        return cls(_read_counters(tensors), weights, moments, [random[rank] for rank in range(len(random))])
+
+    def save(self, path: Path, previous: Path | None = None) -> None:
+        """Write the state, atomically; the one at `path` is kept as `previous`. Raises OSError, as for a full disk."""
+        with write_atomically(path, keep_old_as=previous) as partial:
+            write_tensors(partial, self.to_tensors())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a state. The file holds numbers and JSON, so it cannot run code. RunError if missing or damaged."""
+        if not path.exists():
+            hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
+            raise RunError("there is no training state to resume from", path=path, hint=hint)
+        if fault := find_corruption(path):
+            raise RunError(f"the training state is {fault}", path=path)
+        try:
+            # Clones, because the file that the tensors are mapped from may change.
+            return cls.from_tensors({name: tensor.clone() for name, tensor in read_tensors(path).items()})
+        except ValueError as error:
+            raise RunError(f"the training state is damaged ({error})", path=path) from error
+
+    def check_fits(self, optimizer: Optimizer) -> None:
+        """ValueError unless the tensors have the names, shapes and types of those that `optimizer` trains."""
+        master = {f"weights {name}": parameter for name, parameter in optimizer.master.items()}
+        _check_tensors({f"weights {name}": tensor for name, tensor in self.weights.items()}, master)
+        if unknown := self.moments.keys() - optimizer.master.keys():
+            raise ValueError(f"the optimizer's state is of another model: {min(unknown)}")
+        for name, moments in self.moments.items():
+            parameter = optimizer.master[name]
+            expected = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+            prefix = f"adam {name} "
+            _check_tensors(
+                {prefix + key: tensor for key, tensor in moments.items()},
+                {prefix + key: tensor for key, tensor in expected.items()},
+            )
+            if not 0 <= float(moments["step"]) <= self.counters.update:
+                raise ValueError(f"{prefix}step is {float(moments['step'])}")
+        for rank, states in enumerate(self.random):
+            if "cpu" not in states or any(t.dtype != torch.uint8 or t.dim() != 1 for t in states.values()):
+                raise ValueError(f"the random state of rank {rank} is none")
+
+
+def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
+    if _COUNTERS not in tensors:
+        raise ValueError(f"no tensor {_COUNTERS!r}")
+    try:
+        return Counters.model_validate_json(tensors[_COUNTERS].numpy().tobytes(), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or _COUNTERS
+        raise ValueError(f"{place}: {first['msg']}") from None
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    if odd := sorted(tensors.keys() ^ expected.keys()):
+        raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
+    for name, like in expected.items():
+        if tensors[name].shape != like.shape or tensors[name].dtype != torch.float32:
+            raise ValueError(f"{name}: not a tensor of fp32 of the shape {tuple(like.shape)}")
+
+
+def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
+    """Return the newest undamaged training state, and those of its checkpoints that are damaged or missing.
+
+    If the newest state is damaged, or lacks a checkpoint, and the one before it does not, that one takes its place, and
+    a warning says so: what was trained since is trained again. RunError if there is none.
+    """
+    faults: list[RunError] = []
+    incomplete: tuple[TrainState, list[str]] | None = None
+    for path in (run.state, run.previous_state):
+        try:
+            state = TrainState.load(path)
+        except RunError as error:
+            faults.append(error)
+            continue
+        damaged = _damaged_checkpoints(run, state)
+        faults += [RunError(f"these weights are {fault}", path=run.checkpoint(n)) for n, fault in damaged.items()]
+        if not damaged:
+            _warn_of(faults)
+            if path == run.previous_state:
+                os.replace(path, run.state)
+                log.info("continuing from the training state that was saved before")
+            return state, []
+        incomplete = incomplete or (state, list(damaged))
+    if incomplete is None:
+        raise faults[0]
+    _warn_of(faults)
+    log.info(f"continuing without {', '.join(incomplete[1])}")
+    return incomplete
+
+
+def _warn_of(faults: Iterable[RunError]) -> None:
+    for fault in dict.fromkeys(map(str, faults)):
+        log.warning(fault)
+
+
+def _damaged_checkpoints(run: RunDir, state: TrainState) -> dict[str, str]:
+    """Return the checkpoints of a state whose weights are not whole, and why."""
+    names = state.counters.history.checkpoints
+    return {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
+
+
+def random_state(device: torch.device) -> RandomState:
+    """Return the state of the random numbers that training on `device` draws."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    if device.type == "mps":
+        states["mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def set_random_state(device: torch.device, states: RandomState) -> None:
+    """Set what `random_state` returned. Raises RuntimeError if it is not a state."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+    if device.type == "mps" and "mps" in states:
+        torch.mps.set_rng_state(states["mps"])

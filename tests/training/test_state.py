@@ -1,0 +1,128 @@
+"""A training state or a run.json that nmt did not write: each ends in one error that names it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from nmt.checkpoint import read_tensors, write_tensors
+from nmt.errors import RunError
+from nmt.rundir import RunDir
+from nmt.training.run import resume_run, start_run
+from nmt.training.state import TrainState
+from tests.tiny import tiny_config
+
+
+@pytest.fixture(scope="module")
+def trained(digits, tmp_path_factory):
+    path = tmp_path_factory.mktemp("state") / "run"
+    start_run(tiny_config(digits, training={"max_updates": 4, "average_checkpoints": 0}), path)
+    return path
+
+
+@pytest.fixture
+def run(trained):
+    """A copy beside the original, which shares its store."""
+    path = trained.parent / "copy"
+    shutil.copytree(trained, path)
+    yield RunDir(path)
+    shutil.rmtree(path)
+
+
+def change_counters(run, *keys, value):
+    """Set one of the values that are no tensors, in both states."""
+    tensors = read_tensors(run.state)
+    counters = json.loads(tensors["counters"].numpy().tobytes())
+    record = counters
+    for key in keys[:-1]:
+        record = record[key]
+    record[keys[-1]] = value
+    tensors["counters"] = torch.tensor(list(json.dumps(counters).encode()), dtype=torch.uint8)
+    for path in (run.state, run.previous_state):
+        write_tensors(path, tensors)
+
+
+COUNTERS = [
+    ("update",),
+    ("train_seconds",),
+    ("skipped_in_a_row",),
+    ("num_micro_batches",),
+    ("position",),
+    ("position", "epoch"),
+    ("position", "batch"),
+    ("window",),
+    ("window", "seconds"),
+    ("window", "num_tokens"),
+    ("history",),
+    ("history", "early_stopping_metric"),
+    ("history", "validations_since_best"),
+    ("history", "checkpoints"),
+    ("history", "checkpoints", "step-00000004"),
+    ("history", "checkpoints", "step-00000004", "bleu"),
+    ("history", "best"),
+    ("history", "signatures"),
+    ("history", "listed_before"),
+    ("unknown",),
+]
+
+
+@pytest.mark.parametrize("keys", COUNTERS, ids=".".join)
+def test_an_odd_value_in_the_state_is_one_error(run, keys):
+    odd = ["x", [1], {"x": 1}]
+    if keys[-1] != "bleu":  # a score may be any number
+        odd += [-1, 1 << 70, float("nan"), float("inf")]
+    for value in odd:
+        change_counters(run, *keys, value=value)
+        with pytest.raises(RunError, match="the training state is damaged"):
+            TrainState.load(run.state)
+    with pytest.raises(RunError, match="the training state is damaged"):
+        resume_run(None, run.path)
+
+
+def test_a_state_without_a_value_is_one_error(run):
+    tensors = read_tensors(run.state)
+    for name in tensors:
+        if name == "counters" or name.startswith(("weights.decoder_norm", "adam.decoder_norm", "random")):
+            for path in (run.state, run.previous_state):
+                write_tensors(path, {other: tensor for other, tensor in tensors.items() if other != name})
+            if name.startswith("random"):
+                assert TrainState.load(run.state).random == []
+                continue
+            with pytest.raises(RunError, match="training state"):
+                resume_run(None, run.path)
+
+
+@pytest.mark.parametrize("name", ["random.x.cpu", "random.7.cpu", "random.0.tpu", "weights.new", "adam.new.step", "x"])
+def test_an_unknown_tensor_in_the_state_is_one_error(run, name):
+    tensors = read_tensors(run.state) | {name: torch.zeros(3)}
+    for path in (run.state, run.previous_state):
+        write_tensors(path, tensors)
+    with pytest.raises(RunError, match="training state"):
+        resume_run(None, run.path)
+
+
+def test_an_odd_value_in_run_json_is_one_error(run):
+    info = run.read_json(run.info_file)
+    texts = {"precision": "fp16", "data_fingerprint": "../../x", "threads": "7", "command": "x", "resumed": "x"}
+    for key in info:
+        for value in (7.5, {"x": 1}, [[1]], texts.get(key, 1.5)):
+            run.write_json(run.info_file, info | {key: value})
+            with pytest.raises(RunError, match=r"run\.json: "):
+                resume_run(None, run.path)
+    for key in ("precision", "data_fingerprint", "threads"):
+        run.write_json(run.info_file, {name: value for name, value in info.items() if name != key})
+        with pytest.raises(RunError, match=rf"run\.json: {key}: Field required"):
+            resume_run(None, run.path)
+
+
+def test_a_state_is_read_as_it_was_written(trained, tmp_path):
+    state = TrainState.load(RunDir(trained).state)
+    state.save(tmp_path / "state")
+    again = TrainState.load(tmp_path / "state")
+    assert again.counters == state.counters
+    tensors, others = state.to_tensors(), again.to_tensors()
+    assert tensors.keys() == others.keys()
+    assert all(torch.equal(tensors[name], others[name]) for name in tensors)
