@@ -26,9 +26,7 @@ def read_standard_input() -> Iterator[str]:
     """Yield the lines of standard input; prompt a person at a terminal. DataError if it is closed or broken."""
     if is_typing():
         log.info("type a line to translate, Ctrl-D to end")
-    _refuse_closed_input()
-    # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
-    with open(STANDARD_INPUT, "rb", closefd=False) as stream:
+    with _open_standard_input() as stream:
         yield from decode_lines(stream, "standard input")
 
 
@@ -51,10 +49,13 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             yield line.decode("utf-8", errors="replace")
 
 
-def _refuse_closed_input() -> None:
+def _open_standard_input() -> BinaryIO:
     try:
         os.read(STANDARD_INPUT, 0)
+        # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
+        return open(STANDARD_INPUT, "rb", closefd=False)
     except OSError as error:
         if error.errno == errno.EBADF:
             hint = "give texts as arguments, or a file with --input"
             raise DataError("standard input is closed", hint=hint) from None
+        raise DataError(f"cannot be read: {error.strerror or error}", path="standard input") from None

@@ -59,7 +59,7 @@ class PartialFile:
         NmtError if another process writes it; if finished lines of an interrupted command would be lost; if they were
         written with other settings.
         """
-        self.path = Path(os.path.realpath(path))
+        self.path = Path(os.path.realpath(path)) if path.is_symlink() else path
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.settings_file = self.path.with_name(self.path.name + ".partial.json")
         self._settings = json.loads(json.dumps(dict(settings)))

@@ -78,7 +78,11 @@ def translate(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Translate text, files or standard input. Each line of input gives one line of output (--n-best N: N lines)."""
+    """Translate text, files or standard input.
+
+    Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial, which becomes FILE
+    when it is whole: if the command is stopped, it continues after the last line with --resume.
+    """
     files = _Files(texts or [], input, output, alignments, attention, resume)
     _check_usage(files, prefix)
     found = find_models(models, checkpoint)

@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 1_000_000
 UTF8_MARK = b"\xef\xbb\xbf"
 ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
 _COPY_AGAIN = "copy or download the file again"
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 16
 
 
 def open_text(path: Path) -> BinaryIO:
@@ -54,7 +54,8 @@ def _read_raw_line(file: BinaryIO, path: Path | str, number: int) -> bytes:
     try:
         raw = file.readline(MAX_LINE_BYTES + 1)
     except gzip.BadGzipFile as error:
-        hint = "a name in .gz must be gzip data; rename a plain text file"
+        is_plain = number == 1 and "Not a gzipped file" in str(error)
+        hint = "a name in .gz must be gzip data; rename a plain text file" if is_plain else _COPY_AGAIN
         raise DataError(f"not readable as gzip ({error})", path=path, line=number, hint=hint) from None
     except EOFError:
         raise DataError("the gzip data ends too early", path=path, line=number, hint=_COPY_AGAIN) from None

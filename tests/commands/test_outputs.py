@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = {"models": ["run/step-1"], "format": "text"}
 
 
-class Stop(Exception):
+class StopError(Exception):
     """Something ends the command."""
 
 
@@ -29,8 +29,8 @@ def write(path: Path, lines: str, *, resume: bool = False, stop: bool = True, li
             before = file.num_texts
             file.write(lines)
             if stop:
-                raise Stop
-    except Stop:
+                raise StopError
+    except StopError:
         pass
     return before
 

@@ -75,9 +75,9 @@ def nmt(
             except BaseException:
                 traceback.print_exc()
             finally:
-                with contextlib.suppress(OSError):
-                    sys.stdout.flush()
-                sys.stderr.flush()
+                for stream in (sys.stdout, sys.stderr):
+                    with contextlib.suppress(OSError):
+                        stream.flush()
                 os._exit(code)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         output.seek(0)
