@@ -21,7 +21,10 @@ def plot(
         Path | None, typer.Option("--output", "-o", help="A .svg or .png file; default: curves.svg in the run.")
     ] = None,
 ) -> None:
-    """Draw a run's learning curves: training and validation loss, BLEU and chrF."""
+    """Draw the learning curves.
+
+    Training and validation loss, BLEU and chrF of one run.
+    """
     if models and len(models) > 1:
         raise typer.BadParameter("one run is drawn; give --model once")
     run = find_run(models[0] if models else None)

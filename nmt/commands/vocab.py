@@ -22,7 +22,10 @@ def vocab(
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
-    """Train the tokenizer alone; use it later through the key tokenizer.path."""
+    """Train only the tokenizer.
+
+    To train with it, name its folder in the key tokenizer.path.
+    """
     wanted = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
     from nmt.data.prepare import train_on_corpus
