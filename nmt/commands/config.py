@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Overrides
-from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
@@ -59,7 +58,7 @@ def new(
     )
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml")
     if output is None:
-        print_text(text.removesuffix("\n"))
+        typer.echo(text, nl=False)
     else:
         write_text(output, text)
         log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
@@ -77,7 +76,7 @@ def _suggestion(data: DataConfig, name: str) -> str:
 @app.command()
 def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
     """Print every key of a configuration as it will be used, with what it means."""
-    print_text(dump_config(load_config(config, overrides), comments=True).removesuffix("\n"))
+    typer.echo(dump_config(load_config(config, overrides), comments=True), nl=False)
 
 
 @app.command()
@@ -93,7 +92,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     for files in (wanted.data.train, wanted.data.valid, wanted.data.test):
         if files is not None:
             list(islice(read_parallel(files), ROWS_LOOKED_AT))
-    print_text(f"{config}: ok\n  {_summary(wanted)}")
+    typer.echo(f"{config}: ok\n  {_summary(wanted)}")
 
 
 def _columns(text: str) -> tuple[int, int]:

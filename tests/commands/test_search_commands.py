@@ -66,6 +66,9 @@ def test_samples_follow_the_seed(nmt):
         (("--sample", "--beam", "2"), "sampling and beam search exclude each other"),
         (("--top-p", "0.5"), "temperature, top_k and top_p are for sampling"),
         (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
+        (("--beam", "100000"), "--beam"),
+        (("--length-penalty", "1000"), "--length-penalty"),
+        (("--sample", "--seed", "9" * 22), "--seed"),
         (("--resume",), "--resume continues a file: it needs --output, and --input or standard input"),
     ],
 )
