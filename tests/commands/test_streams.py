@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import TextIO
 
@@ -34,7 +37,7 @@ def close(*names: str) -> None:
 def redirect(name: str, descriptor: int) -> None:
     REPLACED.append(getattr(sys, name))
     os.dup2(descriptor, NAMES.index(name))
-    setattr(sys, name, os.fdopen(NAMES.index(name), "r" if name == "stdin" else "w", encoding="utf-8"))
+    setattr(sys, name, os.fdopen(NAMES.index(name), "r" if name == "stdin" else "w", 1, encoding="utf-8"))
 
 
 def broken_pipe() -> int:
@@ -114,6 +117,35 @@ def test_training_goes_on_though_nobody_can_read_its_messages(fault, digits, tmp
     assert (done.code, done.text) == (0, "")
     index = json.loads((tmp_path / "runs" / "a" / "checkpoints" / "index.json").read_text())
     assert index["last"] == "step-00000004"
+
+
+@needs_full
+@pytest.mark.parametrize("fault", ["broken", "full"])
+@pytest.mark.parametrize(("arguments", "code"), [(["train"], 2), (["plot", "-m", "nowhere"], 1)])
+def test_a_fault_that_nobody_hears_of_has_the_same_exit_code(arguments, code, fault, tmp_path):
+    stderr = broken_pipe() if fault == "broken" else full_disk()
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    command = [sys.executable, "-m", "nmt", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, stderr=stderr, check=False, env=environment)
+    os.close(stderr)
+    assert done.returncode == code
+
+
+@needs_fork
+def test_ctrl_c_saves_the_training_though_nobody_can_read_so(digits, tmp_path):
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(tiny_values(digits, training={"max_updates": 100_000})))
+
+    def before() -> None:
+        redirect("stderr", broken_pipe())
+        threading.Thread(target=stop_when_trained, daemon=True).start()
+
+    def stop_when_trained() -> None:
+        while not (tmp_path / "runs" / "a" / "checkpoints" / "index.json").exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert nmt("train", "-c", "a.yaml", cwd=tmp_path, before=before).code == 143
+    assert (tmp_path / "runs" / "a" / "state" / "training.safetensors").exists()
 
 
 @needs_fork
