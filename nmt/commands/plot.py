@@ -30,4 +30,4 @@ def plot(
     run = find_run(models[0] if models else None)
     picture = output or run.path / "curves.svg"
     draw_curves(read_metrics(run.metrics), picture)
-    log.info(f"learning curves: {picture}")
+    log.info("learning curves: %s", picture)

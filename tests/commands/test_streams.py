@@ -132,7 +132,7 @@ def test_a_fault_that_nobody_hears_of_has_the_same_exit_code(arguments, code, fa
 
 
 @needs_fork
-def test_ctrl_c_saves_the_training_though_nobody_can_read_so(digits, tmp_path):
+def test_a_signal_saves_the_training_though_nobody_can_read_so(digits, tmp_path):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(tiny_values(digits, training={"max_updates": 100_000})))
 
     def before() -> None:
