@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from nmt.commands import config, evaluate, export, plot, score, train, translate, vocab
+from nmt.commands.streams import discard_output, prepare_streams
 from nmt.errors import NmtError, printable
 
 app = typer.Typer(
     name="nmt",
     help="Train, evaluate, run and ship your own neural translation model.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -30,47 +31,69 @@ app.add_typer(config.app, name="config")
 app.add_typer(export.app, name="export")
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    _log_to_stderr()
-    if version:
+def _print_version(requested: bool) -> None:
+    if requested:
         from nmt import __version__
 
         typer.echo(f"nmt {__version__}")
         raise typer.Exit
 
 
-class _ConsoleHandler(logging.Handler):
-    """Write messages to standard error, above a progress bar if one is shown."""
+@app.callback()
+def _options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    # Of several processes that train together, rank 0 alone speaks; no other command has ranks.
+    log_to_stderr(silent=context.invoked_subcommand == "train" and os.environ.get("RANK", "0") != "0")
+
+
+class ConsoleHandler(logging.Handler):
+    """Write messages to standard error, above a progress bar if one is shown.
+
+    Control characters, such as those of a terminal, are shown as escapes. A message that cannot be written, because the
+    disk is full or the reader has gone, is lost: it never ends a training.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write `record`; warnings say that they are one."""
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
-        line = prefix + printable(record.getMessage(), but="\n")  # file names too are in it
-        if "tqdm" in sys.modules:
-            sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
-        else:
-            sys.stderr.write(line + "\n")
+        line = printable(prefix + record.getMessage(), but="\n\t")
+        try:
+            if "tqdm" in sys.modules:
+                sys.modules["tqdm"].tqdm.write(line, file=sys.stderr)
+            else:
+                sys.stderr.write(line + "\n")
             sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):  # ValueError, AttributeError: a stream that is closed, or is None
+            pass
 
 
-def _log_to_stderr() -> None:
-    """Show the messages of nmt, once; of several processes that train together, rank 0 alone speaks."""
+def log_to_stderr(*, silent: bool = False) -> None:
+    """Show the messages of nmt on standard error, once; if `silent`, errors alone."""
     logger = logging.getLogger("nmt")
-    if not any(isinstance(handler, _ConsoleHandler) for handler in logger.handlers):
-        logger.addHandler(_ConsoleHandler())
-    logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
+    if not any(isinstance(handler, ConsoleHandler) for handler in logger.handlers):
+        logger.addHandler(ConsoleHandler())
+    logger.setLevel(logging.ERROR if silent else logging.INFO)
 
 
 def main() -> None:
     """Run the command line and exit."""
+    prepare_streams()
     try:
         app()
     except NmtError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(1)
+        _fail(error)
     except OSError as error:  # a full disk, a folder that cannot be written to
-        sys.stderr.write(f"error: {NmtError(str(error.strerror or error), path=error.filename)}\n")
-        sys.exit(1)
+        _fail(NmtError(str(error.strerror or error), path=error.filename))
+
+
+def _fail(error: NmtError) -> None:
+    sys.stderr.write(f"error: {error}\n")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_output()
+    sys.exit(1)

@@ -185,6 +185,16 @@ class RunDir:
             self._usable = best if not fault else self._next_best(best, fault)
         return self._usable
 
+    def use_checkpoint(self, name: str) -> None:
+        """Let `usable_checkpoint` return the weights called `name`. RunError if they are missing or damaged."""
+        path = self.checkpoint(name)
+        if not path.exists():
+            names = ", ".join(sorted(other.stem for other in self.checkpoints.glob("*.safetensors")))
+            raise RunError(f"this run has no checkpoint {name!r}", path=self.path, hint=f"it has {names or 'none'}")
+        if fault := find_corruption(path):
+            raise RunError(f"these weights are {fault}", path=path, hint="name another checkpoint")
+        self._usable = path
+
     def _next_best(self, best: Path, fault: str) -> Path:
         index = self.index()
         checkpoints, metric = index.get("checkpoints"), str(index.get("early_stopping_metric"))

@@ -2,91 +2,230 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import logging
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.commands.options import Device, Model, Precision, SearchFlags, load_translator, search_flags
-from nmt.config import SearchOptions
-from nmt.data.corpus import read_lines
-from nmt.errors import DataError
+from nmt.commands.options import (
+    Checkpoint,
+    Device,
+    Models,
+    Precision,
+    SearchFlags,
+    find_models,
+    load_translator,
+    search_flags,
+)
+from nmt.commands.streams import print_text, to_json
+from nmt.config import ParallelFiles, SearchOptions
+from nmt.data.corpus import read_lines, read_parallel
+from nmt.errors import DataError, RunError
 from nmt.evaluate import METRICS, MetricScore, score
-from nmt.files import sha256_of, write_text
-from nmt.rundir import RunDir, find_run
+from nmt.exportdir import ExportDir
+from nmt.files import write_text
+from nmt.languages import bleu_tokenizer
+from nmt.rundir import RunDir
+
+if TYPE_CHECKING:
+    from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
+
+_SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp"}
+
+
+class TestSet(NamedTuple):
+    """Sentences to translate, and their references."""
+
+    name: str
+    sources: list[str]
+    references: list[str]
+    path: Path | None  # of the references in the run, None for those that were given
+
+
+@dataclass(frozen=True)
+class ScoreRecord:
+    """One score, as it is printed and saved."""
+
+    value: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """What `nmt eval` prints as JSON, and saves beside the hypotheses."""
+
+    models: list[str]
+    checkpoints: list[str]  # of runs, in the order of `models`
+    set: str
+    sentences: int
+    beam_size: int
+    length_penalty: float
+    precision: str
+    scores: dict[str, ScoreRecord]  # by sacreBLEU's name
+    hypotheses: str  # path of the file
+    sacrebleu: str  # command that prints the same scores
 
 
 @search_flags("beam_size", "length_penalty")
 def evaluate(
-    model: Model = None,
-    src: Annotated[Path | None, typer.Option(help="Source sentences; default: the run's test set.")] = None,
-    ref: Annotated[Path | None, typer.Option(help="Their reference translations.")] = None,
-    split: Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's sets.")] = "test",
-    metrics: Annotated[str, typer.Option(help="Of bleu, chrf and ter, with commas.")] = "bleu,chrf",
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print the scores.")] = "text",
+    models: Models = None,
+    checkpoint: Checkpoint = None,
+    src: Annotated[
+        Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")
+    ] = None,
+    ref: Annotated[Path | None, typer.Option(help="Reference translations for --src.")] = None,
+    tsv: Annotated[
+        Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")
+    ] = None,
+    split: Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's data sets to use.")] = "test",
+    metrics: Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, ter.")] = "bleu,chrf",
+    format: Annotated[Literal["text", "json"], typer.Option(help="Output format.")] = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Score a run with BLEU, chrF or TER on its test set or on your files. Hypotheses are saved in the run."""
+    """Compute BLEU, chrF and TER.
+
+    On the run's test set, or on your files. Hypotheses and scores are saved in the folder `eval` of the run or export.
+    """
     if (src is None) != (ref is None):
         raise typer.BadParameter("--src and --ref go together")
+    if tsv is not None and src is not None:
+        raise typer.BadParameter("give --src and --ref, or --tsv, not both")
+    names = _metric_names(metrics)
+    found = find_models(models, checkpoint)
+    test_set = _read_files(src, ref, tsv) or _read_split(found, split)
+    translator = load_translator(found, device, precision=precision)
+    options = search.change(translator.options)
+    hypotheses = _translate(translator, test_set.sources, options)
+    model = _describe(found)
+    scores = score(hypotheses, test_set.references, model.tgt_lang, names)
+    label = test_set.name + _suffix(model, translator.options, options, checkpoint, precision)
+    hypothesis_file, reference_file = _save(model.folder / f"{label}.hyp", hypotheses, test_set)
+    record = EvaluationRecord(
+        models=[str(path) for path in model.paths],
+        checkpoints=model.checkpoints,
+        set=test_set.name,
+        sentences=len(test_set.sources),
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        precision=translator.engine.precision,
+        scores={s.name: ScoreRecord(round(s.value, 2), s.signature) for s in scores},
+        hypotheses=str(hypothesis_file),
+        sacrebleu=sacrebleu_command(hypothesis_file, reference_file, names, model.tgt_lang),
+    )
+    write_text(hypothesis_file.with_suffix(".json"), to_json(asdict(record), indent=2) + "\n")
+    _print(scores, record, format)
+
+
+class _Model(NamedTuple):
+    """A run, an export or an ensemble of runs."""
+
+    paths: list[Path]
+    checkpoints: list[str]
+    tgt_lang: str
+    folder: Path  # for results
+
+
+def _describe(found: list[RunDir] | ExportDir) -> _Model:
+    if isinstance(found, ExportDir):
+        return _Model([found.path], [], found.info().tgt_lang, found.path / "eval")
+    checkpoints = [run.usable_checkpoint().stem for run in found]
+    return _Model([run.path for run in found], checkpoints, found[0].config().data.tgt_lang, found[0].evaluations)
+
+
+def _metric_names(metrics: str) -> list[str]:
     names = [name.strip().lower() for name in metrics.split(",")]
     if unknown := [name for name in names if name not in METRICS]:
         raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are {', '.join(METRICS)}")
-    run = find_run(model)
-    log.info(f"model: {run.path}")
-    name, sources, references = _read(run, split, src, ref)
-    options = search.change(run.config().decoding)
-    hypotheses, precision_used = _translate(run, sources, device, precision, options)
-    scores = score(hypotheses, references, run.config().data.tgt_lang, names)
-    result = {
-        "run": str(run.path),
-        "checkpoint": run.usable_checkpoint().stem,
-        "set": name,
-        "sentences": len(sources),
-        "beam_size": options.beam_size,
-        "precision": precision_used,
-        "scores": {s.name: {"value": round(s.value, 2), "signature": s.signature} for s in scores},
-    }
-    _print(scores, result, format)
-    kept = run.evaluations / f"{name}.hyp"
-    write_text(kept, "".join(line + "\n" for line in hypotheses))
-    run.write_json(run.evaluations / f"{name}.json", result)
-    log.info(f"{len(sources)} sentences; hypotheses in {kept}")
+    return list(dict.fromkeys(names))
 
 
-def _read(run: RunDir, split: str, src: Path | None, ref: Path | None) -> tuple[str, list[str], list[str]]:
-    """(name to keep the result under, sources, references)."""
-    if src is None or ref is None:
-        return split, *run.read_pairs(split)
-    sources, references = list(read_lines(src)), list(read_lines(ref))
+def _read_split(found: list[RunDir] | ExportDir, split: str) -> TestSet:
+    """Return a data set that the (first) run holds."""
+    if isinstance(found, ExportDir):
+        hint = "name a test set with --src and --ref, or with --tsv"
+        raise RunError("an export holds no test set", path=found.path, hint=hint)
+    pairs = found[0].read_pairs(split)
+    for other in found[1:]:
+        if other.read_pairs(split) != pairs:
+            log.warning(
+                "%s has another %s set than %s; it may have been trained on sentences of this one, and scores may be "
+                "too high",
+                other.path,
+                split,
+                found[0].path,
+            )
+    return TestSet(split, *pairs, found[0].data / f"{split}.tgt")
+
+
+def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> TestSet | None:
+    """Return the sentences of the given files, each of which is read once: it may be a pipe."""
+    if tsv is not None:
+        pairs = list(read_parallel(ParallelFiles(tsv=str(tsv))))
+        sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
+        stem = tsv.stem
+    elif src is not None and ref is not None:
+        sources, references = list(read_lines(src)), list(read_lines(ref))
+        stem = src.stem
+    else:
+        return None
     if len(sources) != len(references):
         hint = "line n of the references must translate line n of the sources"
         raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, hint=hint)
-    # With a mark of its contents, so that another file of the name, or the run's test set, keeps its own result.
-    return f"{src.stem}-{sha256_of(src)[:8]}", sources, references
+    # The name has a mark of the sentences, so that another file of this name, or the run's test set, keeps its result.
+    content = "\n".join([*sources, *references]).encode()
+    return TestSet(f"{stem}-{hashlib.sha256(content).hexdigest()[:8]}", sources, references, None)
 
 
-def _translate(
-    run: RunDir, sources: list[str], device: str, precision: str, options: SearchOptions
-) -> tuple[list[str], str]:
-    """The translations, and the precision that they were computed in."""
-    translator = load_translator([run], device, precision=precision)
+def _translate(translator: Translator, sources: list[str], options: SearchOptions) -> list[str]:
+    """Return one line per source; sources that are too long are warned of."""
     translations = translator.translate(sources, options)
     for number, translation in enumerate(translations, 1):
         if translation.truncated:
-            log.warning(f"source {number} is longer than {translator.max_src_len} tokens; its end is not translated")
-    return [translation.text for translation in translations], translator.engine.precision
+            log.warning("source %d is longer than %d tokens; its end is not translated", number, translator.max_src_len)
+    return [translation.text.replace("\n", " ") for translation in translations]
 
 
-def _print(scores: list[MetricScore], result: dict[str, Any], format: str) -> None:
+def _suffix(
+    model: _Model, defaults: SearchOptions, options: SearchOptions, checkpoint: str | None, precision: str
+) -> str:
+    """Return what tells this evaluation from that of the best checkpoint with default options; empty for that one."""
+    before, after = defaults.model_dump(), options.model_dump()
+    parts = [f"{_SHORT_NAMES.get(name, name)}{after[name]}" for name in after if after[name] != before[name]]
+    parts += [checkpoint] if checkpoint else []
+    parts += [precision] if precision != "fp32" else []
+    parts += [f"with-{path.resolve().name}" for path in model.paths[1:]]
+    return "".join(f"-{part}" for part in parts)
+
+
+def _save(path: Path, hypotheses: list[str], test_set: TestSet) -> tuple[Path, Path]:
+    """Write the hypotheses, and the references beside them unless the run holds them; return both paths."""
+    write_text(path, "".join(line + "\n" for line in hypotheses))
+    if test_set.path is not None:
+        return path, test_set.path
+    reference_file = path.with_name(f"{test_set.name}.ref")
+    write_text(reference_file, "".join(line + "\n" for line in test_set.references))
+    return path, reference_file
+
+
+def sacrebleu_command(hypotheses: Path, references: Path, metrics: Sequence[str], tgt_lang: str) -> str:
+    """Return the command that computes the scores of these files with sacreBLEU itself."""
+    command = ["sacrebleu", str(references), "-i", str(hypotheses), "-m", *metrics, "-w", "2"]
+    return shlex.join(command + (["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in metrics else []))
+
+
+def _print(scores: list[MetricScore], record: EvaluationRecord, format: str) -> None:
     if format == "json":
-        typer.echo(json.dumps(result, indent=2, ensure_ascii=False))
-        return
-    for s in scores:
-        typer.echo(f"{s.name:<5} {s.value:6.2f}  {s.signature}")
+        print_text(to_json(asdict(record), indent=2))
+    else:
+        print_text("\n".join(f"{s.name:<5} {s.value:6.2f}  {s.signature}" for s in scores))
+    log.info("%s sentences; hypotheses in %s", f"{record.sentences:,}", record.hypotheses)
+    log.info("the same with sacreBLEU: %s", record.sacrebleu)

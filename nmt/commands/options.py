@@ -40,6 +40,12 @@ Models = Annotated[
         "Repeat for an ensemble of runs.",
     ),
 ]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint", help="Checkpoint of the run to use, for example step-00002000 or average. Default: the best."
+    ),
+]
 Overrides = Annotated[
     list[str],
     typer.Option(
@@ -159,14 +165,24 @@ def _message(error: ValidationError) -> str:
     return flag + fault["msg"].removeprefix("Value error, ")
 
 
-def find_models(models: list[str] | None) -> list[RunDir] | ExportDir:
-    """Return the runs or the export that --model names, or the default model, which is logged."""
+def find_models(models: list[str] | None, checkpoint: str | None = None) -> list[RunDir] | ExportDir:
+    """Return the runs or the export that --model names, or the default model, which is logged.
+
+    `checkpoint` names the weights to use instead of the best ones, of one run. RunError if there are none of this name.
+    """
     if models and len(models) > 1:
         for model in models:
             if is_export(Path(model)):
                 raise RunError("an export cannot be in an ensemble", path=model, hint="name runs, or the export alone")
+        if checkpoint is not None:
+            raise typer.BadParameter("--checkpoint is for one run, not for an ensemble")
         return [find_run(model) for model in models]
     found = find_model(models[0] if models else None)
+    if isinstance(found, ExportDir):
+        if checkpoint is not None:
+            raise typer.BadParameter("--checkpoint is for a run; an export holds one checkpoint")
+    elif checkpoint is not None:
+        found.use_checkpoint(checkpoint)
     if not models:
         log.info("model: %s", found.path)
     return found if isinstance(found, ExportDir) else [found]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands.options import Model
+from nmt.commands.options import Models
 from nmt.plots import draw_curves, read_metrics
 from nmt.rundir import find_run
 
@@ -16,13 +16,18 @@ log = logging.getLogger(__name__)
 
 
 def plot(
-    model: Model = None,
+    models: Models = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .svg or .png file; default: curves.svg in the run.")
     ] = None,
 ) -> None:
-    """Draw a run's learning curves: training and validation loss, BLEU and chrF."""
-    run = find_run(model)
+    """Draw the learning curves.
+
+    Training and validation loss, BLEU and chrF of one run.
+    """
+    if models and len(models) > 1:
+        raise typer.BadParameter("one run is drawn; give --model once")
+    run = find_run(models[0] if models else None)
     picture = output or run.path / "curves.svg"
     draw_curves(read_metrics(run.metrics), picture)
-    log.info(f"learning curves: {picture}")
+    log.info("learning curves: %s", picture)

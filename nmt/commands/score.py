@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from itertools import islice
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.commands.options import Device, Models, Precision, find_models, load_translator
+from nmt.commands.streams import print_text, to_json
 from nmt.config.sections import ParallelFiles
 from nmt.data.corpus import read_parallel
 
@@ -34,7 +34,10 @@ def score(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Compute the log-probability (natural logarithm) of given translations, one per line."""
+    """Compute the log-probability of given translations.
+
+    Natural logarithms, one per line.
+    """
     if (src is None) != (tgt is None) or (tsv is None) == (src is None):
         raise typer.BadParameter("give --src and --tgt, or --tsv")
     files = ParallelFiles(src=src and str(src), tgt=tgt and str(tgt), tsv=tsv and str(tsv))
@@ -46,20 +49,18 @@ def score(
         for pair, scored in zip(block, scores, strict=True):
             if scored.truncated:
                 log.warning("line %d is longer than the model's limit; its end is not scored", pair.line)
-            typer.echo(_render(scored, translator, per_token))
+            print_text(_render(scored, translator, per_token))
 
 
 def _render(scored: ForcedScore, translator: Translator, per_token: bool) -> str:
     if not per_token:
         return f"{scored.score:.6f}"
     tokens = [*translator.tokenizers.tgt.tokens(scored.tgt_ids), "</s>"][: len(scored.token_scores)]
-    return json.dumps(
+    return to_json(
         {
             "score": round(scored.score, 6),
             "tokens": tokens,
             "token_scores": [round(value, 6) for value in scored.token_scores],
             "truncated": scored.truncated,
         },
-        ensure_ascii=False,
-        allow_nan=False,
     )

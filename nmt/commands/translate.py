@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import logging
-import os
+import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.commands.options import Device, Models, Precision, SearchFlags, find_models, load_translator, search_flags
+from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
+from nmt.commands.options import (
+    Checkpoint,
+    Device,
+    Models,
+    Precision,
+    SearchFlags,
+    find_models,
+    load_translator,
+    search_flags,
+)
+from nmt.commands.outputs import Output, PartialFile, Settings, exit_code_of, open_output, stop_on_sigterm
+from nmt.commands.progress import Progress
+from nmt.commands.streams import to_json
 from nmt.config import SearchOptions
-from nmt.data.corpus import MAX_LINE_BYTES
+from nmt.data.lines import count_lines
 from nmt.errors import DataError, NmtError
-from nmt.files import write_atomically
+from nmt.exportdir import ExportDir
 from nmt.plots.saving import picture_format
+from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
-
     from nmt.translate import SegmentTranslation, Translation, Translator
 
 log = logging.getLogger(__name__)
@@ -31,163 +42,243 @@ log = logging.getLogger(__name__)
 
 @search_flags()
 def translate(
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate; none: read standard input.")] = None,
-    models: Models = None,
-    input: Annotated[Path | None, typer.Option("--input", "-i", help="A file to translate, line by line.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write; default: standard output.")
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts to translate. Without them, nmt reads standard input.")
     ] = None,
+    models: Models = None,
+    checkpoint: Checkpoint = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", help="File to translate, line by line (.gz too).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
+    ] = False,
     format: Annotated[
-        Literal["text", "jsonl"], typer.Option(help="jsonl: text, scores, tokens and flags of each line.")
+        Literal["text", "jsonl"],
+        typer.Option(help="jsonl: one JSON object per line with text, scores, tokens and flags."),
     ] = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Annotated[str | None, typer.Option("--prefix", help="Text that every translation must begin with.")] = None,
-    attention: Annotated[Path | None, typer.Option(help="Draw the attention of one text: a .svg or .png file.")] = None,
-    alignments: Annotated[
-        Path | None, typer.Option(help="Write which source token each target token attends to: i-j pairs, a line each.")
+    attention: Annotated[
+        Path | None, typer.Option(help="Draw a heat map of the cross-attention for one text (.svg or .png).")
     ] = None,
-    attention_layer: Annotated[int, typer.Option(help="Decoder layer of --attention, --alignments; -1: last.")] = -1,
-    attention_head: Annotated[int | None, typer.Option(help="Its head; default: the mean over heads.")] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(help="Write word alignments (source-target token pairs, i-j) to this file, one line per input."),
+    ] = None,
+    attention_layer: Annotated[
+        int, typer.Option(help="Decoder layer for --attention and --alignments; -1 is the last.")
+    ] = -1,
+    attention_head: Annotated[
+        int | None, typer.Option(help="Attention head for --attention and --alignments. Default: average over heads.")
+    ] = None,
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Translate text arguments, standard input, or a file; one line out for each line in (--n-best N: N lines)."""
-    if texts and input:
-        raise typer.BadParameter("give texts or --input, not both")
-    if attention is not None and len(texts or []) != 1:
-        raise typer.BadParameter("--attention draws one text; give it as an argument")
-    if attention is not None:
-        picture_format(attention)  # refuses a name it cannot draw, before anything is computed
-    found = find_models(models)
+    """Translate text, files or standard input.
+
+    Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial, which becomes FILE
+    when it is whole: if the command is stopped, it continues after the last line with --resume.
+    """
+    files = _Files(texts or [], input, output, alignments, attention, resume)
+    _check_usage(files, prefix)
+    found = find_models(models, checkpoint)
     translator = load_translator(found, device, precision=precision, token_scores=format == "jsonl")
     options = search.change(translator.options)
-    looked_at = _Attention(translator, attention_layer, attention_head)
-    typing = not texts and input is None and sys.stdin.isatty()
-    with _writer(output) as file, _alignments_writer(alignments) as pairs, _progress(typing, output) as bar:
-        job = _Job(translator, options, prefix)
-        for translation in _translate(job, _blocks(texts, input), [f for f in (file, pairs) if f], bar):
-            file.write(_render(translation, job, format) + "\n")
-            if pairs:
-                pairs.write(looked_at.alignment(translation) + "\n")
-    if attention is not None:
-        looked_at.draw(translation, attention)
+    job = _Job(files, translator, options, format, prefix, _Attention(translator, attention_layer, attention_head))
+    job.run(_identify(found))
+
+
+class _Files(NamedTuple):
+    """Input and outputs of one command."""
+
+    texts: list[str]  # arguments; empty: `input`, or standard input
+    input: Path | None
+    output: Path | None
+    alignments: Path | None
+    attention: Path | None
+    resume: bool
+
+
+def _check_usage(files: _Files, prefix: str | None) -> None:
+    """Refuse what does not go together, before anything is computed."""
+    if files.texts and files.input:
+        raise typer.BadParameter("give texts or --input, not both")
+    if files.attention is not None and len(files.texts) != 1:
+        raise typer.BadParameter("--attention draws one text; give it as an argument")
+    if files.resume and (files.output is None or files.texts):
+        raise typer.BadParameter("--resume continues a file: it needs --output, and --input or standard input")
+    if prefix is not None and ("\n" in prefix or "\r" in prefix):
+        raise typer.BadParameter("--prefix is one line: it must not contain line breaks")
+    if files.attention is not None:
+        picture_format(files.attention)  # refuses a name it cannot draw
+
+
+def _identify(models: list[RunDir] | ExportDir) -> list[str]:
+    """Return names that change if other weights are used."""
+    if isinstance(models, ExportDir):
+        return [models.path.resolve().name]
+    return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
 
 
 class _Job(NamedTuple):
-    """How to translate each text."""
+    """How to translate the input of one command into its outputs."""
 
+    files: _Files
     translator: Translator
     options: SearchOptions
+    format: str
     prefix: str | None
+    attention: _Attention
+
+    def run(self, models: list[str]) -> None:
+        """Translate block by block. If it ends early, say what is kept and how to continue."""
+        settings: Settings = {
+            "models": models,
+            **self.options.model_dump(),
+            "precision": self.translator.engine.precision,
+            "format": self.format,
+            "prefix": self.prefix,
+        }
+        try:
+            with stop_on_sigterm(), self._outputs(settings) as (output, alignments):
+                partial_files = [file for file in (output, alignments) if isinstance(file, PartialFile)]
+                try:
+                    self._translate(output, alignments)
+                except BaseException:
+                    _tell_what_is_kept(partial_files)
+                    raise
+        except KeyboardInterrupt as stop:
+            raise typer.Exit(exit_code_of(stop)) from None
+
+    @contextmanager
+    def _outputs(self, settings: Settings) -> Iterator[tuple[Output, Output | None]]:
+        """Yield the files for translations and, if asked for, for alignments."""
+        lines_per_text = self.options.num_hypotheses if self.format == "text" else 1
+        files = self.files
+        with ExitStack() as stack:
+            output = stack.enter_context(open_output(files.output, settings, lines_per_text, resume=files.resume))
+            if files.alignments is None:
+                yield output, None
+                return
+            settings = {**settings, "layer": self.attention.layer, "head": self.attention.head}
+            alignments = stack.enter_context(open_output(files.alignments, settings, 1, resume=files.resume))
+            yield output, alignments
+
+    def _translate(self, output: Output, alignments: Output | None) -> None:
+        num_done = self._continue_after(output, alignments)
+        with self._progress(num_done) as progress:
+            for block in _blocks(self.files.texts, self.files.input, num_done):
+                prefixes = [self.prefix] * len(block) if self.prefix else None
+                translations = self.translator.translate(block, self.options, prefixes)
+                for number, translation in enumerate(translations, progress.count + 1):
+                    _warn(translation, number, self.translator.max_src_len)
+                if alignments is not None:
+                    alignments.write("".join(self.attention.alignment(t) + "\n" for t in translations))
+                output.write("".join(self._render(translation) + "\n" for translation in translations))
+                progress.add(len(block))
+        if self.files.attention is not None:
+            self.attention.draw(translations[0], self.files.attention)
+
+    def _continue_after(self, output: Output, alignments: Output | None) -> int:
+        """Return how many texts are done; both outputs hold as many from here on."""
+        if not self.files.resume:
+            return 0
+        outputs = [file for file in (output, alignments) if file is not None]
+        if not all(isinstance(file, PartialFile) for file in outputs):
+            raise typer.BadParameter("--resume continues regular files, not pipes or devices")
+        num_done = min(file.num_texts for file in outputs if isinstance(file, PartialFile))
+        for file in outputs:
+            if isinstance(file, PartialFile):
+                file.truncate(num_done)
+        log.info("resuming after %s lines", f"{num_done:,}")
+        return num_done
+
+    def _progress(self, num_done: int) -> Progress:
+        """Return a bar for a person who looks at standard error and at nothing else, lines for a log of a long file."""
+        files = self.files
+        is_typed = not files.texts and files.input is None and is_typing()
+        on_terminal = sys.stderr.isatty()
+        bar = on_terminal and not is_typed and not (files.output is None and sys.stdout.isatty())
+        log_lines = not on_terminal and files.input is not None
+        total = len(files.texts) or None
+        if (bar or log_lines) and files.input is not None and files.input.is_file():
+            total = count_lines(files.input)
+        return Progress(total=total, start=num_done, bar=bar, log_lines=log_lines)
+
+    def _render(self, best: Translation) -> str:
+        """Return a line per hypothesis, or one JSON object: the best one, and for n-best output all of them."""
+        ranked = [best, *best.alternatives]
+        if self.format == "text":
+            # A line break, of an argument or spelled by the model, would move the lines after it.
+            texts = [translation.text.replace("\n", " ") for translation in ranked]
+            return "\n".join(texts + [""] * (self.options.num_hypotheses - len(texts)))
+        fields = {
+            **_fields(best, self.translator),
+            "src_tokens": self.translator.tokenizers.src.tokens(best.src_ids),
+            "truncated": best.truncated,
+            "sentence_split": best.sentence_split,
+            "loop_retried": best.loop_retried,
+            "loop_unresolved": best.loop_unresolved,
+            "length_ratio": round(best.length_ratio, 4),
+            "copied_source": best.copied_source,
+            "mean_log_prob": round(best.mean_log_prob, 6),
+            "num_segments": best.num_segments,
+            "num_protected": best.num_protected,
+            "protected_translated_around": best.protected_translated_around,
+            "protected_lost": best.protected_lost,
+        }
+        if self.options.num_hypotheses > 1:
+            fields["hypotheses"] = [_fields(translation, self.translator) for translation in ranked]
+        return to_json(fields)
 
 
-def _blocks(texts: list[str] | None, path: Path | None) -> Iterator[list[str]]:
-    """What to translate, in blocks: what a pipe or a person has given so far is not kept waiting."""
+def _tell_what_is_kept(files: list[PartialFile]) -> None:
+    kept = [file for file in files if file.num_texts]
+    if not kept:
+        return
+    again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
+    where = " and ".join(str(file.partial) for file in kept)
+    log.info(
+        "stopped after %s lines, which are kept in %s\n  Continue with: nmt %s",
+        f"{min(file.num_texts for file in kept):,}",
+        where,
+        shlex.join(again),
+    )
+
+
+def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list[str]]:
+    """Yield the lines after the first `num_done`, in blocks. A line that a slow pipe has given does not wait long."""
     from nmt.translate.stream import grow_blocks, read_blocks
 
     if texts:
         return grow_blocks(texts)
-    return read_blocks(_standard_input()) if path is None else grow_blocks(_read(path))
+    if path is None:
+        return read_blocks(_skip(read_standard_input(), num_done, "standard input"))
+    return grow_blocks(_skip(read_text_file(path), num_done, path))
 
 
-def _translate(job: _Job, blocks: Iterator[list[str]], files: list[IO[str]], bar: tqdm | None) -> Iterator[Translation]:
-    """Yield the translation of each line, with its warnings; `files` are flushed after each block."""
-    number = 0
-    for block in blocks:
-        prefixes = [job.prefix] * len(block) if job.prefix else None
-        for translation in job.translator.translate(block, job.options, prefixes):
-            number += 1
-            _warn(translation, number, job.translator.max_src_len)
-            yield translation
-        for file in files:
-            file.flush()
-        if bar is not None:
-            bar.update(len(block))
+def _skip(lines: Iterable[str], count: int, path: Path | str) -> Iterator[str]:
+    """Yield `lines` without the first `count`. DataError if there are fewer."""
+    rest = iter(lines)
+    num_skipped = sum(1 for _ in islice(rest, count))
+    if num_skipped < count:
+        hint = "resume with the same input, or delete the .partial file to start over"
+        raise DataError(f"only {num_skipped:,} lines, but {count:,} are translated already", path=path, hint=hint)
+    yield from rest
 
 
 def _warn(translation: Translation, number: int, limit: int) -> None:
     if translation.truncated:
-        log.warning(f"line {number} is longer than {limit} tokens; its end is not translated")
+        log.warning("line %d is longer than %d tokens; its end is not translated", number, limit)
     if translation.protected_lost:
-        log.warning(f"line {number}: not kept exactly: {' '.join(translation.protected_lost)}")
+        lost = " ".join(translation.protected_lost)
+        log.warning("line %d: protected text missing or changed in the translation: %s", number, lost)
     if translation.loop_unresolved:
-        log.warning(f"line {number}: the translation repeats itself")
-
-
-@contextmanager
-def _progress(typing: bool, output: Path | None) -> Iterator[tqdm | None]:
-    """A count of lines on standard error, where a person looks at it and at nothing else."""
-    if typing or not sys.stderr.isatty() or (output is None and sys.stdout.isatty()):
-        yield None
-        return
-    from tqdm import tqdm
-
-    with tqdm(unit=" lines", file=sys.stderr, mininterval=0.5) as bar:
-        yield bar
-
-
-def _standard_input() -> Iterator[str]:
-    """The lines of standard input; a person at a terminal is prompted."""
-    typing = sys.stdin.isatty()
-    if typing:
-        log.info("type a line to translate, Ctrl-D to end")
-    # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
-    with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-        yield from _decoded_lines(stream, "standard input")
-
-
-def _read(path: Path) -> Iterator[str]:
-    """The lines of a file."""
-    try:
-        with cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb") as file:
-            yield from _decoded_lines(file, str(path))
-    except (OSError, EOFError) as error:
-        raise DataError(f"cannot read this file ({getattr(error, 'strerror', None) or error})", path=path) from error
-
-
-def _decoded_lines(stream: IO[bytes], name: str) -> Iterator[str]:
-    """Lines as text; what is not UTF-8 becomes U+FFFD, with a warning that names the line."""
-    number = 0
-    while raw := stream.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if len(raw) > MAX_LINE_BYTES:
-            hint = "each line is one text; is this a text file, with LF line ends?"
-            raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=name, line=number, hint=hint)
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            log.warning(f"{name}:{number}: not valid UTF-8; the broken bytes are replaced")
-            yield line.decode("utf-8", errors="replace")
-
-
-def _render(best: Translation, job: _Job, format: str) -> str:
-    """Return a line per hypothesis, or one JSON object: the best one, and for n-best output all of them."""
-    wanted = job.options.num_hypotheses
-    ranked = [best, *best.alternatives]
-    if format == "text":
-        texts = [translation.text for translation in ranked]
-        return "\n".join(texts + [""] * (wanted - len(texts)))  # line n of the output always belongs to line n / wanted
-    fields = {
-        **_fields(best, job.translator),
-        "src_tokens": job.translator.tokenizers.src.tokens(best.src_ids),
-        "truncated": best.truncated,
-        "sentence_split": best.sentence_split,
-        "loop_retried": best.loop_retried,
-        "loop_unresolved": best.loop_unresolved,
-        "length_ratio": round(best.length_ratio, 4),
-        "copied_source": best.copied_source,
-        "mean_log_prob": round(best.mean_log_prob, 6),
-        "num_segments": best.num_segments,
-        "num_protected": best.num_protected,
-        "protected_translated_around": best.protected_translated_around,
-        "protected_lost": best.protected_lost,
-    }
-    if wanted > 1:
-        fields["hypotheses"] = [_fields(translation, job.translator) for translation in ranked]
-    return json.dumps(fields, ensure_ascii=False)
+        log.warning("line %d: the translation repeats itself", number)
 
 
 def _fields(translation: Translation, translator: Translator) -> dict[str, object]:
@@ -198,30 +289,6 @@ def _fields(translation: Translation, translator: Translator) -> dict[str, objec
         "token_scores": [round(score, 6) for score in translation.token_scores],
         "finished": translation.finished,
     }
-
-
-@contextmanager
-def _writer(path: Path | None) -> Iterator[IO[str]]:
-    """Standard output, or a file that appears when it is whole."""
-    if path is None:
-        try:
-            yield sys.stdout
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read has enough. Standard output goes elsewhere, so that the flush at exit does not complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit from None
-    elif path.exists() and not path.is_file():  # a pipe or a device: it cannot be replaced by a whole file
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-    else:
-        with write_atomically(path) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-
-
-def _alignments_writer(path: Path | None) -> AbstractContextManager[IO[str] | None]:
-    return nullcontext() if path is None else _writer(path)
 
 
 class _Attention:
@@ -258,11 +325,11 @@ class _Attention:
         if not translation.segments:
             raise NmtError("there is nothing to draw: no token was translated")
         if len(translation.segments) > 1:
-            log.warning(f"the text was translated in {len(translation.segments)} segments; the first is drawn")
+            log.warning("the text was translated in %d segments; the first is drawn", len(translation.segments))
         segment = translation.segments[0]
         weights, tokenizers = self._weights(segment), self.translator.tokenizers
         src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
         tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]
         for warning in draw_attention(weights, src_tokens, tgt_tokens, path):
             log.warning(warning)
-        log.info(f"attention: {path}")
+        log.info("attention: %s", path)

@@ -7,23 +7,17 @@ Tabs alone separate the columns of a tsv; quotation marks are text.
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple
 
 from nmt.config.sections import ParallelFiles
+from nmt.data.lines import ONE_SENTENCE_PER_LINE, UTF8_MARK, open_text, read_raw_lines, without_line_end
 from nmt.errors import DataError
 
-MAX_LINE_BYTES = 1_000_000
-"""A longer line is a file of another kind, or one that lost its line ends; it is refused before it fills the memory."""
-
-_UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
-_ONE_PER_LINE = "write one sentence per line, each line ending in LF"
 _SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
 
 
@@ -44,18 +38,17 @@ def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, plain or `.gz`, without their line ends; memory holds one line.
 
     Raises DataError with the path, and the line where there is one: the file cannot be opened or is empty; bytes that
-    are not UTF-8, UTF-16, a NUL character, a line over `MAX_LINE_BYTES`; gzip data that is damaged or cut short.
+    are not UTF-8, UTF-16, a NUL character, a line of over a megabyte; gzip data that is damaged or cut short.
     """
     number = 0
-    with _open(path) as file:
-        while raw := _read_raw_line(file, path, number + 1):
-            number += 1
+    with open_text(path) as file:
+        for number, raw in enumerate(read_raw_lines(file, path), start=1):
             if number == 1:
                 _check_beginning(raw, path)
-                raw = raw.removeprefix(_UTF8_MARK)
+                raw = raw.removeprefix(UTF8_MARK)
             yield _decode_line(raw, path, number)
     if number == 0:
-        raise DataError("the file is empty", path=path, hint=_ONE_PER_LINE)
+        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE)
 
 
 def read_parallel(files: ParallelFiles) -> Iterator[SentencePair]:
@@ -118,42 +111,9 @@ def _read_tsv(path: Path, src_column: int, tgt_column: int) -> Iterator[Sentence
         yield SentencePair(fields[src_column - 1].strip(), fields[tgt_column - 1].strip(), number)
 
 
-def _open(path: Path) -> BinaryIO:
-    try:
-        if path.is_dir():
-            raise DataError("this is a folder; a text file is needed", path=path)
-        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
-    except FileNotFoundError:
-        raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
-    except PermissionError:
-        raise DataError("no permission to read this file", path=path) from None
-    except OSError as error:
-        raise DataError(f"cannot be opened: {error.strerror or error}", path=path) from None
-
-
-def _read_raw_line(file: BinaryIO, path: Path, number: int) -> bytes:
-    """The next line with its line end; empty at the end of the file."""
-    try:
-        raw = file.readline(MAX_LINE_BYTES + 1)
-    except gzip.BadGzipFile as error:
-        hint = "a name in .gz must be gzip data; rename a plain text file"
-        raise DataError(f"not readable as gzip ({error})", path=path, line=number, hint=hint) from None
-    except EOFError:
-        raise DataError(
-            "the gzip data ends too early", path=path, line=number, hint="copy or download the file again"
-        ) from None
-    except (OSError, zlib.error) as error:
-        raise DataError(
-            f"cannot be read: {error}", path=path, line=number, hint="copy or download the file again"
-        ) from None
-    if len(raw) > MAX_LINE_BYTES:
-        raise DataError("this line is longer than 1 MB", path=path, line=number, hint=_ONE_PER_LINE)
-    return raw
-
-
 def _check_beginning(raw: bytes, path: Path) -> None:
-    if raw == _UTF8_MARK:
-        raise DataError("the file is empty", path=path, hint=_ONE_PER_LINE)
+    if raw == UTF8_MARK:
+        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE)
     if raw.startswith(_UTF16_MARKS):
         raise DataError(
             "this is UTF-16, not UTF-8", path=path, line=1, hint=_SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
@@ -171,7 +131,7 @@ def _decode_line(raw: bytes, path: Path, number: int) -> str:
         )
         raise DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, hint=hint)
     try:
-        return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        return without_line_end(raw).decode("utf-8")
     except UnicodeDecodeError as error:
         message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
         raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -11,9 +12,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
-from nmt.rundir import RunDir
+from nmt import __version__
+from nmt.cli import ConsoleHandler, app
 from tests.tiny import tiny_values
+
+NAMES = ("train", "translate", "eval", "score", "vocab", "plot", "config", "export")
 
 
 def nmt(*arguments: object, cwd: Path | None = None, stdin: bytes = b"", **environment: str):
@@ -44,6 +49,49 @@ def test_help_names_every_command():
     done = nmt("--help")
     assert done.returncode == 0
     assert all(verb in done.stdout for verb in ("train", "translate", "eval", "vocab", "plot", "config"))
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_every_command_prints_its_help_without_torch(flag):
+    commands = [[], *([name] for name in NAMES), ["config"], ["config", "new"], ["config", "show"], ["config", "check"]]
+    commands += [["export"], ["export", "ctranslate2"]]
+    check = (
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from typer.testing import CliRunner\n"
+        f"from nmt.cli import app\nfor command in {commands!r}:\n"
+        f"    done = CliRunner().invoke(app, [*command, {flag!r}]); assert not done.exit_code, (command, done.output)\n"
+        "    assert 'Usage: ' in done.output, command"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_version_is_printed():
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"nmt {__version__}\n")
+
+
+def test_the_list_of_commands_cuts_no_sentence():
+    lines = CliRunner().invoke(app, ["--help"]).stdout.splitlines()
+    rows = [line for line in lines if line.strip().partition(" ")[0] in NAMES]
+    assert len(rows) == len(NAMES)
+    assert all(row.endswith(".") and not row.endswith("...") for row in rows), rows
+
+
+def test_a_shell_can_complete_commands():
+    done = nmt("--show-completion", "bash")
+    assert done.returncode == 0
+    assert "_NMT_COMPLETE" in done.stdout or "complete" in done.stdout
+
+
+def test_only_training_cares_how_processes_are_launched(digits_run):
+    done = nmt("translate", "-m", digits_run, "12", WORLD_SIZE="abc", RANK="x", LOCAL_RANK="-")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "21\n", "")
+
+
+def test_a_name_that_is_not_utf8_and_a_control_character_are_logged_as_escapes(capsys):
+    handler = ConsoleHandler()
+    handler.emit(logging.LogRecord("nmt", logging.WARNING, "", 0, "\udcff/\x1b[2J: 你好\n\tnext", None, None))
+    assert capsys.readouterr().err == "warning: \\udcff/\\x1b[2J: 你好\n\tnext\n"
 
 
 def test_training_again_is_refused_and_says_what_to_do(work):
@@ -105,31 +153,16 @@ def test_attention_is_drawn_with_the_tokens_on_its_axes(digits_run, tmp_path):
     assert "</s>" in (tmp_path / "a.svg").read_text().replace("&lt;", "<").replace("&gt;", ">")
 
 
-def test_scores_are_those_of_sacrebleu_itself(digits_run):
-    done = nmt("eval", "-m", digits_run, "--format", "json", "--metrics", "bleu,chrf,ter")
-    result = json.loads(done.stdout)
-    run = RunDir(digits_run)
-    command = [sys.executable, "-m", "sacrebleu", str(run.data / "test.tgt"), "-i", str(run.evaluations / "test.hyp")]
-    theirs = subprocess.run(
-        [*command, "-m", "bleu", "chrf", "ter", "-w", "2"], capture_output=True, text=True, check=True
-    )
-    for row, ours in zip(json.loads(theirs.stdout), result["scores"].values(), strict=True):
-        assert row["score"] == ours["value"]
-        assert row["signature"] == ours["signature"]
-    assert result["sentences"] == 40
-
-
-def test_given_files_are_scored(digits_run, tmp_path):
-    (tmp_path / "set.src").write_text("123\n45\n")
-    (tmp_path / "set.ref").write_text("321\n54\n")
-    done = nmt("eval", "-m", digits_run, "--src", "set.src", "--ref", "set.ref", "--metrics", "chrf", cwd=tmp_path)
-    assert done.stdout.startswith("chrF2 100.00  nrefs:1|")
-
-
 def test_learning_curves_are_drawn(work):
     done = nmt("plot", cwd=work)
     assert done.returncode == 0, done.stderr
     assert "BLEU" in (work / "runs/digits/curves.svg").read_text()
+
+
+def test_only_one_run_is_drawn(work):
+    done = nmt("plot", "-m", "runs/digits", "-m", "runs/digits", cwd=work)
+    assert done.returncode == 2
+    assert "one run is drawn; give --model once" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_a_vocabulary_is_trained_alone_and_used(work):

@@ -37,6 +37,11 @@ def test_jsonl_has_the_scores_of_every_token_and_all_hypotheses(nmt):
     assert len(row["hypotheses"]) == 2
 
 
+def test_a_text_with_line_breaks_is_one_line_of_text_and_keeps_them_in_json(nmt):
+    assert nmt("translate", "12\n34", "56") == "21 43\n65\n"
+    assert json.loads(nmt("translate", "--format", "jsonl", "12\n34"))["text"] == "21\n43"
+
+
 def test_prefix_lengths_and_repeats_are_kept_to(nmt):
     assert nmt("translate", "--prefix", "77", "123").startswith("77")
     row = json.loads(nmt("translate", "--format", "jsonl", "--max-length", 2, "12345"))
@@ -60,6 +65,11 @@ def test_samples_follow_the_seed(nmt):
         (("--n-best", "2"), "2 hypotheses need a beam of that size; it is 1"),
         (("--sample", "--beam", "2"), "sampling and beam search exclude each other"),
         (("--top-p", "0.5"), "temperature, top_k and top_p are for sampling"),
+        (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
+        (("--beam", "100000"), "--beam"),
+        (("--length-penalty", "1000"), "--length-penalty"),
+        (("--sample", "--seed", "9" * 22), "--seed"),
+        (("--resume",), "--resume continues a file: it needs --output, and --input or standard input"),
     ],
 )
 def test_flags_that_do_not_go_together_are_a_usage_error(nmt, flags, message):

@@ -53,7 +53,7 @@ def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
 def test_what_is_lost_is_warned_of_with_its_line(letters_run):
     many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
     done = nmt("translate", "-m", letters_run, "--no-split", "12.", many)
-    assert done.stderr == "warning: line 2: not kept exactly: {n8}\n"
+    assert done.stderr == "warning: line 2: protected text missing or changed in the translation: {n8}\n"
 
 
 def test_output_comes_while_the_input_is_still_open(digits_run):
@@ -90,7 +90,7 @@ def test_a_line_without_end_is_refused_by_its_number(digits_run):
     assert (done.returncode, done.stdout) == (1, "21\n")
     assert done.stderr == (
         "error: standard input:2: a line of over 1,000,000 bytes\n"
-        "  each line is one text; is this a text file, with LF line ends?\n"
+        "  write one sentence per line, each line ending in LF\n"
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nmt.config.sections import ParallelFiles
-from nmt.data.corpus import MAX_LINE_BYTES, SentencePair, paths_of, read_lines, read_parallel
+from nmt.data.corpus import SentencePair, paths_of, read_lines, read_parallel
+from nmt.data.lines import MAX_LINE_BYTES
 from nmt.errors import DataError
 
 
@@ -90,7 +91,7 @@ def test_a_file_without_permission_is_named(write, monkeypatch):
     def refuse(*_):  # a superuser may read everything, whatever the file's mode
         raise PermissionError
 
-    monkeypatch.setattr("nmt.data.corpus.open", refuse, raising=False)
+    monkeypatch.setattr("nmt.data.lines.open", refuse, raising=False)
     assert "no permission" in str(fault_of(path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import functools
 import importlib
 import logging
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,8 +37,17 @@ class Said(NamedTuple):
         return self.text[self.text.index("error: ") :].strip() if "error: " in self.text else ""
 
 
-def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 << 30) -> Said:
-    """Run `nmt` with `arguments`, as another user where `uid` is given, with `memory` bytes more than there are now."""
+def nmt(
+    *arguments: object,
+    cwd: Path,
+    uid: int | None = None,
+    memory: int = 2 << 30,
+    before: Callable[[], object] = lambda: None,
+) -> Said:
+    """Run `nmt` with `arguments`, as another user if `uid` is given, with `memory` bytes more than there are now.
+
+    `before` is called in the process, before the command line starts: it may close a stream.
+    """
     import torch
 
     _import_all()
@@ -57,14 +68,16 @@ def nmt(*arguments: object, cwd: Path, uid: int | None = None, memory: int = 2 <
                 if uid is not None:
                     os.setuid(uid)
                 sys.argv = ["nmt", *map(str, arguments)]
+                before()
                 cli.main()
             except SystemExit as stop:
                 code = stop.code if isinstance(stop.code, int) else 0
             except BaseException:
                 traceback.print_exc()
             finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
+                for stream in (sys.stdout, sys.stderr):
+                    with contextlib.suppress(OSError):
+                        stream.flush()
                 os._exit(code)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         output.seek(0)

@@ -1,0 +1,61 @@
+"""Texts to translate, from standard input or a file, line by line."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from nmt.commands.streams import STANDARD_INPUT
+from nmt.data.lines import UTF8_MARK, open_text, read_raw_lines, without_line_end
+from nmt.errors import DataError
+
+log = logging.getLogger(__name__)
+
+
+def is_typing() -> bool:
+    """Return whether standard input is a person at a terminal."""
+    return sys.stdin.isatty()
+
+
+def read_standard_input() -> Iterator[str]:
+    """Yield the lines of standard input; prompt a person at a terminal. DataError if it is closed or broken."""
+    if is_typing():
+        log.info("type a line to translate, Ctrl-D to end")
+    with _open_standard_input() as stream:
+        yield from decode_lines(stream, "standard input")
+
+
+def read_text_file(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, plain or `.gz`. DataError, with the line if there is one, if it cannot be read."""
+    with open_text(path) as file:
+        yield from decode_lines(file, str(path))
+
+
+def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with a warning that names the line."""
+    for number, raw in enumerate(read_raw_lines(stream, name), start=1):
+        line = without_line_end(raw)
+        if number == 1:
+            line = line.removeprefix(UTF8_MARK)
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            log.warning("%s:%d: not valid UTF-8; the broken bytes are replaced", name, number)
+            yield line.decode("utf-8", errors="replace")
+
+
+def _open_standard_input() -> BinaryIO:
+    try:
+        os.read(STANDARD_INPUT, 0)
+        # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
+        return open(STANDARD_INPUT, "rb", closefd=False)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            hint = "give texts as arguments, or a file with --input"
+            raise DataError("standard input is closed", hint=hint) from None
+        raise DataError(f"cannot be read: {error.strerror or error}", path="standard input") from None

@@ -1,0 +1,231 @@
+"""Output files that keep their finished lines if the command is stopped, so that `--resume` continues after them.
+
+While FILE is being written, it is called FILE.partial, and FILE.partial.json beside it holds the settings it is written
+with. FILE itself appears, or is replaced, when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, BinaryIO, Protocol, Self, cast
+
+import typer
+
+from nmt.commands.streams import standard_output
+from nmt.errors import NmtError
+from nmt.files import flush, read_at_most
+from nmt.locks import try_lock
+
+_CHUNK_BYTES = 1 << 20
+_MAX_SETTINGS_BYTES = 1_000_000
+
+Settings = Mapping[str, object]
+"""What decides the contents of a file besides its input, as JSON values."""
+
+
+class Output(Protocol):
+    """Takes the lines of a command's results."""
+
+    def write(self, lines: str) -> None:
+        """Write whole lines, at once: a reader, and a command that is killed, never leave a block in part."""
+        ...
+
+
+class StreamOutput:
+    """Standard output, or a pipe or a device by its name."""
+
+    def __init__(self, file: IO[str]):
+        self._file = file
+
+    def write(self, lines: str) -> None:
+        """Write and flush."""
+        self._file.write(lines)
+        self._file.flush()
+
+
+class PartialFile:
+    """A file that is not yet whole, under its name with `.partial`; locked as long as it is written."""
+
+    def __init__(self, path: Path, settings: Settings, lines_per_text: int, *, resume: bool):
+        """Begin `path`, or continue it if `resume` is given. A link is followed.
+
+        NmtError if another process writes it; if finished lines of an interrupted command would be lost; if they were
+        written with other settings.
+        """
+        self.path = Path(os.path.realpath(path)) if path.is_symlink() else path
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        self.settings_file = self.path.with_name(self.path.name + ".partial.json")
+        self._settings = json.loads(json.dumps(dict(settings)))
+        self._lines_per_text = lines_per_text
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
+            raise NmtError("not a regular file", path=self.partial, hint="delete it, or name another output file")
+        existed = self.partial.exists()
+        self._file = cast(BinaryIO, open(self.partial, "r+b" if existed else "x+b", buffering=0))  # noqa: SIM115
+        try:
+            self._lock()
+            self.num_texts = self._count_lines() // lines_per_text
+            if existed:
+                self._check(resume)
+            self.truncate(self.num_texts)
+            if not (existed and resume):
+                text = json.dumps(self._settings, indent=2, ensure_ascii=False) + "\n"
+                self.settings_file.write_text(text, encoding="utf-8", newline="\n")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        is_ours = True
+        with suppress(OSError):  # a file system without locks, or the file has got its final name meanwhile
+            is_ours = try_lock(self._file.fileno())
+        if not is_ours or not _is_same(self._file, self.partial):
+            raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
+
+    def _check(self, resume: bool) -> None:
+        """Refuse to overwrite finished lines, or to continue them with other settings."""
+        if not resume:
+            if self.num_texts:
+                hint = "continue with --resume, or delete it to start over"
+                raise NmtError(f"holds {self.num_texts:,} texts of an interrupted run", path=self.partial, hint=hint)
+            return
+        before = self._read_settings()
+        for name in sorted({*before, *self._settings}):
+            if before.get(name) != self._settings.get(name):
+                raise NmtError(
+                    f"was written with {name} {before.get(name)}, not {self._settings.get(name)}",
+                    path=self.partial,
+                    hint="resume with the same model and options, or delete the file to start over",
+                )
+
+    def _read_settings(self) -> dict[str, object]:
+        try:
+            value = json.loads(read_at_most(self.settings_file, _MAX_SETTINGS_BYTES))
+        except (OSError, ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            hint = f"delete {self.partial.name} to start over"
+            raise NmtError("does not say how the lines were written", path=self.settings_file, hint=hint)
+        return value
+
+    def _count_lines(self) -> int:
+        self._file.seek(0)
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: self._file.read(_CHUNK_BYTES), b""))
+
+    def truncate(self, num_texts: int) -> None:
+        """Keep the lines of the first `num_texts` texts."""
+        self._file.seek(0)
+        end, missing = 0, num_texts * self._lines_per_text
+        while missing and (chunk := self._file.read(_CHUNK_BYTES)):
+            lines = chunk.split(b"\n", missing)
+            taken = len(lines) - 1
+            missing -= taken
+            end += len(chunk) if missing else len(chunk) - len(lines[-1])
+        self._file.seek(end)
+        self._file.truncate()
+        self.num_texts = num_texts
+
+    def write(self, lines: str) -> None:
+        """Append whole lines. NmtError if the disk is full or broken."""
+        content = memoryview(lines.encode("utf-8", errors="backslashreplace"))
+        try:
+            while content:
+                content = content[self._file.write(content) :]
+        except OSError as error:
+            hint = "the lines written before are kept; make room, then continue with --resume"
+            raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None
+        self.num_texts += lines.count("\n") // self._lines_per_text
+
+    def finish(self) -> None:
+        """Give the whole file its name."""
+        self._file.close()
+        flush(self.partial)
+        os.replace(self.partial, self.path)
+        self.settings_file.unlink(missing_ok=True)
+        flush(self.path.parent)
+
+    def interrupt(self) -> None:
+        """Close the file; remove it if it holds nothing."""
+        self._file.close()
+        if not self.num_texts:
+            self.partial.unlink(missing_ok=True)
+            self.settings_file.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.interrupt()
+
+
+def _is_same(file: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def open_output(path: Path | None, settings: Settings, lines_per_text: int, *, resume: bool) -> Iterator[Output]:
+    """Yield standard output (`path` is None), a pipe or a device, or a file that is whole at the end of the block."""
+    with ExitStack() as stack:
+        if path is None:
+            yield StreamOutput(stack.enter_context(standard_output()))
+        elif path.exists() and not path.is_file():  # it cannot be replaced by a whole file
+            if resume:
+                raise NmtError("--resume needs a regular file as output", path=path)
+            yield StreamOutput(stack.enter_context(_pipe_or_device(path)))
+        else:
+            yield stack.enter_context(PartialFile(path, settings, lines_per_text, resume=resume))
+
+
+@contextmanager
+def _pipe_or_device(path: Path) -> Iterator[IO[str]]:
+    """Yield a pipe or a device for writing; errors are as those of standard output."""
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            yield file
+    except BrokenPipeError:
+        raise typer.Exit from None
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
+
+
+class Stopped(KeyboardInterrupt):
+    """SIGTERM, raised in the main thread."""
+
+
+@contextmanager
+def stop_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt; a signal that is ignored stays so."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break what the first one started
+        raise Stopped
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def exit_code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code as a shell reports a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (signal.SIGTERM if isinstance(stop, Stopped) else signal.SIGINT)

@@ -1,0 +1,52 @@
+"""How far a command has come: a bar on a terminal, a line of the log every half minute elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+log = logging.getLogger(__name__)
+
+LOG_SECONDS = 30.0
+
+
+class Progress:
+    """Counts texts, `total` of them if it is known, from `start`.
+
+    `bar` is for a person who looks at standard error, `log_lines` for a file; without either it says nothing.
+    """
+
+    def __init__(self, *, total: int | None = None, start: int = 0, bar: bool = False, log_lines: bool = False):
+        self.count = self._start = start
+        self._total = total
+        self._log_lines = log_lines
+        self._began = self._logged = time.monotonic()
+        self._bar: tqdm | None = None
+        if bar:
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, initial=start, unit=" lines", file=sys.stderr, mininterval=0.5)
+
+    def add(self, count: int) -> None:
+        """Count `count` more texts."""
+        self.count += count
+        if self._bar is not None:
+            self._bar.update(count)
+        now = time.monotonic()
+        if self._log_lines and now - self._logged >= LOG_SECONDS:
+            self._logged = now
+            rate = (self.count - self._start) / (now - self._began)
+            total = "" if self._total is None else f" of {self._total:,}"
+            log.info("%s%s lines translated, %s lines/s", f"{self.count:,}", total, f"{rate:,.1f}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,113 @@
+"""Standard input, output and error as a command meets them: closed, broken, full, or in another encoding."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Literal, TextIO, cast
+
+import typer
+
+from nmt.errors import NmtError
+
+STANDARD_INPUT = 0
+STANDARD_OUTPUT = 1
+STANDARD_ERROR = 2
+
+
+class StandardError(io.TextIOWrapper):
+    """Standard error that never ends the program: what cannot be written, to a full disk or a gone reader, is lost.
+
+    Characters that its encoding lacks are written as escapes.
+    """
+
+    def __init__(self, stream: TextIO):
+        """Write to the buffer of `stream`, which stays open as long as this one."""
+        super().__init__(stream.buffer, stream.encoding, errors="backslashreplace", line_buffering=True)
+        self._stream = stream  # if it were collected, it would close the buffer
+
+    def write(self, text: str) -> int:
+        """Write `text` if possible."""
+        try:
+            return super().write(text)
+        except (OSError, ValueError):  # ValueError: closed
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush if possible."""
+        with suppress(OSError, ValueError):
+            super().flush()
+
+
+def prepare_streams() -> None:
+    """Make the three streams usable, whatever the parent process has done to them. Call before any file is opened.
+
+    A closed stream is opened on the null device: otherwise the next file that the program opens would take its number,
+    and be written to. Reading a closed standard input, or writing to a closed standard output, is an error that
+    `read_standard_input` and `print_text` report; what is written to a closed standard error is lost.
+    """
+    sys.stdin = sys.stdin or _open_closed(STANDARD_INPUT, os.O_WRONLY, "r")
+    sys.stdout = sys.stdout or _open_closed(STANDARD_OUTPUT, os.O_RDONLY, "w")
+    sys.stderr = sys.stderr or _open_closed(STANDARD_ERROR, os.O_WRONLY, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="replace")
+        else:  # translations are UTF-8 with LF, as texts are, on every system
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    if isinstance(sys.stderr, io.TextIOWrapper) and not isinstance(sys.stderr, StandardError):
+        sys.stderr = StandardError(sys.stderr)
+
+
+def _open_closed(descriptor: int, flags: int, mode: Literal["r", "w"]) -> TextIO:
+    """Occupy the closed `descriptor` with the null device; for reading or writing the other way than it is used."""
+    opened = os.open(os.devnull, flags)
+    if opened != descriptor:
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    os.set_inheritable(descriptor, True)
+    return cast(TextIO, open(descriptor, mode, encoding="utf-8", closefd=False))
+
+
+def print_text(text: str) -> None:
+    """Print `text` and a line end to standard output, at once. NmtError if it cannot be written.
+
+    If the reader of a pipe has gone, the command ends without an error: the reader has what it wanted.
+    """
+    with standard_output() as file:
+        file.write(text + "\n")
+
+
+def to_json(value: object, *, indent: int | None = None) -> str:
+    """Return `value` as JSON. NmtError if it holds NaN or infinity, which JSON cannot hold."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow") from None
+
+
+@contextmanager
+def standard_output() -> Iterator[IO[str]]:
+    """Yield standard output; errors while it is written or flushed are those of `print_text`."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+        raise typer.Exit from None
+    except OSError as error:
+        if error.filename is not None:  # another file
+            raise
+        discard_output()
+        raise NmtError(f"cannot write to standard output ({error.strerror or error})") from None
+
+
+def discard_output() -> None:
+    """Send what standard output still holds to the null device, so that the flush at exit does not complain."""
+    with suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -1,0 +1,160 @@
+"""What an interrupted command has done is kept, and resumed after its last whole line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nmt.commands.outputs import PartialFile
+from nmt.errors import NmtError
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {"models": ["run/step-1"], "format": "text"}
+
+
+class StopError(Exception):
+    """Something ends the command."""
+
+
+def write(path: Path, lines: str, *, resume: bool = False, stop: bool = True, lines_per_text: int = 1) -> int:
+    """Write `lines` after those that are there; returns after how many texts."""
+    try:
+        with PartialFile(path, SETTINGS, lines_per_text, resume=resume) as file:
+            before = file.num_texts
+            file.write(lines)
+            if stop:
+                raise StopError
+    except StopError:
+        pass
+    return before
+
+
+def test_a_finished_file_replaces_the_old_one_and_nothing_else_is_left(tmp_path):
+    (tmp_path / "out").write_text("old\n")
+    write(tmp_path / "out", "1\n")
+    assert (tmp_path / "out").read_text() == "old\n"
+    assert (tmp_path / "out.partial").read_text() == "1\n"
+    assert write(tmp_path / "out", "2\n", resume=True, stop=False) == 1
+    assert (tmp_path / "out").read_text() == "1\n2\n"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_torn_line_and_a_torn_text_are_written_again(tmp_path):
+    write(tmp_path / "out", "1a\n1b\n2a\n2b\n", lines_per_text=2)
+    with open(tmp_path / "out.partial", "a") as file:
+        file.write("3a\n3")
+    assert write(tmp_path / "out", "3a\n3b\n", resume=True, stop=False, lines_per_text=2) == 2
+    assert (tmp_path / "out").read_text() == "1a\n1b\n2a\n2b\n3a\n3b\n"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_a_file_is_truncated_to_texts(count, tmp_path):
+    with PartialFile(tmp_path / "out", SETTINGS, 2, resume=False) as file:
+        file.write("1\n\n2\n\n3\n\n")
+        file.truncate(count)
+        file.write("x\n\n")
+    assert (tmp_path / "out").read_text() == "1\n\n2\n\n3\n\n"[: 3 * count] + "x\n\n"
+
+
+def test_a_command_that_has_done_nothing_leaves_nothing(tmp_path):
+    write(tmp_path / "out", "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_kept_lines_are_not_overwritten(tmp_path):
+    write(tmp_path / "out", "1\n2\n")
+    with pytest.raises(NmtError) as caught:
+        write(tmp_path / "out", "x\n")
+    assert str(caught.value) == (
+        f"{tmp_path / 'out.partial'}: holds 2 texts of an interrupted run\n"
+        "  continue with --resume, or delete it to start over"
+    )
+    assert (tmp_path / "out.partial").read_text() == "1\n2\n"
+
+
+def test_lines_of_other_settings_are_not_continued(tmp_path):
+    write(tmp_path / "out", "1\n2\n")
+    with pytest.raises(NmtError, match="was written with format text, not jsonl"):
+        PartialFile(tmp_path / "out", {**SETTINGS, "format": "jsonl"}, 1, resume=True)
+    (tmp_path / "out.partial.json").write_text("[")
+    with pytest.raises(NmtError, match="does not say how the lines were written"):
+        write(tmp_path / "out", "3\n", resume=True)
+    assert (tmp_path / "out.partial").read_text() == "1\n2\n"
+
+
+def test_a_file_that_another_process_writes_is_left_to_it(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from nmt.commands.outputs import PartialFile\n"
+        f"file = PartialFile(Path(sys.argv[1]), {SETTINGS!r}, 1, resume=False); file.write('1\\n')\n"
+        "print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "out")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(NmtError, match="another process is writing this file"):
+            PartialFile(tmp_path / "out", SETTINGS, 1, resume=True)
+        other.communicate()
+    assert write(tmp_path / "out", "2\n", resume=True, stop=False) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_or_a_link_in_the_place_of_kept_lines_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "out.partial")
+    with pytest.raises(NmtError, match="not a regular file"):
+        write(tmp_path / "out", "1\n")
+    (tmp_path / "other.partial").symlink_to(tmp_path / "precious")
+    with pytest.raises(NmtError, match="not a regular file"):
+        write(tmp_path / "other", "1\n")
+
+
+def texts(first: int, last: int) -> bytes:
+    return b"".join(b"%d\n" % (10_000 + 37 * i) for i in range(first, last))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stopped_translation_is_resumed_to_the_same_bytes(number, code, digits_run, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = ["translate", "-m", str(digits_run), "-o", "out file", "--alignments", "pairs"]
+    command = [sys.executable, "-m", "nmt", *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
+        process.stdin.write(texts(0, 40))
+        process.stdin.flush()
+        wait_for_lines(tmp_path / "out file.partial", 40)
+        process.send_signal(number)
+        assert process.wait(60) == code
+        message = process.stderr.read().decode()
+    assert not (tmp_path / "out file").exists()
+    if number != signal.SIGKILL:
+        assert message == (
+            "stopped after 40 lines, which are kept in out file.partial and pairs.partial\n"
+            f"  Continue with: nmt translate -m {digits_run} -o 'out file' --alignments pairs --resume\n"
+        )
+    (tmp_path / "in").write_bytes(texts(0, 90))
+    both = [
+        subprocess.Popen([*command, "-i", "in", "--resume"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE),
+        subprocess.Popen(
+            [sys.executable, "-m", "nmt", "translate", "-m", str(digits_run), "-i", "in", "-o", "whole"],
+            cwd=tmp_path, env=environment,
+        ),
+    ]  # fmt: skip
+    assert both[0].communicate()[1] == b"resuming after 40 lines\n"
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert (tmp_path / "out file").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert (tmp_path / "pairs").read_text().count("\n") == 90
+    assert sorted(os.listdir(tmp_path)) == ["in", "out file", "pairs", "whole"]
+
+
+def wait_for_lines(path: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.read_bytes().count(b"\n") >= count):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
