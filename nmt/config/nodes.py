@@ -79,7 +79,9 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
         problem = f"holds the control character {ord(text[error.position]):#04x}"
         line = text.count("\n", 0, error.position) + 1
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        problem = f"not readable as YAML: {error}"
+        # PyYAML hands the number of an escape to chr(), whose words differ between versions of Python.
+        beyond_unicode = isinstance(error, OverflowError) or "chr()" in str(error)
+        problem = f"not readable as YAML: {'an escape names no character' if beyond_unicode else error}"
     else:
         return Tree(data, reading.places, reading.faults)
     raise ConfigError(problem, path=source, line=line if numbered else None, hint=hint)
