@@ -62,7 +62,7 @@ def _read_raw_line(file: BinaryIO, path: Path | str, number: int) -> bytes:
     except (OSError, zlib.error) as error:
         raise DataError(f"cannot be read: {error}", path=path, line=number, hint=_COPY_AGAIN) from None
     if len(raw) > MAX_LINE_BYTES:
-        raise DataError(f"a line of over {MAX_LINE_BYTES:,} bytes", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
+        raise DataError("this line is longer than 1 MB", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
     return raw
 
 

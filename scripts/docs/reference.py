@@ -157,7 +157,7 @@ def _yaml(value: Any) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, tuple):
         return "[" + ", ".join(_yaml(each) for each in value) + "]"
-    return "defaults of the section" if hasattr(value, "model_fields") else str(value)
+    return "defaults of the section" if hasattr(type(value), "model_fields") else str(value)
 
 
 def _plain(text: str) -> str:

@@ -121,6 +121,7 @@ def texts(first: int, last: int) -> bytes:
 @pytest.mark.skipif(os.name == "nt", reason="sends signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_stopped_translation_is_resumed_to_the_same_bytes(number, code, digits_run, tmp_path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits an ignored one
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     arguments = ["translate", "-m", str(digits_run), "-o", "out file", "--alignments", "pairs"]
     command = [sys.executable, "-m", "nmt", *arguments]

@@ -89,7 +89,7 @@ def test_a_line_without_end_is_refused_by_its_number(digits_run):
     done = nmt("translate", "-m", digits_run, stdin=b"12\n" + b"x" * 1_000_001)
     assert (done.returncode, done.stdout) == (1, "21\n")
     assert done.stderr == (
-        "error: standard input:2: a line of over 1,000,000 bytes\n"
+        "error: standard input:2: this line is longer than 1 MB\n"
         "  write one sentence per line, each line ending in LF\n"
     )
 

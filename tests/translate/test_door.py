@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from nmt.training.train import start_run
 from typer.testing import CliRunner
 
 from nmt import Translator
@@ -23,6 +22,7 @@ from nmt.errors import NmtError
 from nmt.evaluate import score
 from nmt.interop.export import export_ctranslate2
 from nmt.rundir import RunDir
+from nmt.training.run import start_run
 from nmt.translate import LanguagePair
 from tests.letters import write_letters
 from tests.tiny import tiny_config
