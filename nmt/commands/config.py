@@ -116,7 +116,7 @@ def _language(option: str, given: str | None, path: str | None) -> str:
 
 
 def _count_pairs(files: ParallelFiles) -> tuple[int, int]:
-    """How many pairs have text on both sides, and how many rows have not. Raises `DataError` if none has."""
+    """Count the pairs with text on both sides and the other rows. Raises `DataError` if no pair has both."""
     from nmt.data.corpus import read_parallel
 
     num_rows = num_pairs = 0

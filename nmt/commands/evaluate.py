@@ -59,7 +59,7 @@ class ScoreRecord:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """What `nmt eval` prints as JSON, and saves beside the hypotheses."""
+    """The scores of one evaluation, as `nmt eval` prints them as JSON and saves them beside the hypotheses."""
 
     models: list[str]
     checkpoints: list[str]  # of runs, in the order of `models`

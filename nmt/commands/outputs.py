@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 20
 _MAX_SETTINGS_BYTES = 1_000_000
 
 Settings = Mapping[str, object]
-"""What decides the contents of a file besides its input, as JSON values."""
+"""The settings that, with the input, decide the contents of a file; as JSON values."""
 
 
 class Output(Protocol):

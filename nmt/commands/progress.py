@@ -1,4 +1,4 @@
-"""How far a command has come: a bar on a terminal, a line of the log every half minute elsewhere."""
+"""Show the progress of a command: a bar on a terminal, a line of the log every half minute elsewhere."""
 
 from __future__ import annotations
 

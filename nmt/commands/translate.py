@@ -125,7 +125,7 @@ def _identify(models: list[RunDir] | ExportDir) -> list[str]:
 
 
 class _Job(NamedTuple):
-    """How to translate the input of one command into its outputs."""
+    """The inputs, outputs and options of one command."""
 
     files: _Files
     translator: Translator
@@ -292,7 +292,7 @@ def _fields(translation: Translation, translator: Translator) -> dict[str, objec
 
 
 class _Attention:
-    """What one layer looked at, all of its heads or one."""
+    """The attention of one decoder layer: one head, or the mean over heads."""
 
     def __init__(self, translator: Translator, layer: int, head: int | None):
         self.translator = translator
