@@ -15,6 +15,7 @@ import typer
 from nmt.commands.options import (
     Checkpoint,
     Device,
+    Engine,
     Models,
     Precision,
     SearchFlags,
@@ -88,8 +89,9 @@ def evaluate(
     metrics: Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, ter.")] = "bleu,chrf",
     format: Annotated[Literal["text", "json"], typer.Option(help="Output format.")] = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
+    engine: Engine = "auto",
     device: Device = "auto",
-    precision: Precision = "fp32",
+    precision: Precision = "auto",
 ) -> None:
     """Compute BLEU, chrF and TER.
 
@@ -102,12 +104,12 @@ def evaluate(
     names = _metric_names(metrics)
     found = find_models(models, checkpoint)
     test_set = _read_files(src, ref, tsv) or _read_split(found, split)
-    translator = load_translator(found, device, precision=precision)
+    translator = load_translator(found, engine, device, precision)
     options = search.change(translator.options)
     hypotheses = _translate(translator, test_set.sources, options)
     model = _describe(found)
     scores = score(hypotheses, test_set.references, model.tgt_lang, names)
-    label = test_set.name + _suffix(model, translator.options, options, checkpoint, precision)
+    label = test_set.name + _suffix(model, translator.options, options, checkpoint, (engine, precision))
     hypothesis_file, reference_file = _save(model.folder / f"{label}.hyp", hypotheses, test_set)
     record = EvaluationRecord(
         models=[str(path) for path in model.paths],
@@ -195,13 +197,13 @@ def _translate(translator: Translator, sources: list[str], options: SearchOption
 
 
 def _suffix(
-    model: _Model, defaults: SearchOptions, options: SearchOptions, checkpoint: str | None, precision: str
+    model: _Model, defaults: SearchOptions, options: SearchOptions, checkpoint: str | None, computed: Sequence[str]
 ) -> str:
     """Return what tells this evaluation from that of the best checkpoint with default options; empty for that one."""
     before, after = defaults.model_dump(), options.model_dump()
     parts = [f"{_SHORT_NAMES.get(name, name)}{after[name]}" for name in after if after[name] != before[name]]
     parts += [checkpoint] if checkpoint else []
-    parts += [precision] if precision != "fp32" else []
+    parts += [name for name in computed if name != "auto"]
     parts += [f"with-{path.resolve().name}" for path in model.paths[1:]]
     return "".join(f"-{part}" for part in parts)
 

@@ -57,7 +57,16 @@ Overrides = Annotated[
 Precision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
     typer.Option(
-        "--precision", help="Arithmetic precision. auto: bf16 if it is faster on this device; int8: CPU only."
+        "--precision",
+        help="Arithmetic precision. auto: int8 with the native engine, unless that costs the run quality; with torch "
+        "bf16 on GPUs that are faster with it, else fp32.",
+    ),
+]
+Engine = Annotated[
+    Literal["auto", "native", "torch"],
+    typer.Option(
+        "--engine",
+        help="Engine for a run's model. auto: native, the fastest on a CPU, wherever it can serve; else torch.",
     ),
 ]
 Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]
@@ -189,10 +198,10 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> list
 
 
 def load_translator(
-    models: list[RunDir] | ExportDir, device: str, *, precision: str = "fp32", token_scores: bool = False
+    models: list[RunDir] | ExportDir, engine: str, device: str, precision: str, *, token_scores: bool = False
 ) -> Translator:
     """Load what `find_models` found, with the environment in which it is fastest."""
     request_exact_mkl()
     from nmt.translate import Translator
 
-    return Translator.load(models, device=device, precision=precision, token_scores=token_scores)
+    return Translator.load(models, engine=engine, device=device, precision=precision, token_scores=token_scores)

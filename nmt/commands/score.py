@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.commands.options import Device, Models, Precision, find_models, load_translator
+from nmt.commands.options import Device, Engine, Models, Precision, find_models, load_translator
 from nmt.commands.streams import print_text, to_json
 from nmt.config.sections import ParallelFiles
 from nmt.data.corpus import read_parallel
@@ -31,8 +31,9 @@ def score(
         bool,
         typer.Option("--per-token", help="Print one JSON object per line, with the log-probability of every token."),
     ] = False,
+    engine: Engine = "auto",
     device: Device = "auto",
-    precision: Precision = "fp32",
+    precision: Precision = "auto",
 ) -> None:
     """Compute the log-probability of given translations.
 
@@ -43,7 +44,7 @@ def score(
     files = ParallelFiles(src=src and str(src), tgt=tgt and str(tgt), tsv=tsv and str(tsv))
     pairs = read_parallel(files)
     found = find_models(models)
-    translator = load_translator(found, device, precision=precision)
+    translator = load_translator(found, engine, device, precision)
     while block := list(islice(pairs, BLOCK_LINES)):
         scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block])
         for pair, scored in zip(block, scores, strict=True):

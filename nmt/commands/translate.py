@@ -17,6 +17,7 @@ from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
     Checkpoint,
     Device,
+    Engine,
     Models,
     Precision,
     SearchFlags,
@@ -75,8 +76,9 @@ def translate(
     attention_head: Annotated[
         int | None, typer.Option(help="Attention head for --attention and --alignments. Default: average over heads.")
     ] = None,
+    engine: Engine = "auto",
     device: Device = "auto",
-    precision: Precision = "fp32",
+    precision: Precision = "auto",
 ) -> None:
     """Translate text, files or standard input.
 
@@ -86,7 +88,7 @@ def translate(
     files = _Files(texts or [], input, output, alignments, attention, resume)
     _check_usage(files, prefix)
     found = find_models(models, checkpoint)
-    translator = load_translator(found, device, precision=precision, token_scores=format == "jsonl")
+    translator = load_translator(found, engine, device, precision, token_scores=format == "jsonl")
     options = search.change(translator.options)
     job = _Job(files, translator, options, format, prefix, _Attention(translator, attention_layer, attention_head))
     job.run(_identify(found))

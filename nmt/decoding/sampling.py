@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt.config import SearchOptions
+from nmt.decoding.sampling_numbers import sampling_numbers
 
 
 class Sampler:
@@ -27,7 +28,7 @@ class Sampler:
         numbers = np.zeros((num_rows, max(limits)))
         for row, limit in enumerate(limits):
             source, sample = divmod(row, options.num_hypotheses)
-            numbers[row, :limit] = np.random.default_rng((options.seed, sample, *sources[source])).random(limit)
+            numbers[row, :limit] = sampling_numbers(options.seed, sample, sources[source], limit)
         # Probabilities are added up in fp64, which Apple's GPUs lack: their tokens are drawn on the host.
         self.device = torch.device("cpu") if device.type == "mps" else device
         self.numbers = torch.from_numpy(numbers).to(self.device)  # [R, longest], uniform in [0, 1)

@@ -49,6 +49,7 @@ class CTranslate2Engine:
     """Translates batches of token ids with the model of one export."""
 
     num_threads = 1  # of one search at a time, which CTranslate2 itself shares out among the cores
+    forms_batches = True
 
     def __init__(
         self,

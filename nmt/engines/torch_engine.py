@@ -21,6 +21,7 @@ from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite
+from nmt.decoding.limits import output_limits
 from nmt.decoding.sampling import Sampler
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.engines.per_process import PerProcess
@@ -37,6 +38,8 @@ Output = TypeVar("Output")
 
 class TorchEngine:
     """Translates batches of token ids, with one model or an ensemble."""
+
+    forms_batches = True
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
         """`num_threads` searches run at once on a CPU (default: as many threads as torch has); on a GPU one."""
@@ -58,11 +61,12 @@ class TorchEngine:
     ) -> TorchEngine:
         """Load the best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU).
 
-        `auto` is bf16 if a short trial finds it clearly faster, else fp32; int8 is fp32 if a trial finds int8 slower.
+        `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32; int8 is fp32 if a trial finds int8
+        slower.
         """
         chosen = choose_device(device)
         if precision == "auto":
-            precision = choose_precision(precision, chosen).name
+            precision = "fp32" if chosen.type == "cpu" else choose_precision(precision, chosen).name
         if precision == "int8" and chosen.type != "cpu":
             raise NmtError(f"int8 is not available on {chosen.type}", hint="choose bf16 there, or the device cpu")
         models = [load_model(run, tokenizers, chosen) for run in runs]
@@ -103,7 +107,7 @@ class TorchEngine:
             return []
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         device = self.device
-        limits = self._limits(sources, options, prefixes)
+        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
         decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
@@ -117,19 +121,6 @@ class TorchEngine:
         found = greedy_search(decoder, limits, constraints, sampler)
         best_first = partial(sorted, key=lambda h: -options.normalized(h.score, len(h.token_scores)))
         return [best_first(found[i : i + width]) for i in range(0, len(found), width)]
-
-    def _limits(
-        self, sources: Sequence[Sequence[int]], options: SearchOptions, prefixes: Sequence[Sequence[int]]
-    ) -> list[int]:
-        """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
-        limits = []
-        for source, prefix in zip(sources, prefixes, strict=True):
-            if len(prefix) >= self.max_tgt_len:
-                hint = f"the model's longest output has {self.max_tgt_len} tokens, the end counted"
-                raise NmtError(f"a prefix of {len(prefix)} tokens is too long", hint=hint)
-            wanted = options.max_len(min(len(source) + 1, self.max_src_len))
-            limits.append(min(max(wanted, len(prefix) + 1), self.max_tgt_len))
-        return limits
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:

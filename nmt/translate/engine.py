@@ -20,6 +20,7 @@ class Engine(Protocol):
 
     max_src_len: int  # in tokens, eos included
     num_threads: int  # calls that `map` makes at once
+    forms_batches: bool  # False: a search may be given any number of sources of any lengths
 
     @property
     def precision(self) -> str:

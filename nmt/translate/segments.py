@@ -102,8 +102,13 @@ def score_segments(
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
     """Yield indices of sources of `lengths` tokens, empty ones left out: similar lengths together, longest first.
 
-    A batch has up to `batch_tokens` tokens, padding included, and leaves something for each thread of `engine`.
+    A batch has up to `batch_tokens` tokens, padding included, and leaves something for each thread of `engine`. An
+    engine that forms no batches gets all sources at once, in order.
     """
+    if not engine.forms_batches:
+        if all_sources := [i for i, length in enumerate(lengths) if length]:
+            yield all_sources
+        return
     batch: list[int] = []
     indices = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
     max_sentences = min(MAX_BATCH_SENTENCES, max(MIN_BATCH_SENTENCES, -(-len(indices) // engine.num_threads)))

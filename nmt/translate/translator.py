@@ -10,7 +10,7 @@ from typing import Self
 
 from nmt.config import SearchOptions
 from nmt.data.tokenizer import TokenizerPair
-from nmt.errors import NmtError, RunError
+from nmt.errors import NmtError
 from nmt.exportdir import ExportDir, find_model
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
@@ -47,17 +47,27 @@ class Translator:
 
     @classmethod
     def load(
-        cls, model: Model | None = None, *, device: str = "auto", precision: str = "fp32", token_scores: bool = False
+        cls,
+        model: Model | None = None,
+        *,
+        engine: str = "auto",
+        device: str = "auto",
+        precision: str = "auto",
+        token_scores: bool = False,
     ) -> Translator:
         """Load the best model of a run, or the one of a folder that `nmt export` made.
 
         Default: that of $NMT_MODEL, or of the most recently trained run in ./runs. Several runs are an ensemble, whose
         options are those of the first; NmtError if their tokenizers differ. `token_scores` asks an export for scores
-        per token, and for scores that mean the same as a run's, which takes time. `precision` is that of a run's
-        model: fp32, bf16, int8 (on a CPU), or auto, which is bf16 if that is faster; an export has its own.
+        per token, and for scores that mean the same as a run's, which takes time.
 
-        On Intel processors with AVX-512 set MKL_CBWR=AVX512,STRICT before the process computes anything: it is as
-        exact without, but small batches are faster with it.
+        `engine` computes a run's model: native (C, on a CPU), torch, or auto, which is native for all that it serves.
+        `precision` is that of a run's model: fp32, bf16 (torch), int8 (on a CPU), or auto, which is int8 in the native
+        engine, unless the end of training found that it costs too much, and in torch bf16 on GPUs that are faster with
+        it, else fp32. An export has its own.
+
+        For the engine torch on Intel processors with AVX-512, set MKL_CBWR=AVX512,STRICT before the process computes
+        anything: it is as exact without, but small batches are faster with it.
         """
         if model is None or isinstance(model, str | Path):
             model = find_model(None if model is None else str(model))
@@ -65,22 +75,19 @@ class Translator:
             if precision not in ("auto", "fp32"):
                 hint = "export the run again with --quantization"
                 raise NmtError("an export computes in the precision it was made with", path=model.path, hint=hint)
+            if engine != "auto":
+                raise NmtError("an export has an engine of its own, CTranslate2", path=model.path, hint="leave it auto")
             return cls._load_export(model, device, token_scores)
-        return cls._load_runs([model] if isinstance(model, RunDir) else list(model), device, precision)
+        return cls._load_runs([model] if isinstance(model, RunDir) else list(model), engine, device, precision)
 
     @classmethod
-    def _load_runs(cls, runs: Sequence[RunDir], device: str, precision: str) -> Translator:
-        try:
-            from nmt.engines.torch_engine import TorchEngine
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            hint = "install it (pip install torch), or translate with an export of the run"
-            raise RunError("this run needs PyTorch, which is not installed", path=runs[0].path, hint=hint) from None
+    def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str) -> Translator:
+        from nmt.engines.selection import load_engine
+
         tokenizers = _shared_tokenizers(runs)
         config = runs[0].config()
         languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
-        return cls(tokenizers, TorchEngine.load(runs, tokenizers, device, precision), languages, config.decoding)
+        return cls(tokenizers, load_engine(runs, tokenizers, engine, device, precision), languages, config.decoding)
 
     @classmethod
     def _load_export(cls, export: ExportDir, device: str, token_scores: bool) -> Translator:

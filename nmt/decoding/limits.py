@@ -1,0 +1,29 @@
+"""How long an output may become. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nmt.config import SearchOptions
+from nmt.errors import NmtError
+
+
+def output_limits(
+    sources: Sequence[Sequence[int]],
+    options: SearchOptions,
+    prefixes: Sequence[Sequence[int]],
+    max_src_len: int,
+    max_tgt_len: int,
+) -> list[int]:
+    """Return the longest output of each source (tokens without eos), eos counted.
+
+    A prefix may go beyond what `options` allow, but not beyond the model's `max_tgt_len`: NmtError.
+    """
+    limits = []
+    for source, prefix in zip(sources, prefixes, strict=True):
+        if len(prefix) >= max_tgt_len:
+            hint = f"the model's longest output has {max_tgt_len} tokens, the end counted"
+            raise NmtError(f"a prefix of {len(prefix)} tokens is too long", hint=hint)
+        wanted = options.max_len(min(len(source) + 1, max_src_len))
+        limits.append(min(max(wanted, len(prefix) + 1), max_tgt_len))
+    return limits

@@ -1,0 +1,17 @@
+"""The random numbers of sampling, the same for every engine. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def sampling_numbers(seed: int, sample: int, source: Sequence[int], count: int) -> NDArray[np.float64]:
+    """Return the numbers in [0, 1) that decide the first `count` tokens of a sample of `source`.
+
+    They follow from the seed, the source and the number of the sample, so that the rest of the batch and its order
+    change nothing.
+    """
+    return np.random.default_rng((seed, sample, *source)).random(count)

@@ -1,0 +1,253 @@
+"""Token ids to hypotheses with the native decoder (nmt/native), on a CPU, from a run's own weights. Imports no torch.
+
+Each thread decodes several sources side by side, and takes the next one when one ends, from a counter that all share:
+there are no batches, and what is translated together changes no bit. nmt/native/kernel.h says why.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from nmt.checksum import find_corruption
+from nmt.config import SearchOptions
+from nmt.config.sections import ModelConfig
+from nmt.data.tokenizer import TokenizerPair
+from nmt.decoding.hypothesis import Hypothesis, check_finite
+from nmt.decoding.limits import output_limits
+from nmt.engines.per_process import PerProcess
+from nmt.errors import NmtError, RunError
+from nmt.machine import num_cores
+from nmt.model.shapes import parameter_shapes
+from nmt.rundir import RunDir
+from nmt.special_tokens import EOS_ID
+
+try:
+    from nmt.native import _decoder
+except ImportError:  # it is built where there is a C compiler
+    _decoder = None  # type: ignore[assignment]
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+NativePrecision = Literal["int8", "fp32"]
+
+MAX_ROWS = 32
+"""Hypotheses that one thread decodes side by side; more do not make the products faster."""
+
+_POSITIONS = ("sinusoidal", "learned", "rotary")
+_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
+_PRECISIONS = ("int8", "fp32")
+
+
+def is_available() -> bool:
+    """Return whether the native decoder was built on this machine."""
+    return _decoder is not None
+
+
+def serves(config: ModelConfig) -> bool:
+    """Return whether the native decoder computes a model of `config`."""
+    widest = 65_536  # inputs of a product: their sum must fit into 32 bits
+    padded_heads = config.num_heads * math.ceil(config.d_model / config.num_heads / 16) * 16
+    return config.attention == "scaled_dot_product" and max(padded_heads, config.d_ff, config.d_model) <= widest
+
+
+def kernels() -> list[str]:
+    """Return the names of the kernels that this processor has, fastest first."""
+    return _decoder.kernels() if _decoder is not None else []
+
+
+class NativeEngine:
+    """Translates token ids with one model. Several threads may use it at once."""
+
+    num_threads = 1  # calls that `map` makes at once: each call uses all threads
+    forms_batches = False
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        arrays: Sequence[Any],
+        tokenizers: TokenizerPair,
+        precision: NativePrecision = "int8",
+        *,
+        kernel: str | None = None,
+        num_threads: int | None = None,
+    ):
+        """`arrays` are those of `arrays_in_order`. `kernel`: one of `kernels()`; default: the fastest.
+
+        RunError if the decoder cannot use them. `num_threads` (default: one per core) translate at once.
+        """
+        self.precision: str = precision
+        self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
+        self.kernel = kernel or kernels()[0]
+        self._config = config
+        self._never_generated = list(tokenizers.tgt.never_generated)
+        self._num_workers = num_threads or num_cores()
+        self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
+        numbers = _numbers(config, tokenizers, precision)
+        try:
+            self._model = _decoder.load(self.kernel, numbers, arrays)
+        except ValueError as error:
+            raise RunError(
+                f"the native decoder cannot load this model ({error})", hint="use the engine torch"
+            ) from error
+        except MemoryError:
+            raise RunError("not enough memory to load this model") from None
+
+    @classmethod
+    def load(
+        cls, run: RunDir, tokenizers: TokenizerPair, precision: NativePrecision = "int8", *, kernel: str | None = None,
+        num_threads: int | None = None,
+    ) -> NativeEngine:  # fmt: skip
+        """Load the best model of `run`. RunError if its weights are damaged, or not of its configuration."""
+        config = run.config().model
+        path = run.usable_checkpoint()
+        arrays = arrays_in_order(config, tokenizers, read_arrays(path), path)
+        return cls(config, arrays, tokenizers, precision, kernel=kernel, num_threads=num_threads)
+
+    def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
+        """As `Engine.map`, one after the other: each search is shared out among the threads."""
+        return [function(each) for each in inputs]
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        if (pool := self._pool.take()) is not None:
+            pool.shutdown()
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: SearchOptions,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`."""
+        prefixes = [()] * len(sources) if prefixes is None else prefixes
+        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len)
+        found = self._translate(sources, prefixes, limits, options)
+        results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
+        for hypotheses in results:
+            for hypothesis in hypotheses:
+                check_finite(hypothesis.score)
+        if options.sample:
+            for hypotheses in results:
+                hypotheses.sort(key=lambda h: -options.normalized(h.score, len(h.token_scores)))
+        return results
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """As `Engine.score`."""
+        wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
+        found = self._translate(sources, wanted, [len(ids) for ids in wanted], SearchOptions())
+        scores = [outputs[0][3] for outputs, _ in found]
+        check_finite(sum(map(sum, scores)))
+        return scores
+
+    def cross_attention(
+        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """As `Engine.cross_attention`; NmtError if there is no such layer or head."""
+        num_layers, num_heads = self._config.decoder_layers, self._config.num_heads
+        if not -num_layers <= layer < num_layers:
+            raise NmtError(f"no decoder layer {layer}", hint=f"there are 0 to {num_layers - 1}; -1 is the last")
+        if head is not None and not 0 <= head < num_heads:
+            raise NmtError(f"no attention head {head}", hint=f"there are 0 to {num_heads - 1}")
+        if not target:
+            return []
+        attention = (layer % num_layers, -1 if head is None else head)
+        ((_, weights),) = self._translate([source], [target], [len(target)], SearchOptions(), attention)
+        return weights
+
+    def _translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        limits: Sequence[int],
+        options: SearchOptions,
+        attention: tuple[int, int] = (-1, -1),
+    ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], list[list[float]]]]:
+        """Return outputs (ids, score, finished, token scores) and attention weights for each source."""
+        if not sources:
+            return []
+        longest = max(limits)
+        rows = options.num_hypotheses if options.sample else options.beam_size
+        num_threads = min(self._num_workers, len(sources))
+        share = -(-len(sources) // num_threads)
+        numbers = _random_numbers(options, sources, longest) if options.sample else array("d")
+        divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
+        search = (
+            options.beam_size, options.num_hypotheses, options.exact, options.sample, options.min_len,
+            options.no_repeat_ngram, options.top_k, options.temperature, options.top_p, True, *attention,
+        )  # fmt: skip
+        job = _decoder.translate(
+            self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
+            min(MAX_ROWS, share * rows), numbers, divisors, self._never_generated,
+        )  # fmt: skip
+        helpers = [self._pool.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
+        try:
+            _decoder.run(job)
+        finally:
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()
+        return _decoder.results(job)
+
+
+def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:
+    """Return the configuration as struct Config of nmt/native/decoder.h has it."""
+    return (
+        config.d_model, config.num_heads, config.d_ff, config.encoder_layers, config.decoder_layers,
+        tokenizers.src.vocab_size, tokenizers.tgt.vocab_size, config.max_src_len, config.max_tgt_len,
+        _POSITIONS.index(config.positions), config.norm_position == "post", config.norm == "rms",
+        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision),
+    )  # fmt: skip
+
+
+def _random_numbers(options: SearchOptions, sources: Sequence[Sequence[int]], longest: int) -> array[float]:
+    """Return the numbers that decide each draw, [sources][samples][longest]: those of `nmt.decoding.sampling`."""
+    from nmt.decoding.sampling_numbers import sampling_numbers
+
+    numbers = array("d")
+    for source in sources:
+        for sample in range(options.num_hypotheses):
+            numbers.extend(sampling_numbers(options.seed, sample, source, longest))
+    return numbers
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Read named fp32 arrays (numpy); RunError if the file is missing or damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    if fault := find_corruption(path):
+        raise RunError(f"these weights are {fault}", path=path, hint="copy the file again, or use another checkpoint")
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=path) from error
+
+
+def arrays_in_order(
+    config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path | None = None
+) -> list[Any]:
+    """Return named arrays in the order in which nmt/native/model.c takes them; RunError if shapes or types differ."""
+    shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    found = {name: tuple(array.shape) for name, array in arrays.items() if array.dtype.name == "float32"}
+    if found != shapes:
+        odd = sorted(name for name in shapes.keys() | arrays.keys() if found.get(name) != shapes.get(name))
+        hint = "the model section of config.yaml must be the one the weights were trained with"
+        difference = f"{odd[0]} and {len(odd) - 1} more differ"
+        raise RunError(f"these weights belong to another model: {difference}", path=path, hint=hint)
+    source = arrays["src_embedding.tokens.weight"]
+    target = arrays.get("tgt_embedding.tokens.weight", source)
+    if config.positions == "learned":
+        positions = [arrays[f"{side}_embedding.learned.weight"] for side in ("src", "tgt")]
+    else:
+        width = config.d_model // config.num_heads if config.positions == "rotary" else config.d_model
+        positions = [array("f", [math.exp(-math.log(10000.0) * i / width) for i in range(0, width - 1, 2)])]
+    apart = {"src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight"}
+    apart |= {f"{side}_embedding.learned.weight" for side in ("src", "tgt")}
+    layers = [arrays[name] for name in shapes if name not in apart]
+    return [source, target, *positions, *layers, arrays.get("output_proj.weight", target)]

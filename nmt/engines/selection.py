@@ -1,0 +1,86 @@
+"""Which engine translates with the models of runs, and in which precision. Imports torch only if torch is chosen."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.data.tokenizer import TokenizerPair
+from nmt.engines import native_engine
+from nmt.engines.native_engine import NativeEngine
+from nmt.errors import NmtError, RunError
+from nmt.rundir import RunDir
+from nmt.translate.engine import Engine
+
+log = logging.getLogger(__name__)
+
+_WITHOUT_COMPILER = "the native decoder was not built when nmt was installed (it needs a C compiler)"
+
+
+def load_engine(
+    runs: Sequence[RunDir],
+    tokenizers: TokenizerPair,
+    engine: str = "auto",
+    device: str = "auto",
+    precision: str = "auto",
+) -> Engine:
+    """Load the best models of `runs` into the engine `engine`: native, torch, or auto.
+
+    auto is native on a CPU for everything that it serves, else torch. In the native engine the precision auto is int8,
+    unless the end of training found that int8 costs this run too much; in torch it is bf16 on a GPU that is faster
+    with it, else fp32. NmtError if the engine does not serve this device, precision or model.
+    """
+    obstacle = _obstacle(runs, device, precision)
+    if engine == "native" and obstacle:
+        raise NmtError(f"the native engine does not support {obstacle}", hint="use the engine torch, or auto")
+    if engine == "torch" or obstacle or (device == "auto" and _has_gpu()):
+        if engine == "auto" and obstacle == _WITHOUT_COMPILER and device in ("auto", "cpu"):
+            log.info("translating with torch: %s", _WITHOUT_COMPILER)
+        return _load_torch(runs, tokenizers, device, precision)
+    chosen = "fp32" if precision == "fp32" or (precision == "auto" and prefers_fp32(runs[0])) else "int8"
+    return NativeEngine.load(runs[0], tokenizers, "fp32" if chosen == "fp32" else "int8")
+
+
+def prefers_fp32(run: RunDir) -> bool:
+    """Return whether int8 costs `run` too much quality, as the end of its training measured."""
+    return False
+
+
+def _obstacle(runs: Sequence[RunDir], device: str, precision: str) -> str:
+    """Return what keeps the native engine from translating with `runs`, in words; empty if nothing does."""
+    if len(runs) > 1:
+        return "ensembles"
+    if device not in ("auto", "cpu"):
+        return f"the device {device}"
+    if precision not in ("auto", "int8", "fp32"):
+        return f"the precision {precision}"
+    if not native_engine.serves(config := runs[0].config().model):
+        return f"{config.attention} attention" if config.attention != "scaled_dot_product" else "models as wide as this"
+    return "" if native_engine.is_available() else _WITHOUT_COMPILER
+
+
+def _has_gpu() -> bool:
+    """Return whether torch finds a CUDA device. Without a driver, torch, which is slow to import, is not asked."""
+    drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+    if sys.platform == "linux" and not any(Path(driver).exists() for driver in drivers):
+        return False
+    if sys.platform == "darwin":
+        return False
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+def _load_torch(runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str) -> Engine:
+    try:
+        from nmt.engines.torch_engine import TorchEngine
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        hint = "install it (pip install torch), or translate with an export of the run"
+        raise RunError("this run needs PyTorch, which is not installed", path=runs[0].path, hint=hint) from None
+    return TorchEngine.load(runs, tokenizers, device, precision)

@@ -1,0 +1,55 @@
+"""The parameters that a model of a configuration has, by name. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nmt.config.sections import ModelConfig
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Shapes:
+    """Return the shape of each parameter of `Transformer(config, …)`, by name; tied ones stand there once.
+
+    Of models with scaled dot products: the other scoring functions have parameters of their own.
+    """
+    d_model, max_len = config.d_model, max(config.max_src_len, config.max_tgt_len)
+    shapes: Shapes = {"src_embedding.tokens.weight": (src_vocab_size, d_model)}
+    if config.tied_embeddings != "all":
+        shapes["tgt_embedding.tokens.weight"] = (tgt_vocab_size, d_model)
+    if config.tied_embeddings == "none":
+        shapes["output_proj.weight"] = (tgt_vocab_size, d_model)
+    if config.positions == "learned":
+        shapes |= {f"{side}_embedding.learned.weight": (max_len, d_model) for side in ("src", "tgt")}
+    for layer in range(config.encoder_layers):
+        shapes |= _sublayers(config, f"encoder_layers.{layer}", ("self",))
+    for layer in range(config.decoder_layers):
+        shapes |= _sublayers(config, f"decoder_layers.{layer}", ("self", "cross"))
+    if config.norm_position == "pre":
+        shapes |= dict(_norm(config, "encoder_norm")) | dict(_norm(config, "decoder_norm"))
+    return shapes
+
+
+def _sublayers(config: ModelConfig, layer: str, attentions: tuple[str, ...]) -> Shapes:
+    d_model, d_ff = config.d_model, config.d_ff
+    d_hidden = 2 * d_ff if config.activation == "swiglu" else d_ff
+    shapes: Shapes = {}
+    for name in attentions:
+        shapes |= _linear(f"{layer}.{name}_attention.query_proj", d_model, d_model)
+        shapes |= _linear(f"{layer}.{name}_attention.key_value_proj", d_model, 2 * d_model)
+        shapes |= _linear(f"{layer}.{name}_attention.output_proj", d_model, d_model)
+        shapes |= dict(_norm(config, f"{layer}.{name}_residual.norm"))
+    shapes |= _linear(f"{layer}.feed_forward.input_proj", d_model, d_hidden)
+    shapes |= _linear(f"{layer}.feed_forward.output_proj", d_ff, d_model)
+    return shapes | dict(_norm(config, f"{layer}.feed_forward_residual.norm"))
+
+
+def _linear(name: str, inputs: int, outputs: int) -> Shapes:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def _norm(config: ModelConfig, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}.weight", (config.d_model,)
+    if config.norm == "layer":
+        yield f"{name}.bias", (config.d_model,)

@@ -1,0 +1,20 @@
+from collections.abc import Sequence
+from typing import Any
+
+def kernels() -> list[str]: ...
+def load(kernel: str, config: Sequence[int], arrays: Sequence[Any], /) -> object: ...
+def size(model: object, /) -> int: ...
+def translate(
+    model: object,
+    sources: Sequence[Sequence[int]],
+    prefixes: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    options: tuple[Any, ...],
+    max_rows: int,
+    numbers: Any,
+    divisors: Any,
+    never_generated: Sequence[int],
+    /,
+) -> object: ...
+def run(job: object, /) -> None: ...
+def results(job: object, /) -> list[Any]: ...

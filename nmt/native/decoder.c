@@ -1,0 +1,280 @@
+/* Translating with a Transformer encoder-decoder (Vaswani et al. 2017): encoder, decoder steps, and the loop around them.
+ *
+ * A worker, which one thread uses at a time, decodes the hypotheses of several sources side by side, one row of states
+ * each, without padding. A source whose hypotheses have ended leaves, and the next one takes its place at once
+ * (continuous batching). No row's result depends on the others, so neither batch nor order changes a bit.
+ *
+ * Buffers of a worker, for R rows (see kernel.h for A, F16 and the layout of a block):
+ *   states   [R][D16]    the residual stream         normal   [R][D16]  its norm
+ *   heads    [R][3A]     query, key and value        context  [R][A]    what attention returns
+ *   hidden   [64][F16]   inside the feed-forward network, 64 rows at a time
+ *   rows                 the 8-bit input of the next product
+ *   logits   [R][V16], or [R][64] if they are reduced as they are computed
+ * Keys and values of a hypothesis lie in blocks of 16 positions, for all layers: [layer][32 x A]. Hypotheses of a beam
+ * share blocks; one is copied before it is written to by one of several.
+ */
+#include "decoder.h"
+#include "model.h"
+#include "search.h"
+
+#include <stdlib.h>
+
+#define FEED_FORWARD_ROWS 64
+
+static int reserve(void **buffer, size_t bytes) {
+    free_aligned(*buffer);
+    *buffer = allocate_aligned(bytes);
+    return *buffer != NULL;
+}
+
+/* Makes room for `rows` rows, `positions` keys and logits of `logits_width` for `logits_rows` rows. */
+static int make_room(Worker *w, int rows, int positions) {
+    const Model *m = w->model;
+    size_t n = rows, widest = m->width > m->attention_width ? m->width : m->attention_width;
+    size_t ff = m->ff_width * (m->config.activation == SWIGLU ? 2 : 1);
+    widest = widest > (size_t)m->ff_width ? widest : (size_t)m->ff_width;
+    int fits = 1;
+    if (rows > w->capacity) {
+        w->rows.stride = widest + 32; /* rows that are a power of two apart would share their places in the cache */
+        fits = reserve((void **)&w->states, n * m->width * 4) && reserve((void **)&w->normal, n * m->width * 4) &&
+               reserve((void **)&w->heads, n * 3 * m->attention_width * 4) &&
+               reserve((void **)&w->context, n * m->attention_width * 4) &&
+               reserve((void **)&w->hidden, FEED_FORWARD_ROWS * ff * 4) &&
+               reserve(&w->quantized, n * w->rows.stride * 2 + 64) && reserve((void **)&w->rows.scale, n * 4) &&
+               reserve((void **)&w->rows.correction, n * 4);
+        w->capacity = fits ? rows : 0;
+    }
+    if (fits && positions > w->score_capacity) {
+        fits = reserve((void **)&w->scores, ROUND_UP((size_t)positions, BLOCK) * 4);
+        w->score_capacity = fits ? positions : 0;
+    }
+    return fits;
+}
+
+Worker *new_worker(const Model *model) {
+    Worker *w = calloc(1, sizeof *w);
+    if (w) {
+        w->model = model;
+        w->block_floats = (size_t)model->config.decoder_layers * 2 * BLOCK * model->attention_width;
+    }
+    return w;
+}
+
+void free_worker(Worker *w) {
+    void *buffers[] = {w->states, w->normal, w->heads, w->context, w->hidden, w->quantized, w->rows.scale,
+                       w->rows.correction, w->scores, w->logits, w->encoder_blocks};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) free_aligned(buffers[i]);
+    while (w->free_blocks) {
+        Block *block = w->free_blocks;
+        w->free_blocks = block->next;
+        free_aligned(block);
+    }
+    free(w->active);
+    free(w->sentences);
+    free(w);
+}
+
+/* Makes rows of `states` [rows][width] the input of the next product. */
+static const Rows *as_input(Worker *w, const float *states, int rows, int width) {
+    if (w->model->config.precision == INT8) {
+        w->rows.numbers = w->quantized;
+        w->model->kernel->quantize(states, rows, width, &w->rows);
+        return &w->rows;
+    }
+    w->fp32_rows = (Rows){(void *)states, NULL, NULL, ROUND_UP(width, LANES)};
+    return &w->fp32_rows;
+}
+
+static void multiply(Worker *w, const Rows *in, int rows, const Linear *linear, Epilogue epilogue, float *out) {
+    w->model->kernel->product(in, rows, linear, 0, linear->outputs / LANES, epilogue, out, linear->outputs);
+}
+
+static void normalize(Worker *w, const float *states, int rows, const Norm *norm, float *out) {
+    const Model *m = w->model;
+    m->kernel->normalize(states, rows, m->config.d_model, norm->gain, norm->bias, norm->bias ? 1e-5f : 1e-6f, out);
+}
+
+/* The input of a sublayer: the norm of the states, or, with norms after sublayers, the states themselves. */
+static const Rows *enter(Worker *w, const float *states, int rows, const Norm *norm) {
+    const Model *m = w->model;
+    if (m->config.post_norm) return as_input(w, states, rows, m->config.d_model);
+    normalize(w, states, rows, norm, w->normal);
+    return as_input(w, w->normal, rows, m->config.d_model);
+}
+
+/* states += the sublayer's output, W x; then the norm, if it comes after. */
+static void leave(Worker *w, const float *x, int rows, int width, const Linear *linear, const Norm *norm,
+                  float *states) {
+    multiply(w, as_input(w, x, rows, width), rows, linear, ADD, states);
+    if (w->model->config.post_norm) normalize(w, states, rows, norm, states);
+}
+
+static void feed_forward(Worker *w, const FeedForward *ff, float *states, int num_rows) {
+    const Model *m = w->model;
+    Activation activation = (Activation)m->config.activation;
+    for (int first = 0; first < num_rows; first += FEED_FORWARD_ROWS) {
+        int rows = num_rows - first < FEED_FORWARD_ROWS ? num_rows - first : FEED_FORWARD_ROWS;
+        float *x = states + (size_t)first * m->width;
+        multiply(w, enter(w, x, rows, &ff->norm), rows, &ff->input, activation == RELU ? STORE_RELU : STORE, w->hidden);
+        if (activation != RELU) m->kernel->activate(activation, w->hidden, rows, ff->input.outputs);
+        leave(w, w->hidden, rows, m->ff_width, &ff->output, &ff->norm, x);
+    }
+}
+
+/* Turns query and key of `heads` [query, key, value] for rotary positions. */
+static void turn(const Model *m, float *heads, int position) {
+    if (!m->cosine) return;
+    size_t at = (size_t)position * (m->head_size / 2);
+    for (int part = 0; part < 2; part++)
+        m->kernel->rotate(heads + part * m->attention_width, m->config.num_heads, m->head_size, m->cosine + at, m->sine + at);
+}
+
+/* Writes one position's key and value [A] each to its block. */
+static void put_key_value(const Model *m, const float *key, const float *value, float *block, int place) {
+    int width = m->attention_width;
+    for (int i = 0; i < width; i++) block[i * BLOCK + place] = key[i];
+    memcpy(block + (size_t)width * (BLOCK + place), value, width * sizeof(float));
+}
+
+static void embed(const Model *m, const float *table, int id, const float *positions, int position, float *out) {
+    float scale = sqrtf((float)m->config.d_model);
+    m->kernel->embed(table + (size_t)id * m->width, scale, positions ? positions + (size_t)position * m->width : NULL,
+                     m->width, out);
+}
+
+/* Blocks for keys and values of an encoder layer: those of each sentence follow each other. */
+static int reserve_encoder_blocks(Worker *w, int num_blocks) {
+    if (num_blocks <= w->num_encoder_blocks) return 1;
+    size_t floats = (size_t)2 * BLOCK * w->model->attention_width;
+    float **blocks = NULL;
+    size_t header = ROUND_UP(num_blocks * sizeof(float *), 64);
+    w->num_encoder_blocks = 0;
+    if (!reserve(&w->encoder_blocks, header + num_blocks * floats * sizeof(float))) return 0;
+    blocks = w->encoder_blocks;
+    for (int i = 0; i < num_blocks; i++) blocks[i] = (float *)((char *)w->encoder_blocks + header) + i * floats;
+    memset(blocks[0], 0, num_blocks * floats * sizeof(float)); /* places without a key are read, and not used */
+    w->num_encoder_blocks = num_blocks;
+    return 1;
+}
+
+static void encoder_attention(Worker *w, const Attention *attention, float *states, Sentence *const *sentences, int count,
+                              int rows) {
+    const Model *m = w->model;
+    size_t width = m->attention_width;
+    float *const *blocks = w->encoder_blocks;
+    multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
+    for (int i = 0, row = 0; i < count; row += sentences[i]->src_len, i++) {
+        int length = sentences[i]->src_len;
+        float *heads = w->heads + row * 3 * width;
+        for (int position = 0; position < length; position++) {
+            float *at = heads + position * 3 * width;
+            turn(m, at, position);
+            put_key_value(m, at + width, at + 2 * width, blocks[position / BLOCK], position % BLOCK);
+        }
+        for (int position = 0; position < length; position++)
+            m->kernel->attend(heads + position * 3 * width, blocks, 0, length, m->config.num_heads, m->head_size, w->scores,
+                              w->context + (row + position) * width, NULL);
+    }
+    leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
+}
+
+/* Projects the encoder's output to the keys and values of each decoder layer, and keeps them with each sentence. */
+static void project_memory(Worker *w, const float *memory, Sentence *const *sentences, int count, int rows) {
+    const Model *m = w->model;
+    size_t width = m->attention_width;
+    const Rows *input = as_input(w, memory, rows, m->config.d_model);
+    for (int layer = 0; layer < m->config.decoder_layers; layer++) {
+        multiply(w, input, rows, &m->decoder[layer].cross.key_value, STORE, w->heads);
+        const float *key_value = w->heads;
+        for (int i = 0; i < count; i++)
+            for (int position = 0; position < sentences[i]->src_len; position++, key_value += 2 * width) {
+                float *block = sentences[i]->memory[position / BLOCK] + layer * 2 * BLOCK * width;
+                put_key_value(m, key_value, key_value + width, block, position % BLOCK);
+            }
+    }
+}
+
+Status encode(Worker *w, Sentence *const *sentences, int count, const Job *job) {
+    const Model *m = w->model;
+    int rows = 0, longest = 0;
+    for (int i = 0; i < count; i++) {
+        rows += sentences[i]->src_len;
+        longest = sentences[i]->src_len > longest ? sentences[i]->src_len : longest;
+    }
+    if (!make_room(w, rows, longest) || !reserve_encoder_blocks(w, (longest + BLOCK - 1) / BLOCK)) return OUT_OF_MEMORY;
+    float *state = w->states;
+    for (int i = 0; i < count; i++)
+        for (int position = 0; position < sentences[i]->src_len; position++, state += m->width)
+            embed(m, m->src_embedding, job->sources[sentences[i]->source][position], m->src_positions, position, state);
+    for (int layer = 0; layer < m->config.encoder_layers; layer++) {
+        encoder_attention(w, &m->encoder[layer].self, w->states, sentences, count, rows);
+        feed_forward(w, &m->encoder[layer].feed_forward, w->states, rows);
+    }
+    const float *memory = w->states;
+    if (m->encoder_norm.gain) {
+        normalize(w, w->states, rows, &m->encoder_norm, w->normal);
+        memory = w->normal;
+    }
+    project_memory(w, memory, sentences, count, rows);
+    return DONE;
+}
+
+static void decoder_self_attention(Worker *w, int layer, float *states) {
+    const Model *m = w->model;
+    const Attention *attention = &m->decoder[layer].self;
+    size_t width = m->attention_width, offset = (size_t)layer * 2 * BLOCK * width;
+    int rows = w->num_active;
+    multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
+    for (int row = 0; row < rows; row++) { /* all keys first: a load soon after the store to its place would wait */
+        Row *hypothesis = w->active[row];
+        float *heads = w->heads + row * 3 * width;
+        turn(m, heads, hypothesis->length);
+        put_key_value(m, heads + width, heads + 2 * width, hypothesis->blocks[hypothesis->length / BLOCK]->numbers + offset,
+                      hypothesis->length % BLOCK);
+    }
+    for (int row = 0; row < rows; row++) {
+        Row *hypothesis = w->active[row];
+        m->kernel->attend(w->heads + row * 3 * width, hypothesis->numbers, offset, hypothesis->length + 1,
+                          m->config.num_heads, m->head_size, w->scores, w->context + row * width, NULL);
+    }
+    leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
+}
+
+static void decoder_cross_attention(Worker *w, int layer, float *states, const Options *options) {
+    const Model *m = w->model;
+    const Attention *attention = &m->decoder[layer].cross;
+    size_t width = m->attention_width, offset = (size_t)layer * 2 * BLOCK * width;
+    int rows = w->num_active, keep = layer == options->attention_layer;
+    multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
+    for (int row = 0; row < rows; row++) {
+        const Sentence *sentence = w->active[row]->sentence;
+        m->kernel->attend(w->heads + row * width, sentence->memory, offset, sentence->src_len, m->config.num_heads,
+                          m->head_size, w->scores, w->context + row * width, keep ? sentence->weights : NULL);
+        if (keep) keep_attention(sentence, w->active[row]->length, m->config.num_heads, options->attention_head);
+    }
+    leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
+}
+
+/* Runs one step of all active rows; returns the input of the output layer. */
+const Rows *decode_step(Worker *w, const Options *options) {
+    const Model *m = w->model;
+    for (int row = 0; row < w->num_active; row++)
+        embed(m, m->tgt_embedding, w->active[row]->last, m->tgt_positions, w->active[row]->length,
+              w->states + (size_t)row * m->width);
+    for (int layer = 0; layer < m->config.decoder_layers; layer++) {
+        decoder_self_attention(w, layer, w->states);
+        decoder_cross_attention(w, layer, w->states, options);
+        feed_forward(w, &m->decoder[layer].feed_forward, w->states, w->num_active);
+    }
+    if (!m->decoder_norm.gain) return as_input(w, w->states, w->num_active, m->config.d_model);
+    normalize(w, w->states, w->num_active, &m->decoder_norm, w->normal);
+    return as_input(w, w->normal, w->num_active, m->config.d_model);
+}
+
+int make_room_for_steps(Worker *w, int rows, int positions, size_t logits) {
+    if (logits > w->logit_capacity) {
+        w->logit_capacity = reserve((void **)&w->logits, logits * sizeof(float)) ? logits : 0;
+        if (!w->logit_capacity) return 0;
+    }
+    return make_room(w, rows, positions);
+}

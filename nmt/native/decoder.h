@@ -1,0 +1,85 @@
+/* A Transformer encoder-decoder on a CPU: what module.c offers to Python. */
+#ifndef NMT_DECODER_H
+#define NMT_DECODER_H
+
+#include "kernel.h"
+
+enum { UNK_ID, PAD_ID, BOS_ID, EOS_ID };
+
+/* The model section of a run's configuration; every number is checked by load_model. */
+typedef struct {
+    int d_model, num_heads, d_ff, encoder_layers, decoder_layers;
+    int src_vocab_size, tgt_vocab_size, max_src_len, max_tgt_len;
+    int positions; /* of the enum below */
+    int post_norm, rms, activation, precision;
+} Config;
+enum { SINUSOIDAL, LEARNED, ROTARY };
+
+typedef struct Model Model;
+
+/* Options of a search; see SearchOptions in nmt/config/sections.py. */
+typedef struct {
+    int beam_size, num_hypotheses, exact, sample, min_len, no_repeat_ngram, top_k;
+    double temperature, top_p;
+    int with_scores;      /* whether log-probabilities are wanted where the search does not need them */
+    int attention_layer;  /* whose cross-attention is wanted, from 0; -1: none */
+    int attention_head;   /* -1: the mean over heads */
+} Options;
+
+typedef struct {
+    int *ids;             /* with eos, if finished */
+    float *token_scores;  /* natural-log probabilities */
+    int length;
+    float score;          /* their sum, as the search added it up */
+    int finished;
+} Output;
+
+typedef struct {
+    Output *outputs; /* best first in a beam, else in the order of the samples */
+    int num_outputs;
+    float *attention; /* [length of the output][length of the source], or NULL */
+} Result;
+
+/* Sources to be translated, shared by the threads that call run_job. */
+typedef struct {
+    const Model *model;
+    Options options;
+    int num_sources;
+    int **sources;      /* with eos */
+    int *src_lens;
+    int **prefixes;     /* forced first tokens */
+    int *prefix_lens;
+    int *limits;        /* longest output, eos counted */
+    double *numbers;    /* sampling: uniform in [0, 1), [num_sources][num_hypotheses][longest limit] */
+    int longest_limit;
+    double *length_divisors; /* [longest limit + 1]: length^length_penalty */
+    float *penalty;     /* [vocabulary rounded up]: -infinity for tokens that are never generated, else 0 */
+    int max_rows;       /* hypotheses that one thread decodes together */
+    Result *results;    /* [num_sources] */
+    volatile int next;  /* source to be taken next */
+    volatile int stop;  /* set: every thread returns soon */
+} Job;
+
+typedef struct Worker Worker;
+
+typedef enum { DONE, OUT_OF_MEMORY, STOPPED } Status;
+
+/* Returns a model with weights of its own, made from float arrays in the order of model.c, or NULL: *error says why. */
+Model *load_model(const Config *config, const Kernel *kernel, const float *const *arrays, const size_t *counts,
+                  int num_arrays, const char **error);
+void free_model(Model *model);
+const Config *model_config(const Model *model);
+size_t model_bytes(const Model *model);
+int padded_vocab_size(const Model *model);
+
+Worker *new_worker(const Model *model);
+void free_worker(Worker *worker);
+
+/* Translates sources of the job until none is left. `poll` is called now and then; a result other than 0 stops all. */
+Status run_job(Worker *worker, Job *job, int (*poll)(void *), void *context);
+void free_result(Result *result);
+
+/* The kernels that this processor has, fastest first; returns their number. */
+int list_kernels(const Kernel *out[8]);
+
+#endif

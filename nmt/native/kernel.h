@@ -1,0 +1,122 @@
+/* The table of functions that each instruction set provides, and the data that they share.
+ *
+ * Layouts. `W16` is W rounded up to 16; numbers between W and W16 are 0 everywhere.
+ *
+ *   states    float [rows][W16]
+ *   Rows      the input of a product: in int8 [rows][stride] with a scale and a correction per row, or fp32 states
+ *   weights   panels of 16 outputs: int8 [outputs/16][inputs/group][16][group], fp32 [outputs/16][inputs][16]
+ *   block     keys and values of 16 positions, A numbers each: keys [A][16], so that one register holds one coordinate
+ *             of 16 keys; then values [16][A]. A is heads x K16.
+ *
+ * Integer sums are exact. An fp32 sum runs in one order, which depends neither on the rows beside it nor on the
+ * instruction set. So the same row has the same bits on every processor, in any batch.
+ */
+#ifndef NMT_KERNEL_H
+#define NMT_KERNEL_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ROUND_UP(n, m) (((n) + (m) - 1) / (m) * (m))
+#define LANES 16
+#define BLOCK 16       /* positions of a block of keys and values */
+#define CHUNK 64       /* outputs that are reduced together */
+#define MAX_INPUTS 65536 /* 65,536 products of 8 bits fit into a sum of 32 */
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#define ALWAYS_INLINE __forceinline
+#else
+#define ALWAYS_INLINE __attribute__((always_inline)) inline
+#endif
+
+#if defined(__GNUC__)
+#define UNROLL _Pragma("GCC unroll 16")
+#else
+#define UNROLL
+#endif
+
+/* The registers and products of kernels_*.c. */
+#define ISA_PORTABLE 0
+#define ISA_AVX2 1
+#define ISA_AVX512 2
+#define PRODUCT_PORTABLE 0
+#define PRODUCT_AVX2 1
+#define PRODUCT_VNNI256 2
+#define PRODUCT_VNNI512 3
+#define PRODUCT_NEON_DOT 4
+
+typedef enum { INT8, FP32 } Precision;
+typedef enum { STORE, STORE_RELU, ADD } Epilogue;
+typedef enum { RELU, GELU, SILU, SWIGLU } Activation;
+
+/* The rows that a product multiplies. */
+typedef struct {
+    void *numbers;       /* INT8: int8 or int16 [rows][stride]; FP32: float [rows][stride] */
+    float *scale;        /* INT8, per row: number = scale x integer */
+    int32_t *correction; /* INT8, per row: what is added to each sum; see Kernel.weight_offset */
+    size_t stride;       /* in numbers */
+} Rows;
+
+/* y = W x + b. */
+typedef struct {
+    int inputs, outputs;   /* padded: inputs to the kernel's group, outputs to 16 */
+    Precision precision;
+    void *panels;
+    float *scale;          /* INT8: [outputs] */
+    float *bias;           /* [outputs] */
+} Linear;
+
+/* The best of the logits seen so far, and the sum of their exponentials. */
+typedef struct {
+    float best;   /* the highest logit plus penalty */
+    int id;       /* its number; the first of equals */
+    float logit;  /* its logit */
+    float max;    /* of all logits */
+    float sum;    /* of exp(logit - max) */
+} Reduction;
+
+typedef struct {
+    const char *name;
+    int (*is_supported)(void);
+    int group;          /* inputs that lie together in an int8 panel */
+    int weight_offset;  /* added to int8 weights, so that they are unsigned */
+    int activation_bytes;
+
+    /* Rounds states [rows][width] to 8 bits, each row with a scale of its own. Not finite: the scale is NaN. */
+    void (*quantize)(const float *states, int rows, int width, Rows *out);
+    /* Products of the rows with panels `first` to `last` (exclusive), to out [rows][out_stride] from panel `first` on. */
+    void (*product)(const Rows *in, int rows, const Linear *linear, int first, int last, Epilogue, float *out,
+                    size_t out_stride);
+    /* Layer norm (Ba et al. 2016), or RMS norm (Zhang and Sennrich 2019) if `bias` is NULL, of states [rows][W16]. */
+    void (*normalize)(const float *states, int rows, int width, const float *gain, const float *bias, float eps,
+                      float *out);
+    /* f(hidden), in place; SWIGLU reads [gate, linear] and writes [gate x linear] of half the width. */
+    void (*activate)(Activation, float *hidden, int rows, int width);
+    /* embedding x scale + position (Vaswani et al. 2017, sections 3.4 and 3.5); position may be NULL. */
+    void (*embed)(const float *embedding, float scale, const float *position, int width, float *out);
+    /* Turns heads [heads][K16] by the angles of one position (Su et al. 2021, section 3.2.2); K is even. */
+    void (*rotate)(float *heads, int num_heads, int head_size, const float *cosine, const float *sine);
+    /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), q scaled already. blocks: those of
+     * `length` positions, read from `offset` floats on. scores: scratch [length rounded up]. weights: [heads][length]
+     * or NULL. */
+    void (*attend)(const float *query, float *const *blocks, size_t offset, int length, int num_heads, int head_size,
+                   float *scores, float *out, float *weights);
+    /* Takes `count` logits (a multiple of 16, at most CHUNK), numbered from `first_id`, into the reduction.
+     * penalty: [count], 0 or -infinity, added before they are compared. with_sum: whether to sum exponentials. */
+    void (*reduce)(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *);
+    /* Finds the `count` highest of logits [n], n a multiple of 16, best first, the first of equals. */
+    int (*top)(const float *logits, int n, int count, float *scores, int *ids);
+    /* exp(x) of one number. */
+    float (*exponential)(float x);
+} Kernel;
+
+extern const Kernel kernel_portable;
+#if defined(__x86_64__) || defined(_M_X64)
+extern const Kernel kernel_avx2, kernel_avx_vnni, kernel_avx512_vnni;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+extern const Kernel kernel_neon_dot;
+#endif
+
+#endif

@@ -1,0 +1,205 @@
+/* The functions of one instruction set. Each kernels_*.c defines ISA_LEVEL (the registers of vectors.h) and PRODUCT
+ * (the instruction of the int8 product), includes this file, and so defines its table, KERNEL. See kernel.h. */
+#include "kernel.h"
+
+#define FN static ALWAYS_INLINE
+#include "vectors.h"
+#include "product.h"
+
+/* exp(x), 0 < exp(-87) for less: x = n ln 2 + r, then 2^n times a polynomial in r (Cephes, expf). x is at most 88. */
+FN vec v_exp(vec x) {
+    x = v_max(v_set(-87.0f), x); /* NaN stays NaN */
+    vec n = v_round(v_mul(x, v_set(1.44269504f)));
+    vec r = v_fma(n, v_set(2.12194440e-4f), v_fma(n, v_set(-0.693359375f), x));
+    vec p = v_fma(v_set(1.9875691500e-4f), r, v_set(1.3981999507e-3f));
+    p = v_fma(p, r, v_set(8.3334519073e-3f));
+    p = v_fma(p, r, v_set(4.1665795894e-2f));
+    p = v_fma(p, r, v_set(1.6666665459e-1f));
+    p = v_fma(p, r, v_set(5.0000001201e-1f));
+    p = v_fma(p, v_mul(r, r), v_add(r, v_set(1.0f)));
+    return v_mul(p, v_exp2i(n));
+}
+
+static float exponential(float x) {
+    float out[LANES];
+    v_store(out, v_exp(v_set(x)));
+    return out[0];
+}
+
+static void normalize(const float *states, int rows, int width, const float *gain, const float *bias, float eps,
+                      float *out) {
+    int stride = ROUND_UP(width, LANES);
+    for (int row = 0; row < rows; row++, states += stride, out += stride) {
+        vec sum = v_set(0.0f), squares = v_set(0.0f);
+        float mean = 0.0f;
+        if (bias) {
+            for (int i = 0; i < stride; i += LANES) sum = v_add(sum, v_load(states + i));
+            mean = v_sum(sum) / (float)width;
+        }
+        for (int i = 0; i < stride; i += LANES) {
+            vec centered = v_sub(v_load(states + i), v_set(mean));
+            if (i + LANES > width) centered = v_first(centered, v_set(0.0f), width - i);
+            squares = v_fma(centered, centered, squares);
+        }
+        float scale = 1.0f / sqrtf(v_sum(squares) / (float)width + eps);
+        for (int i = 0; i < stride; i += LANES) {
+            vec normal = v_mul(v_sub(v_load(states + i), v_set(mean)), v_set(scale));
+            v_store(out + i, v_fma(normal, v_load(gain + i), bias ? v_load(bias + i) : v_set(0.0f)));
+        }
+    }
+}
+
+/* x (1 + erf(x / sqrt 2)) / 2 (Hendrycks and Gimpel 2016), with erf of Abramowitz and Stegun 1964, 7.1.26. */
+FN vec gelu(vec x) {
+    vec size = v_max(x, v_sub(v_set(0.0f), x));
+    vec t = v_div(v_set(1.0f), v_fma(size, v_set(0.3275911f * 0.70710678f), v_set(1.0f)));
+    vec p = v_fma(v_set(1.061405429f), t, v_set(-1.453152027f));
+    p = v_fma(p, t, v_set(1.421413741f));
+    p = v_fma(p, t, v_set(-0.284496736f));
+    p = v_mul(v_fma(p, t, v_set(0.254829592f)), t);
+    vec tail = v_mul(p, v_exp(v_mul(v_mul(size, size), v_set(-0.5f)))); /* 1 - erf(|x| / sqrt 2) */
+    return v_sub(v_max(v_set(0.0f), x), v_mul(v_mul(size, v_set(0.5f)), tail));
+}
+
+/* x / (1 + exp(-x)) (Elfwing et al. 2018). */
+FN vec silu(vec x) {
+    vec negative = v_min(v_set(87.0f), v_sub(v_set(0.0f), x));
+    return v_div(x, v_add(v_set(1.0f), v_exp(negative)));
+}
+
+static void activate(Activation activation, float *hidden, int rows, int width) {
+    int stride = ROUND_UP(width, LANES), half = stride / 2;
+    for (int row = 0; row < rows; row++) {
+        float *x = hidden + (size_t)row * stride;
+        if (activation == SWIGLU) { /* rows [gate, linear] become rows of half the width: none overtakes another */
+            float *out = hidden + (size_t)row * half;
+            for (int i = 0; i < half; i += LANES)
+                v_store(out + i, v_mul(silu(v_load(x + i)), v_load(x + half + i)));
+            continue;
+        }
+        for (int i = 0; i < stride; i += LANES) {
+            vec value = v_load(x + i);
+            v_store(x + i, activation == GELU ? gelu(value) : activation == SILU ? silu(value) : v_max(v_set(0.0f), value));
+        }
+    }
+}
+
+static void embed(const float *embedding, float scale, const float *position, int width, float *out) {
+    for (int i = 0; i < width; i += LANES)
+        v_store(out + i, v_fma(v_load(embedding + i), v_set(scale), position ? v_load(position + i) : v_set(0.0f)));
+}
+
+static void rotate(float *heads, int num_heads, int head_size, const float *cosine, const float *sine) {
+    int half = head_size / 2, stride = ROUND_UP(head_size, LANES);
+    for (int head = 0; head < num_heads; head++, heads += stride)
+        for (int i = 0; i < half; i++) {
+            float first = heads[i], second = heads[half + i];
+            heads[i] = fmaf(first, cosine[i], -(second * sine[i]));
+            heads[half + i] = fmaf(second, cosine[i], first * sine[i]);
+        }
+}
+
+/* Scores of one head for the 16 keys of a block, q [K16], keys [K16][16]: four sums, over every fourth coordinate. */
+FN vec block_scores(const float *query, const float *keys, int size) {
+    vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
+    for (int d = 0; d < size; d += 4)
+        for (int i = 0; i < 4; i++) sum[i] = v_fma(v_set(query[d + i]), v_load(keys + (d + i) * BLOCK), sum[i]);
+    return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+}
+
+/* Replaces scores [length] by exp(score - highest); returns their sum. */
+FN float exponentials(float *scores, int length, vec highest) {
+    vec max = v_set(v_highest(highest)), sum = v_set(0.0f);
+    for (int i = 0; i < length; i += BLOCK) {
+        vec e = v_first(v_exp(v_sub(v_load(scores + i), max)), v_set(0.0f), length - i);
+        v_store(scores + i, e);
+        sum = v_add(sum, e);
+    }
+    return v_sum(sum);
+}
+
+/* out [16 x parts] = sum of scores[t] x values[t] / total, over t in order; `values` begins at the head's part. */
+FN void pool_values(const float *scores, float *const *blocks, size_t offset, int length, size_t stride, int parts,
+                    float total, float *out) {
+    vec sum[4];
+    for (int i = 0; i < parts; i++) sum[i] = v_set(0.0f);
+    for (int start = 0; start < length; start += BLOCK) {
+        const float *values = blocks[start / BLOCK] + offset;
+        int count = length - start < BLOCK ? length - start : BLOCK;
+        for (int t = 0; t < count; t++, values += stride) {
+            vec weight = v_set(scores[start + t]);
+            for (int i = 0; i < parts; i++) sum[i] = v_fma(weight, v_load(values + i * LANES), sum[i]);
+        }
+    }
+    vec scale = v_set(1.0f / total);
+    for (int i = 0; i < parts; i++) v_store(out + i * LANES, v_mul(sum[i], scale));
+}
+
+static void attend(const float *query, float *const *blocks, size_t offset, int length, int num_heads, int head_size,
+                   float *scores, float *out, float *weights) {
+    int size = ROUND_UP(head_size, LANES);
+    size_t width = (size_t)num_heads * size;
+    for (int head = 0; head < num_heads; head++) {
+        size_t at = (size_t)head * size;
+        vec highest = v_set(-INFINITY);
+        for (int start = 0; start < length; start += BLOCK) {
+            vec s = block_scores(query + at, blocks[start / BLOCK] + offset + at * BLOCK, size);
+            v_store(scores + start, s);
+            highest = v_max(highest, v_first(s, v_set(-INFINITY), length - start));
+        }
+        float total = exponentials(scores, length, highest);
+        size_t values = offset + width * BLOCK + at;
+        int part = 0;
+        for (; part + 4 <= size / LANES; part += 4)
+            pool_values(scores, blocks, values + part * LANES, length, width, 4, total, out + at + part * LANES);
+        for (; part < size / LANES; part++)
+            pool_values(scores, blocks, values + part * LANES, length, width, 1, total, out + at + part * LANES);
+        if (weights)
+            for (int t = 0; t < length; t++) weights[(size_t)head * length + t] = scores[t] / total;
+    }
+}
+
+static void reduce(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *r) {
+    vec best = v_set(-INFINITY), max = v_set(-INFINITY);
+    for (int i = 0; i < count; i += LANES) {
+        vec logit = v_load(logits + i);
+        max = v_max(max, logit);
+        best = v_max(best, v_add(logit, v_load(penalty + i)));
+    }
+    float highest = v_highest(best);
+    if (highest > r->best) {
+        int i = 0;
+        while (i < count - 1 && logits[i] + penalty[i] != highest) i++;
+        r->best = highest, r->id = first_id + i, r->logit = logits[i];
+    }
+    if (!with_sum) return;
+    highest = v_highest(max);
+    if (highest > r->max) {
+        r->sum *= exponential(r->max - highest);
+        r->max = highest;
+    }
+    vec sum = v_set(0.0f);
+    for (int i = 0; i < count; i += LANES) sum = v_add(sum, v_exp(v_sub(v_load(logits + i), v_set(r->max))));
+    r->sum += v_sum(sum);
+}
+
+static int top(const float *logits, int n, int count, float *scores, int *ids) {
+    int found = 0;
+    for (int start = 0; start < n; start += LANES) {
+        if (found == count && !(v_highest(v_load(logits + start)) > scores[count - 1])) continue;
+        for (int id = start; id < start + LANES; id++) {
+            if (found == count && !(logits[id] > scores[count - 1])) continue;
+            if (!(logits[id] > -INFINITY)) continue;
+            int place = found < count ? found++ : count - 1;
+            for (; place > 0 && logits[id] > scores[place - 1]; place--)
+                scores[place] = scores[place - 1], ids[place] = ids[place - 1];
+            scores[place] = logits[id], ids[place] = id;
+        }
+    }
+    return found;
+}
+
+const Kernel KERNEL = {
+    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, (int)sizeof(quantized), quantize, product, normalize, activate,
+    embed, rotate, attend, reduce, top, exponential,
+};

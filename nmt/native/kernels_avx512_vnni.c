@@ -1,0 +1,23 @@
+/* The kernel for processors with AVX-512 and its 8-bit products: Intel since Ice Lake, AMD since Zen 4. */
+#if defined(__x86_64__) || defined(_M_X64)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma"))), apply_to = function)
+#elif defined(__GNUC__)
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")
+#endif
+#include <immintrin.h>
+
+#define KERNEL kernel_avx512_vnni
+#define KERNEL_NAME "avx512-vnni"
+#define ISA_LEVEL ISA_AVX512
+#define PRODUCT PRODUCT_VNNI512
+#include "processor.h"
+
+static int is_supported(void) { return has_avx512_vnni(); }
+
+#include "kernels.h"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif

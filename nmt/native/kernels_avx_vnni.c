@@ -1,0 +1,24 @@
+/* The kernel for processors with AVX-VNNI but without AVX-512: Intel's desktop processors since Alder Lake. */
+#if defined(__x86_64__) || defined(_M_X64)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avxvnni,avx2,fma"))), apply_to = function)
+#elif defined(__GNUC__)
+#pragma GCC target("avxvnni,avx2,fma")
+#endif
+#include <immintrin.h>
+
+#define KERNEL kernel_avx_vnni
+#define KERNEL_NAME "avx-vnni"
+#define ISA_LEVEL ISA_AVX2
+#define PRODUCT PRODUCT_VNNI256
+#define DPBUSD256 _mm256_dpbusd_avx_epi32
+#include "processor.h"
+
+static int is_supported(void) { return has_avx_vnni(); }
+
+#include "kernels.h"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif

@@ -1,0 +1,23 @@
+/* The kernel for ARM processors with dot products of bytes: Apple's since the M1, Neoverse since N1. */
+#if defined(__aarch64__) || defined(_M_ARM64)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
+#elif defined(__GNUC__)
+#pragma GCC target("+dotprod")
+#endif
+#include <arm_neon.h>
+
+#define KERNEL kernel_neon_dot
+#define KERNEL_NAME "neon-dot"
+#define ISA_LEVEL ISA_PORTABLE
+#define PRODUCT PRODUCT_NEON_DOT
+#include "processor.h"
+
+static int is_supported(void) { return has_neon_dot(); }
+
+#include "kernels.h"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif

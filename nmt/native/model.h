@@ -1,0 +1,46 @@
+/* The weights of a model, packed for a kernel. */
+#ifndef NMT_MODEL_H
+#define NMT_MODEL_H
+
+#include "decoder.h"
+
+typedef struct {
+    float *gain, *bias; /* [D16]; bias is NULL in an RMS norm */
+} Norm;
+
+/* One attention sublayer. Self-attention projects query, key and value at once; cross-attention the query alone. */
+typedef struct {
+    Linear input;     /* [query, key, value] of A each, or the query */
+    Linear key_value; /* cross-attention: of the encoder's output */
+    Linear output;
+    Norm norm;
+} Attention;
+
+typedef struct {
+    Linear input, output;
+    Norm norm;
+} FeedForward;
+
+typedef struct {
+    Attention self, cross; /* an encoder layer has no cross */
+    FeedForward feed_forward;
+} Layer;
+
+struct Model {
+    Config config;
+    const Kernel *kernel;
+    int width, head_size, attention_width, ff_width; /* D16; K; A = heads x K16; F16 */
+    float *src_embedding, *tgt_embedding; /* [V][D16] */
+    float *src_positions, *tgt_positions; /* [max_len][D16], or NULL */
+    float *cosine, *sine;                 /* rotary: [max_len][K/2], or NULL */
+    Layer *encoder, *decoder;
+    Norm encoder_norm, decoder_norm;      /* gain is NULL with norms after sublayers, which end in their own */
+    Linear output;
+    void **allocations;
+    size_t num_allocations, bytes;
+};
+
+void *allocate_aligned(size_t bytes);
+void free_aligned(void *memory);
+
+#endif

@@ -1,0 +1,263 @@
+/* Matrix products of rows with panels of 16 outputs, and the rounding of rows to 8 bits. Included by kernels.h. */
+
+#if PRODUCT == PRODUCT_VNNI512 || PRODUCT == PRODUCT_VNNI256
+/* vpdpbusd: unsigned times signed bytes. Weights are stored plus 128; the correction takes that away. */
+#define GROUP 4
+#define WEIGHT_OFFSET 128
+typedef int8_t quantized;
+#elif PRODUCT == PRODUCT_AVX2
+/* vpmaddwd: pairs of 16-bit integers. */
+#define GROUP 2
+#define WEIGHT_OFFSET 0
+typedef int16_t quantized;
+#elif PRODUCT == PRODUCT_NEON_DOT
+#define GROUP 4
+#define WEIGHT_OFFSET 0
+typedef int8_t quantized;
+#else
+#define GROUP 1
+#define WEIGHT_OFFSET 0
+typedef int8_t quantized;
+#endif
+
+/* The GROUP integers of a row that are multiplied at once. */
+FN int32_t four_bytes(const quantized *row) {
+    int32_t bytes;
+    memcpy(&bytes, row, 4);
+    return bytes;
+}
+
+#if PRODUCT == PRODUCT_VNNI512
+#define TILE_ROWS 8
+#define TILE_PANELS 2
+typedef struct { __m512i r; } sums; /* of 16 outputs */
+FN sums sums_set(int32_t x) { return (sums){_mm512_set1_epi32(x)}; }
+FN sums sums_load_weights(const int8_t *w) { return (sums){_mm512_loadu_si512((const void *)w)}; }
+FN sums sums_add(sums sum, sums w, const quantized *row) {
+    return (sums){_mm512_dpbusd_epi32(sum.r, w.r, _mm512_set1_epi32(four_bytes(row)))};
+}
+FN vec sums_to_float(sums s) { return (vec){_mm512_cvtepi32_ps(s.r)}; }
+
+#elif PRODUCT == PRODUCT_VNNI256
+#define TILE_ROWS 6
+#define TILE_PANELS 1
+typedef struct { __m256i a, b; } sums;
+FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+FN sums sums_load_weights(const int8_t *w) {
+    return (sums){_mm256_loadu_si256((const __m256i *)w), _mm256_loadu_si256((const __m256i *)(w + 32))};
+}
+FN sums sums_add(sums sum, sums w, const quantized *row) {
+    __m256i x = _mm256_set1_epi32(four_bytes(row));
+    return (sums){DPBUSD256(sum.a, w.a, x), DPBUSD256(sum.b, w.b, x)};
+}
+FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvtepi32_ps(s.b)}; }
+
+#elif PRODUCT == PRODUCT_AVX2
+#define TILE_ROWS 6
+#define TILE_PANELS 1
+typedef struct { __m256i a, b; } sums;
+FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+FN sums sums_load_weights(const int8_t *w) {
+    return (sums){_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w)),
+                  _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16)))};
+}
+FN sums sums_add(sums sum, sums w, const quantized *row) {
+    __m256i x = _mm256_set1_epi32(four_bytes(row));
+    return (sums){_mm256_add_epi32(sum.a, _mm256_madd_epi16(w.a, x)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(w.b, x))};
+}
+FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvtepi32_ps(s.b)}; }
+
+#elif PRODUCT == PRODUCT_NEON_DOT
+#define TILE_ROWS 6
+#define TILE_PANELS 1
+typedef struct { int32x4_t r[4]; } sums;
+FN sums sums_set(int32_t x) {
+    int32x4_t v = vdupq_n_s32(x);
+    return (sums){{v, v, v, v}};
+}
+FN sums sums_load_weights(const int8_t *w) {
+    sums s;
+    for (int i = 0; i < 4; i++) s.r[i] = vreinterpretq_s32_s8(vld1q_s8(w + 16 * i));
+    return s;
+}
+FN sums sums_add(sums sum, sums w, const quantized *row) {
+    int8x16_t x = vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(row)));
+    for (int i = 0; i < 4; i++) sum.r[i] = vdotq_s32(sum.r[i], vreinterpretq_s8_s32(w.r[i]), x);
+    return sum;
+}
+FN vec sums_to_float(sums s) {
+    int32_t x[LANES];
+    for (int i = 0; i < 4; i++) vst1q_s32(x + 4 * i, s.r[i]);
+    return v_from_int(x);
+}
+
+#else
+#define TILE_ROWS 4
+#define TILE_PANELS 1
+typedef struct { int32_t x[LANES]; } sums;
+typedef struct { int8_t x[LANES]; } panel_row;
+FN sums sums_set(int32_t x) {
+    sums s;
+    for (int i = 0; i < LANES; i++) s.x[i] = x;
+    return s;
+}
+FN panel_row sums_load_weights(const int8_t *w) {
+    panel_row weights;
+    memcpy(weights.x, w, sizeof weights.x);
+    return weights;
+}
+FN sums sums_add(sums sum, panel_row w, const quantized *row) {
+    for (int i = 0; i < LANES; i++) sum.x[i] += (int16_t)(w.x[i] * row[0]);
+    return sum;
+}
+FN vec sums_to_float(sums s) { return v_from_int(s.x); }
+#define WEIGHTS panel_row
+#endif
+
+#ifndef WEIGHTS
+#define WEIGHTS sums
+#endif
+#define FEW_ROWS 3
+#define WIDEST_TILE 4
+
+#if PRODUCT == PRODUCT_AVX2
+FN void v_to_quantized(vec x, int16_t *p) {
+    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(words, 0xd8));
+}
+#else
+FN void v_to_quantized(vec x, int8_t *p) { v_to_int8(x, p); }
+#endif
+
+/* Writes the outputs of a panel, as `epilogue` says. */
+FN void write_outputs(vec value, Epilogue epilogue, float *out) {
+    if (epilogue == STORE_RELU) value = v_max(v_set(0.0f), value); /* NaN stays NaN */
+    if (epilogue == ADD) value = v_add(v_load(out), value);
+    v_store(out, value);
+}
+
+/* The int8 product of R rows with P panels; R and P are constants, so that all sums stay in registers. */
+FN void int8_tile(const int R, const int P, const quantized *in, size_t stride, const float *row_scale,
+                  const int32_t *correction, const Linear *linear, int panel, Epilogue epilogue, float *out,
+                  size_t out_stride) {
+    const size_t panel_bytes = (size_t)linear->inputs * LANES;
+    const int8_t *weights = (const int8_t *)linear->panels + panel * panel_bytes;
+    sums sum[TILE_ROWS][WIDEST_TILE];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) sum[r][p] = sums_set(correction[r]);
+    for (int k = 0; k < linear->inputs; k += GROUP, weights += GROUP * LANES) {
+        WEIGHTS w[WIDEST_TILE];
+        UNROLL for (int p = 0; p < P; p++) w[p] = sums_load_weights(weights + p * panel_bytes);
+        UNROLL for (int r = 0; r < R; r++) {
+            const quantized *row = in + r * stride + k;
+            UNROLL for (int p = 0; p < P; p++) sum[r][p] = sums_add(sum[r][p], w[p], row);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) {
+        const int n = (panel + p) * LANES;
+        vec scale = v_mul(v_set(row_scale[r]), v_load(linear->scale + n));
+        vec value = v_fma(sums_to_float(sum[r][p]), scale, v_load(linear->bias + n));
+        write_outputs(value, epilogue, out + r * out_stride + p * LANES);
+    }
+}
+
+/* The same in fp32. */
+FN void fp32_tile(const int R, const int P, const float *in, size_t stride, const Linear *linear, int panel,
+                  Epilogue epilogue, float *out, size_t out_stride) {
+    const size_t panel_floats = (size_t)linear->inputs * LANES;
+    const float *weights = (const float *)linear->panels + panel * panel_floats;
+    vec sum[TILE_ROWS][WIDEST_TILE];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) sum[r][p] = v_set(0.0f);
+    for (int k = 0; k < linear->inputs; k++, weights += LANES) {
+        vec w[WIDEST_TILE];
+        UNROLL for (int p = 0; p < P; p++) w[p] = v_load(weights + p * panel_floats);
+        UNROLL for (int r = 0; r < R; r++) {
+            vec a = v_set(in[r * stride + k]);
+            UNROLL for (int p = 0; p < P; p++) sum[r][p] = v_fma(a, w[p], sum[r][p]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) {
+        vec value = v_add(sum[r][p], v_load(linear->bias + (panel + p) * LANES));
+        write_outputs(value, epilogue, out + r * out_stride + p * LANES);
+    }
+}
+
+/* A tile of R rows, which are a constant in each case. */
+#define TILE(R) case R: if (R <= TILE_ROWS) { \
+        const int rows_of_tile = R <= TILE_ROWS ? R : 1; \
+        if (linear->precision == INT8) \
+            int8_tile(rows_of_tile, P, (const quantized *)in->numbers + row * in->stride, in->stride, in->scale + row, \
+                      in->correction + row, linear, panel, epilogue, out + row * out_stride, out_stride); \
+        else \
+            fp32_tile(rows_of_tile, P, (const float *)in->numbers + row * in->stride, in->stride, linear, panel, \
+                      epilogue, out + row * out_stride, out_stride); \
+    } break;
+
+/* The product with P panels, from `panel` on. */
+FN void multiply_panels(const int P, const Rows *in, int rows, const Linear *linear, int panel, Epilogue epilogue,
+                        float *out, size_t out_stride) {
+    for (int row = 0; row < rows;) {
+        int count = rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
+        switch (count) {
+            TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)
+        }
+        row += count;
+    }
+}
+
+/* The same for at most FEW_ROWS rows and the widest tile. */
+FN void multiply_few(const Rows *in, int rows, const Linear *linear, int panel, Epilogue epilogue, float *out,
+                     size_t out_stride) {
+    const int P = WIDEST_TILE, row = 0;
+    switch (rows) {
+        TILE(1) TILE(2) TILE(3)
+    }
+}
+#undef TILE
+
+/* As Kernel.product. Few rows take more panels at a time, so that enough sums are under way to hide their latency. */
+static void product(const Rows *in, int rows, const Linear *linear, int first, int last, Epilogue epilogue, float *out,
+                    size_t out_stride) {
+    int panel = first;
+    if (rows <= FEW_ROWS)
+        for (; panel + WIDEST_TILE <= last; panel += WIDEST_TILE, out += WIDEST_TILE * LANES)
+            multiply_few(in, rows, linear, panel, epilogue, out, out_stride);
+    for (; panel + TILE_PANELS <= last; panel += TILE_PANELS, out += TILE_PANELS * LANES)
+        multiply_panels(TILE_PANELS, in, rows, linear, panel, epilogue, out, out_stride);
+    for (; panel < last; panel++, out += LANES) multiply_panels(1, in, rows, linear, panel, epilogue, out, out_stride);
+}
+
+/* As Kernel.quantize. */
+static void quantize(const float *states, int rows, int width, Rows *out) {
+    int lanes = ROUND_UP(width, LANES);
+    for (int row = 0; row < rows; row++, states += lanes) {
+        vec largest = v_set(0.0f);
+        for (int i = 0; i < lanes; i += LANES) largest = v_maxabs(largest, v_load(states + i));
+        float bits[LANES];
+        uint32_t max = 0, lane;
+        v_store(bits, largest);
+        for (int i = 0; i < LANES; i++) {
+            memcpy(&lane, bits + i, 4);
+            max = lane > max ? lane : max;
+        }
+        quantized *q = (quantized *)out->numbers + row * out->stride;
+        float size;
+        memcpy(&size, &max, 4);
+        out->correction[row] = 0;
+        if (max >= 0x7f800000u) { /* not finite */
+            memset(q, 0, lanes * sizeof(quantized));
+            out->scale[row] = NAN;
+            continue;
+        }
+        out->scale[row] = size / 127.0f;
+        vec inverse = v_set(size > 1e-30f ? 127.0f / size : 0.0f);
+        for (int i = 0; i < lanes; i += LANES) {
+            vec scaled = v_round(v_mul(v_load(states + i), inverse));
+            v_to_quantized(scaled, q + i);
+        }
+        if (WEIGHT_OFFSET) {
+            int32_t sum = 0;
+            for (int i = 0; i < lanes; i++) sum += q[i];
+            out->correction[row] = -WEIGHT_OFFSET * sum;
+        }
+    }
+}

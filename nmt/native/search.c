@@ -1,0 +1,590 @@
+/* Choosing tokens: greedy search, beam search, sampling, forced prefixes, and the loop that keeps rows occupied. */
+#include "search.h"
+
+#include "model.h"
+
+#include <stdlib.h>
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#define FETCH_ADD(counter) ((int)_InterlockedExchangeAdd((volatile long *)(counter), 1))
+#else
+#define FETCH_ADD(counter) __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)
+#endif
+
+#define ENCODED_TOGETHER 256 /* tokens; a longer source is encoded alone */
+#define POLL_STEPS 16
+
+/* What happens in one call of run_job. */
+typedef struct {
+    Worker *worker;
+    Job *job;
+    int rows_per_source, max_sentences;
+    int fused; /* greedy search without conditions: logits are reduced as they are computed */
+    Reduction *reductions;
+    struct Candidate *candidates;
+    float *top_scores;
+    int *top_ids;
+    double *probabilities;
+} Search;
+
+/* A continuation of a hypothesis in a beam. */
+typedef struct Candidate {
+    float score, token_score;
+    int row, token, order;
+} Candidate;
+
+/* ln(x) of a positive number, the same on every platform: x = 2^e m, ln m = 2 artanh((m - 1) / (m + 1)). */
+static double natural_log(double x) {
+    int exponent;
+    double m = frexp(x, &exponent);
+    if (m < 0.70710678118654752440) m *= 2.0, exponent--;
+    double s = (m - 1.0) / (m + 1.0), square = s * s, sum = 0.0;
+    for (int i = 21; i > 0; i -= 2) sum = sum * square + 1.0 / i;
+    return exponent * 0.69314718055994530942 + 2.0 * s * sum;
+}
+
+/* ln of the sum of exp(logit). */
+static float log_total(const Reduction *r) { return (float)((double)r->max + natural_log((double)r->sum)); }
+
+void keep_attention(const Sentence *s, int position, int num_heads, int head) {
+    for (int t = 0; t < s->src_len; t++) {
+        float sum = 0.0f;
+        for (int h = 0; h < num_heads; h++) sum += s->weights[(size_t)h * s->src_len + t];
+        s->attention[(size_t)position * s->src_len + t] =
+            head < 0 ? sum / (float)num_heads : s->weights[(size_t)head * s->src_len + t];
+    }
+}
+
+/* ---- Blocks of keys and values ---- */
+
+static Block *new_block(Worker *w) {
+    Block *block = w->free_blocks;
+    if (block)
+        w->free_blocks = block->next;
+    else if ((block = allocate_aligned(64 + w->block_floats * sizeof(float)))) {
+        block->numbers = (float *)((char *)block + 64);
+        memset(block->numbers, 0, w->block_floats * sizeof(float));
+    } else
+        return NULL;
+    block->references = 1;
+    return block;
+}
+
+static void release(Worker *w, Block *block) {
+    if (--block->references) return;
+    block->next = w->free_blocks;
+    w->free_blocks = block;
+}
+
+/* Gives the row a block of its own for its next position. */
+static int own_last_block(Worker *w, Row *row) {
+    int at = row->length / BLOCK;
+    Block *shared = row->length % BLOCK ? row->blocks[at] : NULL;
+    if (shared && shared->references == 1) return 1;
+    Block *block = new_block(w);
+    if (!block) return 0;
+    if (shared) {
+        memcpy(block->numbers, shared->numbers, w->block_floats * sizeof(float));
+        release(w, shared);
+    }
+    row->blocks[at] = block;
+    row->numbers[at] = block->numbers;
+    row->num_blocks = at + 1;
+    return 1;
+}
+
+static void release_blocks(Worker *w, Row *row) {
+    while (row->num_blocks) release(w, row->blocks[--row->num_blocks]);
+    row->running = 0;
+}
+
+/* ---- Sentences ---- */
+
+static void free_output(Output *output) {
+    free(output->ids);
+    free(output->token_scores);
+}
+
+void free_result(Result *result) {
+    for (int i = 0; i < result->num_outputs; i++) free_output(&result->outputs[i]);
+    free(result->outputs);
+    free(result->attention);
+    memset(result, 0, sizeof *result);
+}
+
+static void free_sentence(Worker *w, Sentence *s) {
+    for (int i = 0; s->rows && i < s->num_rows; i++) release_blocks(w, &s->rows[i]);
+    for (int i = 0; i < s->num_ended; i++) free_output(&s->ended[i]);
+    free(s->ended);
+    free(s->rows);
+    free(s->spare);
+    free_aligned(s->memory_storage);
+    free(s->memory);
+    free(s->weights);
+    free(s->attention);
+    free(s);
+}
+
+/* Rows with their arrays behind them, in one piece of memory. */
+static Row *new_rows(Sentence *s, int count) {
+    size_t blocks = s->limit / BLOCK + 1, limit = s->limit;
+    size_t each = blocks * (sizeof(Block *) + sizeof(float *)) + ROUND_UP(limit, 2) * (sizeof(int) + sizeof(float));
+    Row *rows = calloc(1, count * (sizeof(Row) + each));
+    char *behind = (char *)(rows + count);
+    for (int i = 0; rows && i < count; i++, behind += each) {
+        rows[i].sentence = s;
+        rows[i].last = BOS_ID;
+        rows[i].sample = i;
+        rows[i].blocks = (Block **)behind;
+        rows[i].numbers = (float **)(rows[i].blocks + blocks);
+        rows[i].ids = (int *)(rows[i].numbers + blocks);
+        rows[i].scores = (float *)(rows[i].ids + ROUND_UP(limit, 2));
+    }
+    return rows;
+}
+
+static Sentence *new_sentence(const Search *search, int source) {
+    const Job *job = search->job;
+    Worker *w = search->worker;
+    Sentence *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->source = source;
+    s->src_len = job->src_lens[source];
+    s->limit = job->limits[source];
+    size_t blocks = (s->src_len + BLOCK - 1) / BLOCK;
+    s->memory = malloc(blocks * sizeof(float *));
+    s->memory_storage = allocate_aligned(blocks * w->block_floats * sizeof(float));
+    s->rows = new_rows(s, search->rows_per_source);
+    int is_beam = !job->options.sample && (job->options.beam_size > 1 || job->options.exact);
+    s->spare = is_beam ? new_rows(s, search->rows_per_source) : NULL;
+    int fits = s->memory && s->memory_storage && s->rows && (s->spare || !is_beam);
+    if (job->options.attention_layer >= 0) {
+        s->weights = malloc((size_t)w->model->config.num_heads * s->src_len * sizeof(float));
+        s->attention = calloc((size_t)s->limit * s->src_len, sizeof(float));
+        fits = fits && s->weights && s->attention;
+    }
+    if (!fits) {
+        free_sentence(w, s);
+        return NULL;
+    }
+    /* A beam begins with one hypothesis: all of them would be the same. */
+    s->num_rows = s->num_running = is_beam ? 1 : search->rows_per_source;
+    for (int i = 0; i < s->num_rows; i++) s->rows[i].running = 1;
+    for (size_t i = 0; i < blocks; i++) s->memory[i] = (float *)s->memory_storage + i * w->block_floats;
+    return s;
+}
+
+static int fill_output(Output *output, const Row *row, float score) {
+    output->ids = malloc((row->length + 1) * sizeof(int));
+    output->token_scores = malloc((row->length + 1) * sizeof(float));
+    if (!output->ids || !output->token_scores) {
+        free_output(output);
+        memset(output, 0, sizeof *output);
+        return 0;
+    }
+    memcpy(output->ids, row->ids, row->length * sizeof(int));
+    memcpy(output->token_scores, row->scores, row->length * sizeof(float));
+    output->length = row->length;
+    output->score = score;
+    output->finished = row->length && row->ids[row->length - 1] == EOS_ID;
+    return 1;
+}
+
+/* Hands the outputs of a sentence that is done to the job. */
+static int deliver(const Search *search, Sentence *s) {
+    Result *result = &search->job->results[s->source];
+    int count = s->spare ? s->num_ended : s->num_rows;
+    if (s->spare && count > search->job->options.num_hypotheses) count = search->job->options.num_hypotheses;
+    result->outputs = calloc(count ? count : 1, sizeof(Output));
+    if (!result->outputs) return 0;
+    for (int i = 0; i < count; i++) {
+        if (s->spare) {
+            result->outputs[i] = s->ended[i];
+            memset(&s->ended[i], 0, sizeof(Output));
+        } else if (!fill_output(&result->outputs[i], &s->rows[i], s->rows[i].score))
+            return 0;
+        result->num_outputs = i + 1;
+    }
+    result->attention = s->attention;
+    s->attention = NULL;
+    return 1;
+}
+
+/* Takes sources from the job, and encodes them, until no row is free or no source is left. */
+static Status take_sources(Search *search) {
+    Worker *w = search->worker;
+    Job *job = search->job;
+    Status status = DONE;
+    while (status == DONE && w->num_sentences < search->max_sentences && job->next < job->num_sources) {
+        int first = w->num_sentences, tokens = 0;
+        while (w->num_sentences < search->max_sentences && tokens < ENCODED_TOGETHER) {
+            int source = FETCH_ADD(&job->next);
+            if (source >= job->num_sources) break;
+            Sentence *s = new_sentence(search, source);
+            if (!s) return OUT_OF_MEMORY;
+            w->sentences[w->num_sentences++] = s;
+            tokens += s->src_len;
+        }
+        if (w->num_sentences > first) status = encode(w, w->sentences + first, w->num_sentences - first, job);
+    }
+    return status;
+}
+
+/* ---- Conditions ---- */
+
+/* Forbids tokens that would end an n-gram that the row holds already (Paulus et al. 2018, section 2.5). */
+static void forbid_repeats(const Row *row, int n, float *logits) {
+    const int *latest = row->ids + row->length - n + 1;
+    for (int start = 0; start + n <= row->length; start++) {
+        int same = 1;
+        for (int i = 0; same && i < n - 1; i++) same = row->ids[start + i] == latest[i];
+        if (same) logits[row->ids[start + n - 1]] = -INFINITY;
+    }
+}
+
+static int nothing_is_left(const float *logits, int count) {
+    for (int i = 0; i < count; i++)
+        if (logits[i] > -INFINITY) return 0;
+    return 1;
+}
+
+/* Sets the logits of tokens that may not come next to -infinity; the same rules as nmt/decoding/constraints.py. */
+static void apply_conditions(const Job *job, const Row *row, float *logits, int count) {
+    const Options *options = &job->options;
+    int source = row->sentence->source, too_short = row->length < options->min_len;
+    if (row->length < job->prefix_lens[source]) {
+        int forced = job->prefixes[source][row->length];
+        float logit = logits[forced];
+        for (int i = 0; i < count; i++) logits[i] = -INFINITY;
+        logits[forced] = logit;
+        return;
+    }
+    float eos = logits[EOS_ID];
+    for (int i = 0; i < count; i++) logits[i] += job->penalty[i];
+    if (too_short) logits[EOS_ID] = -INFINITY;
+    if (options->no_repeat_ngram > 0 && options->no_repeat_ngram <= row->length + 1) {
+        forbid_repeats(row, options->no_repeat_ngram, logits);
+        if (too_short && nothing_is_left(logits, count)) logits[EOS_ID] = eos; /* too short, but nothing else may come */
+    }
+}
+
+/* ---- Greedy search and sampling ---- */
+
+/* Appends a token; a row that has ended gives its blocks back. */
+static void append(Worker *w, Row *row, int token, float score) {
+    Sentence *s = row->sentence;
+    row->ids[row->length] = row->last = token;
+    row->scores[row->length] = score;
+    row->score += score;
+    row->length++;
+    if (token == EOS_ID || row->length == s->limit) {
+        release_blocks(w, row);
+        s->num_running--;
+    }
+}
+
+static int by_logit(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? 1 : -1;
+    return x->order - y->order;
+}
+
+/* Draws a token by its probability, from all or the most probable ones; see nmt/decoding/sampling.py. */
+static int draw(const Search *search, const Row *row, const float *logits, int count) {
+    const Job *job = search->job;
+    const Options *options = &job->options;
+    Candidate *tokens = search->candidates;
+    double *cumulative = search->probabilities, total = 0.0;
+    int n = 0;
+    for (int id = 0; id < count; id++)
+        if (logits[id] > -INFINITY) tokens[n] = (Candidate){(float)(logits[id] / options->temperature), 0, 0, id, n}, n++;
+    if (!n) return UNK_ID;
+    if (options->top_k || options->top_p < 1.0) qsort(tokens, n, sizeof *tokens, by_logit);
+    if (options->top_k && options->top_k < n) n = options->top_k;
+    float highest = tokens[0].score;
+    for (int i = 1; i < n; i++) highest = tokens[i].score > highest ? tokens[i].score : highest;
+    for (int i = 0; i < n; i++) {
+        cumulative[i] = search->worker->model->kernel->exponential(tokens[i].score - highest);
+        total += cumulative[i];
+    }
+    double sum = 0.0;
+    for (int i = 0; i < n; i++) {
+        if (i && sum / total >= options->top_p) n = i; /* the first, before which there is nothing, stays */
+        else cumulative[i] = sum += cumulative[i];
+    }
+    size_t at = ((size_t)row->sentence->source * options->num_hypotheses + row->sample) * job->longest_limit + row->length;
+    double share = job->numbers[at] * sum;
+    int drawn = 0;
+    while (drawn < n - 1 && cumulative[drawn] <= share) drawn++;
+    return tokens[drawn].token;
+}
+
+static void choose(const Search *search, Row *row, const float *logits, const Reduction *total) {
+    int token = search->job->options.sample
+                    ? draw(search, row, logits, search->worker->model->config.tgt_vocab_size)
+                    : total->id;
+    append(search->worker, row, token, logits[token] - log_total(total));
+}
+
+/* ---- Beam search (Sutskever et al. 2014, section 3.2; nmt/decoding/beam.py) ---- */
+
+static double rank(const Job *job, float score, int length) { return score / job->length_divisors[length]; }
+
+/* Keeps `row` as a hypothesis that has ended, behind those that are as good. */
+static int collect(const Search *search, Sentence *s, const Row *row, float score) {
+    if (s->num_ended == s->ended_capacity) {
+        int capacity = 2 * s->ended_capacity + 8;
+        Output *grown = realloc(s->ended, capacity * sizeof *grown);
+        if (!grown) return 0;
+        s->ended = grown, s->ended_capacity = capacity;
+    }
+    Output output = {0};
+    if (!fill_output(&output, row, score)) return 0;
+    int place = s->num_ended++;
+    double value = rank(search->job, score, row->length);
+    for (; place > 0 && rank(search->job, s->ended[place - 1].score, s->ended[place - 1].length) < value; place--)
+        s->ended[place] = s->ended[place - 1];
+    s->ended[place] = output;
+    return 1;
+}
+
+/* Whether a sentence, whose best running hypothesis has the score `best`, goes on. */
+static int may_improve(const Search *search, Sentence *s, float best) {
+    const Options *options = &search->job->options;
+    if (best == -INFINITY) return 0;
+    if (!options->exact) return s->num_ended < options->beam_size;
+    if (s->num_ended < options->num_hypotheses) return 1;
+    while (s->num_ended > options->num_hypotheses) free_output(&s->ended[--s->num_ended]);
+    const Output *last = &s->ended[s->num_ended - 1];
+    return rank(search->job, best, s->limit) > rank(search->job, last->score, last->length);
+}
+
+/* The continuations of all rows of a sentence, best first; returns their number, or -1 if a score is not a number. */
+static int find_candidates(const Search *search, const Sentence *s, const float *logits, const Reduction *totals) {
+    int vocab = search->worker->model->output.outputs, wanted = 2 * search->job->options.beam_size, n = 0;
+    for (int row = 0; row < s->num_rows; row++) {
+        float total = log_total(&totals[row]);
+        int found = search->worker->model->kernel->top(logits + (size_t)row * vocab, vocab, wanted, search->top_scores,
+                                                       search->top_ids);
+        if (isnan(total)) return -1;
+        for (int i = 0; i < found; i++, n++) {
+            float score = search->top_scores[i] - total;
+            search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, search->top_ids[i], n};
+        }
+    }
+    qsort(search->candidates, n, sizeof(Candidate), by_logit);
+    return n < wanted ? n : wanted;
+}
+
+static void copy_row(const Row *parent, const Candidate *candidate, Row *child) {
+    child->length = parent->length + 1;
+    memcpy(child->ids, parent->ids, parent->length * sizeof(int));
+    memcpy(child->scores, parent->scores, parent->length * sizeof(float));
+    child->ids[parent->length] = child->last = candidate->token;
+    child->scores[parent->length] = candidate->token_score;
+    child->score = candidate->score;
+}
+
+/* The next generation of hypotheses: the best candidates that do not end. */
+static void breed(const Search *search, Sentence *s, int num_candidates) {
+    int children = 0;
+    for (int i = 0; i < num_candidates && children < search->job->options.beam_size; i++) {
+        const Candidate *candidate = &search->candidates[i];
+        if (candidate->token == EOS_ID) continue;
+        const Row *parent = &s->rows[candidate->row];
+        Row *child = &s->spare[children++];
+        copy_row(parent, candidate, child);
+        child->running = 1;
+        for (int b = 0; b < parent->num_blocks; b++) {
+            child->blocks[b] = parent->blocks[b];
+            child->numbers[b] = parent->numbers[b];
+            child->blocks[b]->references++;
+        }
+        child->num_blocks = parent->num_blocks;
+    }
+    for (int i = 0; i < s->num_rows; i++) release_blocks(search->worker, &s->rows[i]);
+    Row *rows = s->rows;
+    s->rows = s->spare, s->spare = rows;
+    s->num_rows = children;
+}
+
+static Status advance_beam(const Search *search, Sentence *s, const float *logits, const Reduction *totals) {
+    int n = find_candidates(search, s, logits, totals), width = search->job->options.beam_size;
+    int at_limit = s->rows[0].length + 1 == s->limit;
+    float best = -INFINITY;
+    if (n < 0) { /* the model's numbers are not numbers: one output says so */
+        s->num_running = 0;
+        return collect(search, s, &s->rows[0], NAN) ? DONE : OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < n; i++) {
+        const Candidate *candidate = &search->candidates[i];
+        int ends = candidate->token == EOS_ID;
+        if (!ends && candidate->score > best) best = candidate->score;
+        if (i < width && (ends || at_limit)) {
+            copy_row(&s->rows[candidate->row], candidate, &s->spare[0]);
+            if (!collect(search, s, &s->spare[0], candidate->score)) return OUT_OF_MEMORY;
+        }
+    }
+    if (at_limit || !may_improve(search, s, best))
+        s->num_running = 0;
+    else
+        breed(search, s, n);
+    return DONE;
+}
+
+/* ---- The loop ---- */
+
+/* Computes logits and reduces them, 64 at a time: they are never written as a whole. */
+static void reduce_fused(const Search *search, const Rows *input) {
+    Worker *w = search->worker;
+    const Model *m = w->model;
+    const int panels = CHUNK / LANES, last = m->output.outputs / LANES;
+    for (int first = 0; first < last; first += panels) {
+        int end = first + panels < last ? first + panels : last, count = (end - first) * LANES;
+        m->kernel->product(input, w->num_active, &m->output, first, end, STORE, w->logits, CHUNK);
+        for (int row = 0; row < w->num_active; row++)
+            m->kernel->reduce(w->logits + row * CHUNK, search->job->penalty + first * LANES, count, first * LANES,
+                              search->job->options.with_scores, &search->reductions[row]);
+    }
+}
+
+static const float no_penalty[CHUNK];
+
+static void reduce_row(const Model *m, const float *logits, int with_sum, Reduction *r) {
+    for (int first = 0; first < m->output.outputs; first += CHUNK) {
+        int count = m->output.outputs - first < CHUNK ? m->output.outputs - first : CHUNK;
+        m->kernel->reduce(logits + first, no_penalty, count, first, with_sum, r);
+    }
+}
+
+/* Computes the logits of all rows, and their sums before anything is forbidden. */
+static void compute_logits(const Search *search, const Rows *input) {
+    Worker *w = search->worker;
+    const Model *m = w->model;
+    int width = m->output.outputs;
+    m->kernel->product(input, w->num_active, &m->output, 0, width / LANES, STORE, w->logits, width);
+    for (int row = 0; row < w->num_active; row++) {
+        float *logits = w->logits + (size_t)row * width;
+        Reduction *r = &search->reductions[row], chosen = {-INFINITY, 0, NAN, -INFINITY, 0.0f};
+        reduce_row(m, logits, 1, r);
+        apply_conditions(search->job, w->active[row], logits, width);
+        reduce_row(m, logits, 0, &chosen);
+        r->id = chosen.id, r->logit = chosen.logit;
+    }
+}
+
+static Status step(Search *search) {
+    Worker *w = search->worker;
+    Status status = DONE;
+    w->num_active = 0;
+    for (int i = 0; i < w->num_sentences; i++)
+        for (int j = 0; j < w->sentences[i]->num_rows; j++) {
+            Row *row = &w->sentences[i]->rows[j];
+            if (!row->running) continue;
+            if (!own_last_block(w, row)) return OUT_OF_MEMORY;
+            w->active[w->num_active] = row;
+            search->reductions[w->num_active++] = (Reduction){-INFINITY, 0, NAN, -INFINITY, 0.0f};
+        }
+    size_t width = search->fused ? CHUNK : w->model->output.outputs;
+    int longest = 0;
+    for (int row = 0; row < w->num_active; row++) {
+        const Row *each = w->active[row];
+        longest = each->length + 1 > longest ? each->length + 1 : longest;
+        longest = each->sentence->src_len > longest ? each->sentence->src_len : longest;
+    }
+    if (!make_room_for_steps(w, w->num_active, ROUND_UP(longest, 256), w->num_active * width)) return OUT_OF_MEMORY;
+    const Rows *input = decode_step(w, &search->job->options);
+    if (search->fused)
+        reduce_fused(search, input);
+    else
+        compute_logits(search, input);
+    for (int row = 0; row < w->num_active && status == DONE;) {
+        Sentence *s = w->active[row]->sentence;
+        const float *logits = w->logits + row * width;
+        const Reduction *r = &search->reductions[row];
+        if (search->fused)
+            append(w, w->active[row++], r->id, r->logit - (search->job->options.with_scores ? log_total(r) : 0.0f));
+        else if (!s->spare)
+            choose(search, w->active[row++], logits, r);
+        else {
+            row += s->num_rows;
+            status = advance_beam(search, s, logits, r);
+        }
+    }
+    return status;
+}
+
+/* Hands over the sentences that are done. */
+static Status drop_finished(Search *search) {
+    Worker *w = search->worker;
+    int kept = 0, fits = 1;
+    for (int i = 0; i < w->num_sentences; i++) {
+        Sentence *s = w->sentences[i];
+        if (s->num_running) {
+            w->sentences[kept++] = s;
+            continue;
+        }
+        fits = fits && deliver(search, s);
+        free_sentence(w, s);
+    }
+    w->num_sentences = kept;
+    return fits ? DONE : OUT_OF_MEMORY;
+}
+
+static Status run(Search *search, int (*poll)(void *), void *context) {
+    Worker *w = search->worker;
+    Job *job = search->job;
+    int enough = search->max_sentences / 4 + 1; /* sources are encoded several at a time */
+    for (int steps = 0;; steps++) {
+        Status status = DONE;
+        if (!w->num_sentences || search->max_sentences - w->num_sentences >= enough) status = take_sources(search);
+        if (status == DONE && !w->num_sentences) return DONE;
+        if (status == DONE && steps % POLL_STEPS == POLL_STEPS - 1 && poll(context)) status = STOPPED;
+        if (status == DONE && job->stop) status = STOPPED;
+        if (status == DONE) status = step(search);
+        if (status == DONE) status = drop_finished(search);
+        if (status != DONE) {
+            job->stop = 1;
+            return status;
+        }
+    }
+}
+
+static int start(Search *search) {
+    Worker *w = search->worker;
+    const Options *options = &search->job->options;
+    size_t vocab = w->model->output.outputs;
+    search->rows_per_source = options->sample ? options->num_hypotheses : options->beam_size;
+    search->max_sentences = search->job->max_rows / search->rows_per_source;
+    if (search->max_sentences < 1) search->max_sentences = 1;
+    search->fused = !options->sample && !options->exact && options->beam_size == 1 && !options->min_len &&
+                    !options->no_repeat_ngram;
+    for (int i = 0; i < search->job->num_sources; i++) search->fused = search->fused && !search->job->prefix_lens[i];
+    size_t rows = (size_t)search->max_sentences * search->rows_per_source, few = 2 * (size_t)options->beam_size;
+    size_t candidates = options->sample ? vocab : options->beam_size * few;
+    free(w->active);
+    free(w->sentences);
+    w->active = malloc(rows * sizeof *w->active);
+    w->sentences = malloc(search->max_sentences * sizeof *w->sentences);
+    w->num_sentences = 0;
+    search->reductions = malloc(rows * sizeof(Reduction));
+    search->candidates = malloc(candidates * sizeof(Candidate));
+    search->top_scores = malloc(few * sizeof(float));
+    search->top_ids = malloc(few * sizeof(int));
+    search->probabilities = malloc((options->sample ? vocab : 1) * sizeof(double));
+    return w->active && w->sentences && search->reductions && search->candidates && search->top_scores &&
+           search->top_ids && search->probabilities;
+}
+
+Status run_job(Worker *worker, Job *job, int (*poll)(void *), void *context) {
+    Search search = {.worker = worker, .job = job};
+    Status status = start(&search) ? run(&search, poll, context) : OUT_OF_MEMORY;
+    for (int i = 0; i < worker->num_sentences; i++) free_sentence(worker, worker->sentences[i]);
+    worker->num_sentences = 0;
+    free(search.reductions);
+    free(search.candidates);
+    free(search.top_scores);
+    free(search.top_ids);
+    free(search.probabilities);
+    return status;
+}

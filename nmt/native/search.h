@@ -1,0 +1,66 @@
+/* What the search (search.c) and the model's steps (decoder.c) share: a worker, its sentences and their hypotheses. */
+#ifndef NMT_SEARCH_H
+#define NMT_SEARCH_H
+
+#include "decoder.h"
+
+/* Keys and values of 16 positions, of all decoder layers. */
+typedef struct Block {
+    float *numbers;
+    int references; /* hypotheses that read it */
+    struct Block *next; /* while it is free */
+} Block;
+
+struct Sentence;
+
+/* A hypothesis that is being decoded. */
+typedef struct {
+    struct Sentence *sentence;
+    int length;       /* tokens so far, without bos */
+    int last;         /* the last of them, or bos */
+    int *ids;         /* [limit] */
+    float *scores;    /* [limit]: log-probability of each */
+    float score;      /* their sum */
+    Block **blocks;   /* [limit / 16], num_blocks of them in use */
+    float **numbers;  /* their contents */
+    int num_blocks;
+    int sample;       /* its number among the samples */
+    int running;
+} Row;
+
+/* A source that is being translated. */
+typedef struct Sentence {
+    int source, src_len, limit;
+    float **memory;   /* [src_len / 16] blocks of keys and values of the source */
+    float *weights;   /* scratch [heads][src_len], where attention is kept */
+    float *attention; /* [limit][src_len], or NULL */
+    Row *rows, *spare; /* [num_rows]; a beam's next generation is built in the other */
+    int num_rows, num_running;
+    Output *ended;    /* a beam's hypotheses that have ended */
+    int num_ended, ended_capacity;
+    void *memory_storage;
+} Sentence;
+
+struct Worker {
+    const Model *model;
+    float *states, *normal, *heads, *context, *hidden, *scores, *logits;
+    void *quantized, *encoder_blocks;
+    Rows rows, fp32_rows;
+    int capacity, score_capacity, num_encoder_blocks;
+    size_t logit_capacity, block_floats;
+    Block *free_blocks;
+    Sentence **sentences;
+    int num_sentences;
+    Row **active;
+    int num_active;
+};
+
+/* In decoder.c. */
+Status encode(Worker *, Sentence *const *sentences, int count, const Job *);
+const Rows *decode_step(Worker *, const Options *);
+int make_room_for_steps(Worker *, int rows, int positions, size_t logits);
+
+/* In search.c. */
+void keep_attention(const Sentence *, int position, int num_heads, int head);
+
+#endif

@@ -1,0 +1,161 @@
+/* Sixteen fp32 lanes, on the registers that an instruction set has. Included once per instruction set, by kernels.h.
+ *
+ * Every operation here is exact in the same way everywhere: IEEE 754 addition, multiplication, division and fused
+ * multiply-add, per lane; v_max(a, b) is a > b ? a : b, so b where either is NaN; v_sum adds lanes in one fixed order. So the functions of kernels.h, which are written in
+ * these operations alone, return the same bits on every processor.
+ */
+
+#if ISA_LEVEL == ISA_AVX512
+
+typedef struct { __m512 r; } vec;
+
+FN vec v_load(const float *p) { return (vec){_mm512_loadu_ps(p)}; }
+FN void v_store(float *p, vec a) { _mm512_storeu_ps(p, a.r); }
+FN vec v_set(float x) { return (vec){_mm512_set1_ps(x)}; }
+FN vec v_add(vec a, vec b) { return (vec){_mm512_add_ps(a.r, b.r)}; }
+FN vec v_sub(vec a, vec b) { return (vec){_mm512_sub_ps(a.r, b.r)}; }
+FN vec v_mul(vec a, vec b) { return (vec){_mm512_mul_ps(a.r, b.r)}; }
+FN vec v_div(vec a, vec b) { return (vec){_mm512_div_ps(a.r, b.r)}; }
+FN vec v_fma(vec a, vec b, vec c) { return (vec){_mm512_fmadd_ps(a.r, b.r, c.r)}; }
+FN vec v_max(vec a, vec b) { return (vec){_mm512_max_ps(a.r, b.r)}; }
+FN vec v_min(vec a, vec b) { return (vec){_mm512_min_ps(a.r, b.r)}; }
+FN vec v_round(vec a) {
+    return (vec){_mm512_roundscale_ps(a.r, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+/* 2^n for whole numbers n in [-126, 127]. */
+FN vec v_exp2i(vec n) {
+    __m512i bits = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.r), _mm512_set1_epi32(127)), 23);
+    return (vec){_mm512_castsi512_ps(bits)};
+}
+/* The larger of the bit patterns of |a| and |b|, as if they were integers: NaN and infinity are larger than numbers. */
+FN vec v_maxabs(vec a, vec b) {
+    __m512i mask = _mm512_set1_epi32(0x7fffffff);
+    __m512i x = _mm512_and_si512(_mm512_castps_si512(a.r), mask), y = _mm512_and_si512(_mm512_castps_si512(b.r), mask);
+    return (vec){_mm512_castsi512_ps(_mm512_max_epu32(x, y))};
+}
+/* a where the lane's number is below n, b from there on. */
+FN vec v_first(vec a, vec b, int n) {
+    __mmask16 m = (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1u);
+    return (vec){_mm512_mask_blend_ps(m, b.r, a.r)};
+}
+FN void v_halves(vec a, float out[8]) { /* lane i + lane i + 8 */
+    __m256 low = _mm512_castps512_ps256(a.r);
+    __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a.r), 1));
+    _mm256_storeu_ps(out, _mm256_add_ps(low, high));
+}
+FN void v_to_int8(vec a, int8_t *p) { _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a.r))); }
+FN vec v_from_int(const int32_t *p) { return (vec){_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)p))}; }
+
+#elif ISA_LEVEL == ISA_AVX2
+
+typedef struct { __m256 a, b; } vec;
+
+FN vec v_load(const float *p) { return (vec){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+FN void v_store(float *p, vec x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
+FN vec v_set(float x) { return (vec){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+FN vec v_add(vec x, vec y) { return (vec){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+FN vec v_sub(vec x, vec y) { return (vec){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+FN vec v_mul(vec x, vec y) { return (vec){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+FN vec v_div(vec x, vec y) { return (vec){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+FN vec v_fma(vec x, vec y, vec z) {
+    return (vec){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+FN vec v_max(vec x, vec y) { return (vec){_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+FN vec v_min(vec x, vec y) { return (vec){_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+#define ROUND256(x) _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+FN vec v_round(vec x) { return (vec){ROUND256(x.a), ROUND256(x.b)}; }
+#define EXP2I256(x) \
+    _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(127)), 23))
+FN vec v_exp2i(vec n) { return (vec){EXP2I256(n.a), EXP2I256(n.b)}; }
+#define ABS256(x) _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff))
+FN vec v_maxabs(vec x, vec y) {
+    return (vec){_mm256_castsi256_ps(_mm256_max_epu32(ABS256(x.a), ABS256(y.a))),
+                 _mm256_castsi256_ps(_mm256_max_epu32(ABS256(x.b), ABS256(y.b)))};
+}
+FN vec v_first(vec x, vec y, int n) {
+    __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256 low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes));
+    __m256 high = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), lanes));
+    return (vec){_mm256_blendv_ps(y.a, x.a, low), _mm256_blendv_ps(y.b, x.b, high)};
+}
+FN void v_halves(vec x, float out[8]) { _mm256_storeu_ps(out, _mm256_add_ps(x.a, x.b)); }
+FN void v_to_int8(vec x, int8_t *p) {
+    __m256i low = _mm256_cvtps_epi32(x.a), high = _mm256_cvtps_epi32(x.b);
+    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8);
+    __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128((__m128i *)p, bytes);
+}
+FN vec v_from_int(const int32_t *p) {
+    return (vec){_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)p)),
+                 _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(p + 8)))};
+}
+
+#else /* portable C, and NEON, whose compilers make four registers of sixteen lanes */
+
+typedef struct { float x[16]; } vec;
+#define EACH_LANE for (int i = 0; i < 16; i++)
+
+FN vec v_load(const float *p) { vec a; EACH_LANE a.x[i] = p[i]; return a; }
+FN void v_store(float *p, vec a) { EACH_LANE p[i] = a.x[i]; }
+FN vec v_set(float x) { vec a; EACH_LANE a.x[i] = x; return a; }
+FN vec v_add(vec a, vec b) { EACH_LANE a.x[i] += b.x[i]; return a; }
+FN vec v_sub(vec a, vec b) { EACH_LANE a.x[i] -= b.x[i]; return a; }
+FN vec v_mul(vec a, vec b) { EACH_LANE a.x[i] *= b.x[i]; return a; }
+FN vec v_div(vec a, vec b) { EACH_LANE a.x[i] /= b.x[i]; return a; }
+FN vec v_fma(vec a, vec b, vec c) { EACH_LANE a.x[i] = fmaf(a.x[i], b.x[i], c.x[i]); return a; }
+FN vec v_max(vec a, vec b) { EACH_LANE a.x[i] = a.x[i] > b.x[i] ? a.x[i] : b.x[i]; return a; }
+FN vec v_min(vec a, vec b) { EACH_LANE a.x[i] = a.x[i] < b.x[i] ? a.x[i] : b.x[i]; return a; }
+/* Adding 1.5 x 2^23 leaves no bits for a fraction: the sum is rounded to the nearest whole number, ties to even. */
+FN vec v_round(vec a) {
+    EACH_LANE {
+        float rounded = a.x[i] + 12582912.0f;
+        a.x[i] = rounded - 12582912.0f;
+    }
+    return a;
+}
+FN vec v_exp2i(vec n) {
+    EACH_LANE { /* the lowest bits of 1.5 x 2^23 + n are n */
+        float shifted = n.x[i] + 12582912.0f;
+        uint32_t bits;
+        memcpy(&bits, &shifted, 4);
+        bits = (bits - 0x4b400000u + 127u) << 23;
+        memcpy(&n.x[i], &bits, 4);
+    }
+    return n;
+}
+FN vec v_maxabs(vec a, vec b) {
+    EACH_LANE {
+        uint32_t x, y;
+        memcpy(&x, &a.x[i], 4);
+        memcpy(&y, &b.x[i], 4);
+        x &= 0x7fffffffu, y &= 0x7fffffffu;
+        x = x > y ? x : y;
+        memcpy(&a.x[i], &x, 4);
+    }
+    return a;
+}
+FN vec v_first(vec a, vec b, int n) { EACH_LANE a.x[i] = i < n ? a.x[i] : b.x[i]; return a; }
+FN void v_halves(vec a, float out[8]) { for (int i = 0; i < 8; i++) out[i] = a.x[i] + a.x[i + 8]; }
+FN void v_to_int8(vec a, int8_t *p) { a = v_round(a); EACH_LANE p[i] = (int8_t)a.x[i]; }
+FN vec v_from_int(const int32_t *p) { vec a; EACH_LANE a.x[i] = (float)p[i]; return a; }
+#undef EACH_LANE
+
+#endif
+
+/* The sum of all lanes: i + 8, then + 4, + 2, + 1. */
+FN float v_sum(vec a) {
+    float h[8];
+    v_halves(a, h);
+    for (int width = 4; width; width >>= 1)
+        for (int i = 0; i < width; i++) h[i] += h[i + width];
+    return h[0];
+}
+/* The largest lane. */
+FN float v_highest(vec a) {
+    float x[16], best;
+    v_store(x, a);
+    best = x[0];
+    for (int i = 1; i < 16; i++) best = x[i] > best ? x[i] : best;
+    return best;
+}
+
