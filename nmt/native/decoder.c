@@ -10,7 +10,7 @@
  *   hidden   [64][F16]   inside the feed-forward network, 64 rows at a time
  *   rows                 the 8-bit input of the next product
  *   logits   [R][V16], or [R][64] if they are reduced as they are computed
- * Keys and values of a hypothesis lie in blocks of 16 positions, for all layers: [layer][32 x A]. Hypotheses of a beam
+ * Keys and values of a hypothesis lie in blocks of 16 positions, for all layers: [layer][32 x A] numbers. Hypotheses of a beam
  * share blocks; one is copied before it is written to by one of several.
  */
 #include "decoder.h"
@@ -55,7 +55,8 @@ Worker *new_worker(const Model *model) {
     Worker *w = calloc(1, sizeof *w);
     if (w) {
         w->model = model;
-        w->block_floats = (size_t)model->config.decoder_layers * 2 * BLOCK * model->attention_width;
+        w->number_bytes = model->config.precision == INT8 ? 2 : 4;
+        w->block_bytes = (size_t)model->config.decoder_layers * 2 * BLOCK * model->attention_width * w->number_bytes;
     }
     return w;
 }
@@ -129,11 +130,26 @@ static void turn(const Model *m, float *heads, int position) {
         m->kernel->rotate(heads + part * m->attention_width, m->config.num_heads, m->head_size, m->cosine + at, m->sine + at);
 }
 
-/* Writes one position's key and value [A] each to its block. */
-static void put_key_value(const Model *m, const float *key, const float *value, float *block, int place) {
-    int width = m->attention_width;
-    for (int i = 0; i < width; i++) block[i * BLOCK + place] = key[i];
-    memcpy(block + (size_t)width * (BLOCK + place), value, width * sizeof(float));
+/* The nearest bfloat16, ties to even. */
+static uint16_t half_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    if ((bits & 0x7f800000u) == 0x7f800000u) return (uint16_t)(bits >> 16 | (bits & 0xffff ? 1 : 0));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Writes one position's key and value, A numbers each, to its block, from number `offset` on. */
+static void put_key_value(const Worker *w, const float *key, const float *value, void *block, size_t offset, int place) {
+    size_t width = w->model->attention_width, values = offset + width * (BLOCK + place);
+    if (w->number_bytes == 4) {
+        float *numbers = block;
+        for (size_t i = 0; i < width; i++) numbers[offset + i * BLOCK + place] = key[i];
+        memcpy(numbers + values, value, width * sizeof(float));
+        return;
+    }
+    uint16_t *numbers = block;
+    for (size_t i = 0; i < width; i++) numbers[offset + i * BLOCK + place] = half_of(key[i]);
+    for (size_t i = 0; i < width; i++) numbers[values + i] = half_of(value[i]);
 }
 
 static void embed(const Model *m, const float *table, int id, const float *positions, int position, float *out) {
@@ -142,17 +158,16 @@ static void embed(const Model *m, const float *table, int id, const float *posit
                      m->width, out);
 }
 
-/* Blocks for keys and values of an encoder layer: those of each sentence follow each other. */
+/* Blocks for the keys and values of one encoder layer and one sentence at a time. */
 static int reserve_encoder_blocks(Worker *w, int num_blocks) {
     if (num_blocks <= w->num_encoder_blocks) return 1;
-    size_t floats = (size_t)2 * BLOCK * w->model->attention_width;
-    float **blocks = NULL;
-    size_t header = ROUND_UP(num_blocks * sizeof(float *), 64);
+    size_t bytes = (size_t)2 * BLOCK * w->model->attention_width * w->number_bytes;
+    size_t header = ROUND_UP(num_blocks * sizeof(void *), 64);
     w->num_encoder_blocks = 0;
-    if (!reserve(&w->encoder_blocks, header + num_blocks * floats * sizeof(float))) return 0;
-    blocks = w->encoder_blocks;
-    for (int i = 0; i < num_blocks; i++) blocks[i] = (float *)((char *)w->encoder_blocks + header) + i * floats;
-    memset(blocks[0], 0, num_blocks * floats * sizeof(float)); /* places without a key are read, and not used */
+    if (!reserve(&w->encoder_blocks, header + num_blocks * bytes)) return 0;
+    void **blocks = w->encoder_blocks;
+    for (int i = 0; i < num_blocks; i++) blocks[i] = (char *)w->encoder_blocks + header + i * bytes;
+    memset(blocks[0], 0, num_blocks * bytes); /* places without a key are read, and not used */
     w->num_encoder_blocks = num_blocks;
     return 1;
 }
@@ -161,7 +176,7 @@ static void encoder_attention(Worker *w, const Attention *attention, float *stat
                               int rows) {
     const Model *m = w->model;
     size_t width = m->attention_width;
-    float *const *blocks = w->encoder_blocks;
+    void *const *blocks = w->encoder_blocks;
     multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
     for (int i = 0, row = 0; i < count; row += sentences[i]->src_len, i++) {
         int length = sentences[i]->src_len;
@@ -169,11 +184,11 @@ static void encoder_attention(Worker *w, const Attention *attention, float *stat
         for (int position = 0; position < length; position++) {
             float *at = heads + position * 3 * width;
             turn(m, at, position);
-            put_key_value(m, at + width, at + 2 * width, blocks[position / BLOCK], position % BLOCK);
+            put_key_value(w, at + width, at + 2 * width, blocks[position / BLOCK], 0, position % BLOCK);
         }
         for (int position = 0; position < length; position++)
             m->kernel->attend(heads + position * 3 * width, blocks, 0, length, m->config.num_heads, m->head_size, w->scores,
-                              w->context + (row + position) * width, NULL);
+                              w->context + (row + position) * width, NULL, w->number_bytes == 2);
     }
     leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
 }
@@ -188,8 +203,8 @@ static void project_memory(Worker *w, const float *memory, Sentence *const *sent
         const float *key_value = w->heads;
         for (int i = 0; i < count; i++)
             for (int position = 0; position < sentences[i]->src_len; position++, key_value += 2 * width) {
-                float *block = sentences[i]->memory[position / BLOCK] + layer * 2 * BLOCK * width;
-                put_key_value(m, key_value, key_value + width, block, position % BLOCK);
+                void *block = sentences[i]->memory[position / BLOCK];
+                put_key_value(w, key_value, key_value + width, block, layer * 2 * BLOCK * width, position % BLOCK);
             }
     }
 }
@@ -229,13 +244,14 @@ static void decoder_self_attention(Worker *w, int layer, float *states) {
         Row *hypothesis = w->active[row];
         float *heads = w->heads + row * 3 * width;
         turn(m, heads, hypothesis->length);
-        put_key_value(m, heads + width, heads + 2 * width, hypothesis->blocks[hypothesis->length / BLOCK]->numbers + offset,
+        put_key_value(w, heads + width, heads + 2 * width, hypothesis->numbers[hypothesis->length / BLOCK], offset,
                       hypothesis->length % BLOCK);
     }
     for (int row = 0; row < rows; row++) {
         Row *hypothesis = w->active[row];
         m->kernel->attend(w->heads + row * 3 * width, hypothesis->numbers, offset, hypothesis->length + 1,
-                          m->config.num_heads, m->head_size, w->scores, w->context + row * width, NULL);
+                          m->config.num_heads, m->head_size, w->scores, w->context + row * width, NULL,
+                          w->number_bytes == 2);
     }
     leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
 }
@@ -249,7 +265,8 @@ static void decoder_cross_attention(Worker *w, int layer, float *states, const O
     for (int row = 0; row < rows; row++) {
         const Sentence *sentence = w->active[row]->sentence;
         m->kernel->attend(w->heads + row * width, sentence->memory, offset, sentence->src_len, m->config.num_heads,
-                          m->head_size, w->scores, w->context + row * width, keep ? sentence->weights : NULL);
+                          m->head_size, w->scores, w->context + row * width, keep ? sentence->weights : NULL,
+                          w->number_bytes == 2);
         if (keep) keep_attention(sentence, w->active[row]->length, m->config.num_heads, options->attention_head);
     }
     leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);

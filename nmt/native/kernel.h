@@ -6,7 +6,8 @@
  *   Rows      the input of a product: in int8 [rows][stride] with a scale and a correction per row, or fp32 states
  *   weights   panels of 16 outputs: int8 [outputs/16][inputs/group][16][group], fp32 [outputs/16][inputs][16]
  *   block     keys and values of 16 positions, A numbers each: keys [A][16], so that one register holds one coordinate
- *             of 16 keys; then values [16][A]. A is heads x K16.
+ *             of 16 keys; then values [16][A]. A is heads x K16. In bfloat16 if the weights are in int8: reading
+ *             them bounds decoding.
  *
  * Integer sums are exact. An fp32 sum runs in one order, which depends neither on the rows beside it nor on the
  * instruction set. So the same row has the same bits on every processor, in any batch.
@@ -99,10 +100,10 @@ typedef struct {
     /* Turns heads [heads][K16] by the angles of one position (Su et al. 2021, section 3.2.2); K is even. */
     void (*rotate)(float *heads, int num_heads, int head_size, const float *cosine, const float *sine);
     /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), q scaled already. blocks: those of
-     * `length` positions, read from `offset` floats on. scores: scratch [length rounded up]. weights: [heads][length]
-     * or NULL. */
-    void (*attend)(const float *query, float *const *blocks, size_t offset, int length, int num_heads, int head_size,
-                   float *scores, float *out, float *weights);
+     * `length` positions, read from number `offset` on, in bfloat16 if `half`, else fp32. scores: scratch [length
+     * rounded up]. weights: [heads][length] or NULL. */
+    void (*attend)(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
+                   float *scores, float *out, float *weights, int half);
     /* Takes `count` logits (a multiple of 16, at most CHUNK), numbered from `first_id`, into the reduction.
      * penalty: [count], 0 or -infinity, added before they are compared. with_sum: whether to sum exponentials. */
     void (*reduce)(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *);

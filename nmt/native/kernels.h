@@ -99,11 +99,17 @@ static void rotate(float *heads, int num_heads, int head_size, const float *cosi
         }
 }
 
+/* Sixteen numbers of a block. */
+FN vec load_numbers(const void *block, size_t at, const int half) {
+    return half ? v_load_half((const uint16_t *)block + at) : v_load((const float *)block + at);
+}
+
 /* Scores of one head for the 16 keys of a block, q [K16], keys [K16][16]: four sums, over every fourth coordinate. */
-FN vec block_scores(const float *query, const float *keys, int size) {
+FN vec block_scores(const float *query, const void *block, size_t keys, int size, const int half) {
     vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
     for (int d = 0; d < size; d += 4)
-        for (int i = 0; i < 4; i++) sum[i] = v_fma(v_set(query[d + i]), v_load(keys + (d + i) * BLOCK), sum[i]);
+        UNROLL for (int i = 0; i < 4; i++)
+            sum[i] = v_fma(v_set(query[d + i]), load_numbers(block, keys + (size_t)(d + i) * BLOCK, half), sum[i]);
     return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
 }
 
@@ -118,32 +124,33 @@ FN float exponentials(float *scores, int length, vec highest) {
     return v_sum(sum);
 }
 
-/* out [16 x parts] = sum of scores[t] x values[t] / total, over t in order; `values` begins at the head's part. */
-FN void pool_values(const float *scores, float *const *blocks, size_t offset, int length, size_t stride, int parts,
-                    float total, float *out) {
+/* out [16 x parts] = sum of scores[t] x values[t] / total, over t in order; the values begin at `offset`. */
+FN void pool_values(const float *scores, void *const *blocks, size_t offset, int length, size_t stride,
+                    const int parts, float total, float *out, const int half) {
     vec sum[4];
-    for (int i = 0; i < parts; i++) sum[i] = v_set(0.0f);
+    UNROLL for (int i = 0; i < parts; i++) sum[i] = v_set(0.0f);
     for (int start = 0; start < length; start += BLOCK) {
-        const float *values = blocks[start / BLOCK] + offset;
+        const void *block = blocks[start / BLOCK];
         int count = length - start < BLOCK ? length - start : BLOCK;
-        for (int t = 0; t < count; t++, values += stride) {
+        for (int t = 0; t < count; t++) {
             vec weight = v_set(scores[start + t]);
-            for (int i = 0; i < parts; i++) sum[i] = v_fma(weight, v_load(values + i * LANES), sum[i]);
+            UNROLL for (int i = 0; i < parts; i++)
+                sum[i] = v_fma(weight, load_numbers(block, offset + t * stride + i * LANES, half), sum[i]);
         }
     }
     vec scale = v_set(1.0f / total);
-    for (int i = 0; i < parts; i++) v_store(out + i * LANES, v_mul(sum[i], scale));
+    UNROLL for (int i = 0; i < parts; i++) v_store(out + i * LANES, v_mul(sum[i], scale));
 }
 
-static void attend(const float *query, float *const *blocks, size_t offset, int length, int num_heads, int head_size,
-                   float *scores, float *out, float *weights) {
+FN void attend_to(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
+                  float *scores, float *out, float *weights, const int half) {
     int size = ROUND_UP(head_size, LANES);
     size_t width = (size_t)num_heads * size;
     for (int head = 0; head < num_heads; head++) {
         size_t at = (size_t)head * size;
         vec highest = v_set(-INFINITY);
         for (int start = 0; start < length; start += BLOCK) {
-            vec s = block_scores(query + at, blocks[start / BLOCK] + offset + at * BLOCK, size);
+            vec s = block_scores(query + at, blocks[start / BLOCK], offset + at * BLOCK, size, half);
             v_store(scores + start, s);
             highest = v_max(highest, v_first(s, v_set(-INFINITY), length - start));
         }
@@ -151,12 +158,20 @@ static void attend(const float *query, float *const *blocks, size_t offset, int 
         size_t values = offset + width * BLOCK + at;
         int part = 0;
         for (; part + 4 <= size / LANES; part += 4)
-            pool_values(scores, blocks, values + part * LANES, length, width, 4, total, out + at + part * LANES);
+            pool_values(scores, blocks, values + part * LANES, length, width, 4, total, out + at + part * LANES, half);
         for (; part < size / LANES; part++)
-            pool_values(scores, blocks, values + part * LANES, length, width, 1, total, out + at + part * LANES);
+            pool_values(scores, blocks, values + part * LANES, length, width, 1, total, out + at + part * LANES, half);
         if (weights)
             for (int t = 0; t < length; t++) weights[(size_t)head * length + t] = scores[t] / total;
     }
+}
+
+static void attend(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
+                   float *scores, float *out, float *weights, int half) {
+    if (half)
+        attend_to(query, blocks, offset, length, num_heads, head_size, scores, out, weights, 1);
+    else
+        attend_to(query, blocks, offset, length, num_heads, head_size, scores, out, weights, 0);
 }
 
 static void reduce(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *r) {

@@ -61,9 +61,9 @@ static Block *new_block(Worker *w) {
     Block *block = w->free_blocks;
     if (block)
         w->free_blocks = block->next;
-    else if ((block = allocate_aligned(64 + w->block_floats * sizeof(float)))) {
-        block->numbers = (float *)((char *)block + 64);
-        memset(block->numbers, 0, w->block_floats * sizeof(float));
+    else if ((block = allocate_aligned(64 + w->block_bytes))) {
+        block->numbers = (char *)block + 64;
+        memset(block->numbers, 0, w->block_bytes);
     } else
         return NULL;
     block->references = 1;
@@ -84,7 +84,7 @@ static int own_last_block(Worker *w, Row *row) {
     Block *block = new_block(w);
     if (!block) return 0;
     if (shared) {
-        memcpy(block->numbers, shared->numbers, w->block_floats * sizeof(float));
+        memcpy(block->numbers, shared->numbers, w->block_bytes);
         release(w, shared);
     }
     row->blocks[at] = block;
@@ -128,7 +128,7 @@ static void free_sentence(Worker *w, Sentence *s) {
 /* Rows with their arrays behind them, in one piece of memory. */
 static Row *new_rows(Sentence *s, int count) {
     size_t blocks = s->limit / BLOCK + 1, limit = s->limit;
-    size_t each = blocks * (sizeof(Block *) + sizeof(float *)) + ROUND_UP(limit, 2) * (sizeof(int) + sizeof(float));
+    size_t each = blocks * (sizeof(Block *) + sizeof(void *)) + ROUND_UP(limit, 2) * (sizeof(int) + sizeof(float));
     Row *rows = calloc(1, count * (sizeof(Row) + each));
     char *behind = (char *)(rows + count);
     for (int i = 0; rows && i < count; i++, behind += each) {
@@ -136,7 +136,7 @@ static Row *new_rows(Sentence *s, int count) {
         rows[i].last = BOS_ID;
         rows[i].sample = i;
         rows[i].blocks = (Block **)behind;
-        rows[i].numbers = (float **)(rows[i].blocks + blocks);
+        rows[i].numbers = (void **)(rows[i].blocks + blocks);
         rows[i].ids = (int *)(rows[i].numbers + blocks);
         rows[i].scores = (float *)(rows[i].ids + ROUND_UP(limit, 2));
     }
@@ -152,8 +152,8 @@ static Sentence *new_sentence(const Search *search, int source) {
     s->src_len = job->src_lens[source];
     s->limit = job->limits[source];
     size_t blocks = (s->src_len + BLOCK - 1) / BLOCK;
-    s->memory = malloc(blocks * sizeof(float *));
-    s->memory_storage = allocate_aligned(blocks * w->block_floats * sizeof(float));
+    s->memory = malloc(blocks * sizeof(void *));
+    s->memory_storage = allocate_aligned(blocks * w->block_bytes);
     s->rows = new_rows(s, search->rows_per_source);
     int is_beam = !job->options.sample && (job->options.beam_size > 1 || job->options.exact);
     s->spare = is_beam ? new_rows(s, search->rows_per_source) : NULL;
@@ -170,7 +170,7 @@ static Sentence *new_sentence(const Search *search, int source) {
     /* A beam begins with one hypothesis: all of them would be the same. */
     s->num_rows = s->num_running = is_beam ? 1 : search->rows_per_source;
     for (int i = 0; i < s->num_rows; i++) s->rows[i].running = 1;
-    for (size_t i = 0; i < blocks; i++) s->memory[i] = (float *)s->memory_storage + i * w->block_floats;
+    for (size_t i = 0; i < blocks; i++) s->memory[i] = (char *)s->memory_storage + i * w->block_bytes;
     return s;
 }
 

@@ -6,7 +6,7 @@
 
 /* Keys and values of 16 positions, of all decoder layers. */
 typedef struct Block {
-    float *numbers;
+    void *numbers;
     int references; /* hypotheses that read it */
     struct Block *next; /* while it is free */
 } Block;
@@ -22,7 +22,7 @@ typedef struct {
     float *scores;    /* [limit]: log-probability of each */
     float score;      /* their sum */
     Block **blocks;   /* [limit / 16], num_blocks of them in use */
-    float **numbers;  /* their contents */
+    void **numbers;   /* their contents */
     int num_blocks;
     int sample;       /* its number among the samples */
     int running;
@@ -31,7 +31,7 @@ typedef struct {
 /* A source that is being translated. */
 typedef struct Sentence {
     int source, src_len, limit;
-    float **memory;   /* [src_len / 16] blocks of keys and values of the source */
+    void **memory;    /* [src_len / 16] blocks of keys and values of the source */
     float *weights;   /* scratch [heads][src_len], where attention is kept */
     float *attention; /* [limit][src_len], or NULL */
     Row *rows, *spare; /* [num_rows]; a beam's next generation is built in the other */
@@ -47,7 +47,8 @@ struct Worker {
     void *quantized, *encoder_blocks;
     Rows rows, fp32_rows;
     int capacity, score_capacity, num_encoder_blocks;
-    size_t logit_capacity, block_floats;
+    size_t logit_capacity, block_bytes;
+    int number_bytes; /* of a key or value: 2 in bfloat16, with int8 weights; 4 in fp32 */
     Block *free_blocks;
     Sentence **sentences;
     int num_sentences;

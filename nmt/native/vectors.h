@@ -11,6 +11,11 @@ typedef struct { __m512 r; } vec;
 
 FN vec v_load(const float *p) { return (vec){_mm512_loadu_ps(p)}; }
 FN void v_store(float *p, vec a) { _mm512_storeu_ps(p, a.r); }
+/* Numbers of bfloat16, the upper halves of fp32. */
+FN vec v_load_half(const uint16_t *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return (vec){_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
 FN vec v_set(float x) { return (vec){_mm512_set1_ps(x)}; }
 FN vec v_add(vec a, vec b) { return (vec){_mm512_add_ps(a.r, b.r)}; }
 FN vec v_sub(vec a, vec b) { return (vec){_mm512_sub_ps(a.r, b.r)}; }
@@ -52,6 +57,9 @@ typedef struct { __m256 a, b; } vec;
 
 FN vec v_load(const float *p) { return (vec){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 FN void v_store(float *p, vec x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
+#define WIDEN256(p) \
+    _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p))), 16))
+FN vec v_load_half(const uint16_t *p) { return (vec){WIDEN256(p), WIDEN256(p + 8)}; }
 FN vec v_set(float x) { return (vec){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 FN vec v_add(vec x, vec y) { return (vec){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
 FN vec v_sub(vec x, vec y) { return (vec){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
@@ -97,6 +105,14 @@ typedef struct { float x[16]; } vec;
 
 FN vec v_load(const float *p) { vec a; EACH_LANE a.x[i] = p[i]; return a; }
 FN void v_store(float *p, vec a) { EACH_LANE p[i] = a.x[i]; }
+FN vec v_load_half(const uint16_t *p) {
+    vec a;
+    EACH_LANE {
+        uint32_t bits = (uint32_t)p[i] << 16;
+        memcpy(&a.x[i], &bits, 4);
+    }
+    return a;
+}
 FN vec v_set(float x) { vec a; EACH_LANE a.x[i] = x; return a; }
 FN vec v_add(vec a, vec b) { EACH_LANE a.x[i] += b.x[i]; return a; }
 FN vec v_sub(vec a, vec b) { EACH_LANE a.x[i] -= b.x[i]; return a; }

@@ -69,10 +69,10 @@ def test_int8_rounds_as_torch_does(name):
     model = random_model(**MODELS[name])
     rounded = TorchEngine([quantize(copy.deepcopy(model.model))], TOKENIZERS, 1)
     found, expected = model.native("int8").score(SOURCES, TARGETS), rounded.score(SOURCES, TARGETS)
-    # A number that lies between two integers may be rounded to either; the next layers carry that on.
+    # Keys and values are in bfloat16 here. A number between two integers may be rounded to either; layers carry it on.
     differences = sorted(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
-    assert differences[len(differences) // 2] < 0.02
-    assert differences[-1] < 0.5
+    assert differences[len(differences) // 2] < 0.06
+    assert differences[-1] < 1.0
 
 
 @pytest.mark.parametrize("prefixed", [False, True], ids=["", "with prefixes"])
@@ -118,9 +118,7 @@ def test_eight_threads_may_use_one_engine(model):
     engine = model.native("int8", num_threads=2)
     expected = engine.search(SOURCES, SearchOptions())
     found: list[object] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(engine.search(SOURCES, SearchOptions()))) for _ in range(8)
-    ]
+    threads = [threading.Thread(target=lambda: found.append(engine.search(SOURCES, SearchOptions()))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -232,4 +230,6 @@ def test_a_transformer_of_the_papers_base_size_is_that_of_torch():
         update={"d_model": 512, "num_heads": 8, "d_ff": 2048, "encoder_layers": 1, "decoder_layers": 1}
     )
     model = Random(config, Transformer(config, SRC_VOCAB, TGT_VOCAB).eval())
-    assert all_close(model.native().score(SOURCES[:5], TARGETS[:5]), model.torch().score(SOURCES[:5], TARGETS[:5]), 1e-4)
+    assert all_close(
+        model.native().score(SOURCES[:5], TARGETS[:5]), model.torch().score(SOURCES[:5], TARGETS[:5]), 1e-4
+    )
