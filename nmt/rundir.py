@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Environment(Section):
-    """What a run is trained on."""
+    """Software and hardware that a run is trained on."""
 
     model_config = ConfigDict(strict=True)
 
@@ -50,7 +50,7 @@ class Environment(Section):
 
 
 class Resumption(Section):
-    """A resumption on a changed machine."""
+    """A resumption on a machine that changed."""
 
     model_config = ConfigDict(strict=True)
 
@@ -59,7 +59,7 @@ class Resumption(Section):
 
 
 class RunInfo(Environment):
-    """What run.json says: how a run is trained, and on what."""
+    """The contents of run.json: how a run is trained, and on what machine."""
 
     format: Literal[1] = 1  # FORMAT
     command: list[str]
@@ -92,7 +92,7 @@ class RunDir:
         self._config: Config | None = None
 
     def checkpoint(self, name: str) -> Path:
-        """The weights called `name` (step-00000500, average). RunError for a name that could lead out of the run."""
+        """Return the path of the weights `name` (step-00000500, average). RunError if it could lie outside the run."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise RunError(f"{name!r} is not the name of a checkpoint", path=self.index_file)
         return self.checkpoints / f"{name}.safetensors"
@@ -105,7 +105,7 @@ class RunDir:
         return self._config
 
     def info(self) -> RunInfo:
-        """Return what run.json says. RunError if it is missing, damaged, or not what a training writes."""
+        """Read run.json. RunError if it is missing, damaged, or not written by a training."""
         value = self.read_json(self.info_file)
         try:
             return RunInfo.model_validate(value)
@@ -120,7 +120,7 @@ class RunDir:
         self.write_json(self.info_file, info.model_dump())
 
     def check(self) -> None:
-        """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
+        """Raise RunError if the folder holds links that lead out of it or special files, or has an unknown format."""
         refuse_special_files(self.path, "run")
         if self.info_file.exists():
             number = self.read_json(self.info_file).get("format")
@@ -134,7 +134,7 @@ class RunDir:
         write_text(self.config_file, dump_config(config))
 
     def read_json(self, path: Path) -> dict[str, Any]:
-        """One of the run's JSON files."""
+        """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or no object."""
         try:
             value = json.loads(read_at_most(path, MAX_JSON_BYTES))
         except RecursionError:
@@ -168,16 +168,16 @@ class RunDir:
         return self.read_json(self.index_file) if self.index_file.exists() else {}
 
     def best_checkpoint(self) -> Path:
-        """The weights with the best score, as the index says."""
+        """Return the path of the weights with the best score, according to the index. RunError if there are none."""
         best = self.index().get("best")
         if best is None:
             raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or name another run")
         return self.checkpoint(best)
 
     def usable_checkpoint(self) -> Path:
-        """The weights to translate with: the best that are whole. Where they are not the best, a warning says so.
+        """Return the path of the best weights that are not damaged, to translate with.
 
-        RunError if none are whole.
+        Logs a warning if they are not the best. RunError if all are damaged.
         """
         if self._usable is None:
             best = self.best_checkpoint()
@@ -213,14 +213,14 @@ class RunDir:
             remove_leftovers(folder)
 
     def write_pairs(self, split: str, pairs: list[SentencePair]) -> None:
-        """Keep the sentences of `split` (valid, test), one a line, as what the scores were measured on."""
+        """Save the sentences of `split` (valid, test), one per line, because the scores were measured on them."""
         self.data.mkdir(parents=True, exist_ok=True)
         for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
             with write_atomically(self.data / f"{split}.{side}") as partial:
                 partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
 
     def read_pairs(self, split: str) -> tuple[list[str], list[str]]:
-        """Sources and targets of `split`, as written by `write_pairs`."""
+        """Return the sources and targets of `split`, as written by `write_pairs`."""
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
         return list(read_lines(src)), list(read_lines(tgt))
 
@@ -236,37 +236,8 @@ def checkpoint_quality(scores: object, metric: str) -> float:
     return -value if metric == "loss" else value
 
 
-def find_run(model: str | None) -> RunDir:
-    """The run to use: `model` (--model), else $NMT_MODEL, else the run under ./runs that was trained last.
-
-    RunError if there is none, or it has no checkpoint.
-    """
-    named = model or os.environ.get("NMT_MODEL")
-    if named:
-        run = RunDir(Path(named))
-        restore_replaced(run.path)
-        if not run.path.is_dir():
-            raise RunError("no such run", path=run.path, hint="name a folder that `nmt train` made")
-        if not run.config_file.is_file():
-            raise RunError(
-                "not a run: it has no config.yaml", path=run.path, hint="name a folder that `nmt train` made"
-            )
-        run.check()
-        run.best_checkpoint()
-        return run
-    runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
-    if not runs:
-        raise RunError(
-            "no trained run under ./runs",
-            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
-        )
-    newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
-    newest.check()
-    return newest
-
-
 def refuse_existing(path: Path) -> None:
-    """RunError if something is where a new run is to be."""
+    """Raise RunError if `path` exists, where a new run is to be."""
     if path.exists():
         hint = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
         raise RunError("this run exists already", path=path, hint=hint)
@@ -301,7 +272,7 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
 
 
 def restore_replaced(path: Path) -> None:
-    """Give a run or an export at `path` its name back if a process was killed while it replaced it."""
+    """Restore the name of a run or an export at `path` if a process was killed while replacing it."""
     if not os.path.lexists(path):
         real = Path(os.path.realpath(path))
         remove_leftovers(real.parent, real.name)

@@ -19,8 +19,8 @@ from typing import Any
 
 from nmt.data.corpus import read_lines
 from nmt.data.spans import find_spans
+from nmt.find_model import find_run
 from nmt.languages import written_without_spaces
-from nmt.rundir import find_run
 from nmt.translate import Translation, Translator
 
 _WORDS = ("user", "count", "total", "date", "city", "item", "first-name", "order_id", "shop", "news")
