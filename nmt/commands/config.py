@@ -65,7 +65,7 @@ def new(
 
 
 def _suggestion(data: DataConfig, name: str) -> str:
-    """The configuration for `data` as commented YAML, which is to be called `name`."""
+    """Return the suggested configuration for `data` as commented YAML; its header calls it `name`."""
     num_pairs, num_blank = _count_pairs(data.train)
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
@@ -103,7 +103,7 @@ def _columns(text: str) -> tuple[int, int]:
 
 
 def _language(option: str, given: str | None, path: str | None) -> str:
-    """The language named by an option, or else by the ending of a file: `a.de`, `a.pt-BR.gz`."""
+    """Return the language that an option names, or else the ending of a file: `a.de`, `a.pt-BR.gz`."""
     if given is not None:
         if not _GIVEN.fullmatch(given):
             raise ConfigError(f"{option} {given}: not a language code", hint="such as de, zh or pt-BR")

@@ -303,7 +303,7 @@ class _Attention:
         return self.translator.cross_attention(segment, self.layer, self.head)
 
     def alignment(self, translation: Translation) -> str:
-        """`i-j` for each pair of a source and a target token that go together; empty for a blank text.
+        """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
 
         Tokens count on from segment to segment of a text that was split.
         """
@@ -319,7 +319,7 @@ class _Attention:
         return " ".join(f"{source}-{target}" for source, target in pairs)
 
     def draw(self, translation: Translation, path: Path) -> None:
-        """A heat map at `path`."""
+        """Draw the heat map of a one-segment translation at `path`."""
         from nmt.plots import draw_attention
 
         if not translation.segments:

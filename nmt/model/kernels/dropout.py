@@ -35,6 +35,7 @@ class Dropout(nn.Module):
         return self.training and self.rate > 0.0
 
     def extra_repr(self) -> str:
+        """Return the rate, for the printed model."""
         return f"rate={self.rate}"
 
 
