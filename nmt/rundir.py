@@ -7,10 +7,10 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -71,6 +71,22 @@ class RunInfo(Environment):
     resumed: list[Resumption] = Field(default_factory=list)
 
 
+class CheckpointIndex(Section):
+    """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=True)  # the loss of a model that diverged
+
+    last: str | None = Field(None, description="newest checkpoint that is not an average")
+    early_stopping_metric: str = "loss"
+    checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
+    best: str | None = None
+    validations_since_best: int = 0
+    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU's, of the scores")
+
+
+Record = TypeVar("Record", bound=Section)
+
+
 class RunDir:
     """Paths and small JSON files of one run."""
 
@@ -106,14 +122,7 @@ class RunDir:
 
     def info(self) -> RunInfo:
         """Read run.json. RunError if it is missing, damaged, or not written by a training."""
-        value = self.read_json(self.info_file)
-        try:
-            return RunInfo.model_validate(value)
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            hint = "copy the file again from where the run was trained"
-            raise RunError(f"{name}: {first['msg']}", path=self.info_file, hint=hint) from None
+        return self._read_record(self.info_file, RunInfo)
 
     def write_info(self, info: RunInfo) -> None:
         """Write run.json."""
@@ -150,6 +159,16 @@ class RunDir:
         """Write one of the run's JSON files, atomically."""
         write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
+    def _read_record(self, path: Path, kind: type[Record]) -> Record:
+        value = self.read_json(path)
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            hint = "copy the file again from where the run was trained"
+            raise RunError(f"{name}: {first['msg']}", path=path, hint=hint) from None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for training; RunError if another process does. The lock ends with the process."""
@@ -163,13 +182,17 @@ class RunDir:
         finally:
             os.close(lock)
 
-    def index(self) -> dict[str, Any]:
-        """Which checkpoints there are: {best, last, checkpoints: {name: scores}, …}; empty before the first."""
-        return self.read_json(self.index_file) if self.index_file.exists() else {}
+    def index(self) -> CheckpointIndex:
+        """Read index.json; an empty index if there is none yet. RunError if it is damaged."""
+        return self._read_record(self.index_file, CheckpointIndex) if self.index_file.exists() else CheckpointIndex()
+
+    def write_index(self, index: CheckpointIndex) -> None:
+        """Write index.json."""
+        self.write_json(self.index_file, index.model_dump())
 
     def best_checkpoint(self) -> Path:
         """Return the path of the weights with the best score, according to the index. RunError if there are none."""
-        best = self.index().get("best")
+        best = self.index().best
         if best is None:
             raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or name another run")
         return self.checkpoint(best)
@@ -197,8 +220,8 @@ class RunDir:
 
     def _next_best(self, best: Path, fault: str) -> Path:
         index = self.index()
-        checkpoints, metric = index.get("checkpoints"), str(index.get("early_stopping_metric"))
-        others = {} if not isinstance(checkpoints, dict) else {n: s for n, s in checkpoints.items() if n != best.stem}
+        others = {name: scores for name, scores in index.checkpoints.items() if name != best.stem}
+        metric = index.early_stopping_metric
         for name in sorted(others, key=lambda name: checkpoint_quality(others[name], metric), reverse=True):
             path = self.checkpoint(name)
             if not find_corruption(path):
@@ -225,13 +248,13 @@ class RunDir:
         return list(read_lines(src)), list(read_lines(tgt))
 
 
-def checkpoint_quality(scores: object, metric: str) -> float:
+def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
     """Return how good a checkpoint with `scores` (value by metric) is by `metric`: larger is better.
 
-    Negative infinity if that score is missing or no number.
+    Negative infinity if that score is missing or not a number.
     """
-    value = scores.get(metric) if isinstance(scores, dict) else None
-    if not isinstance(value, int | float) or math.isnan(value):
+    value = scores.get(metric, math.nan)
+    if math.isnan(value):
         return -math.inf
     return -value if metric == "loss" else value
 

@@ -127,7 +127,7 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
     found = []
     if reference.index_file.read_bytes() != run.index_file.read_bytes():
         found.append("index.json")
-    for name in reference.index().get("checkpoints", {}):
+    for name in reference.index().checkpoints:
         path = run.checkpoint(name)
         if not path.exists() or path.read_bytes() != reference.checkpoint(name).read_bytes():
             found.append(path.name)
@@ -193,7 +193,7 @@ def halve(path: Path) -> None:
 
 def newest_weights(run: RunDir) -> Path:
     """Return the checkpoint that the index lists last."""
-    return run.checkpoint(str(run.index()["last"]))
+    return run.checkpoint(str(run.index().last))
 
 
 def stopped_by(number: signal.Signals) -> Callable[[RunDir, int], int]:

@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from nmt.errors import RunError
 from nmt.rundir import RunDir
 
 
-def make_run(path, best="step-00000001", time=1000):
+def make_run(path, **index):
     run = RunDir(path)
     run.checkpoints.mkdir(parents=True)
-    run.config_file.write_text("data: {}\n")
-    run.write_json(run.index_file, {"best": best})
-    os.utime(run.index_file, (time, time))
+    run.write_json(run.index_file, index)
     return run
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NMT_MODEL", raising=False)
-
-
-@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", "..", ".x", "", 3, ["a"]])
+@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", "..", ".x", ""])
 def test_a_pointer_out_of_the_run_is_not_followed(tmp_path, best):
     run = make_run(tmp_path / "run", best=best)
     with pytest.raises(RunError, match="is not the name of a checkpoint"):
+        run.best_checkpoint()
+
+
+INDEX = {
+    "last": "step-00000002",
+    "early_stopping_metric": "bleu",
+    "checkpoints": {"step-00000001": {"loss": 2.5, "bleu": 7.25}, "step-00000002": {"loss": float("inf"), "bleu": 0.0}},
+    "best": "step-00000001",
+    "validations_since_best": 1,
+    "signatures": {"bleu": "nrefs:1"},
+}
+
+
+def test_the_index_is_read_as_a_record(tmp_path):
+    run = make_run(tmp_path / "run", **INDEX)
+    assert run.index().model_dump() == INDEX
+    run.index_file.unlink()
+    assert (run.index().best, run.index().checkpoints) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "place"),
+    [
+        ("best", 3, "best"),
+        ("best", ["a"], "best"),
+        ("checkpoints", [], "checkpoints"),
+        ("checkpoints", {"a": {"bleu": "7"}}, r"checkpoints\.a\.bleu"),
+        ("another", 1, "another"),
+    ],
+)
+def test_an_index_with_an_odd_value_is_one_error(tmp_path, key, value, place):
+    run = make_run(tmp_path / "run", **INDEX | {key: value})
+    with pytest.raises(RunError, match=rf"index\.json: {place}: .*\n  copy the file again"):
         run.best_checkpoint()
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Overrides
+from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
@@ -58,7 +59,7 @@ def new(
     )
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml")
     if output is None:
-        typer.echo(text, nl=False)
+        print_text(text.removesuffix("\n"))
     else:
         write_text(output, text)
         log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
@@ -76,7 +77,7 @@ def _suggestion(data: DataConfig, name: str) -> str:
 @app.command()
 def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
     """Print every key of a configuration as it will be used, with what it means."""
-    typer.echo(dump_config(load_config(config, overrides), comments=True), nl=False)
+    print_text(dump_config(load_config(config, overrides), comments=True).removesuffix("\n"))
 
 
 @app.command()
@@ -92,7 +93,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     for files in (wanted.data.train, wanted.data.valid, wanted.data.test):
         if files is not None:
             list(islice(read_parallel(files), ROWS_LOOKED_AT))
-    typer.echo(f"{config}: ok\n  {_summary(wanted)}")
+    print_text(f"{config}: ok\n  {_summary(wanted)}")
 
 
 def _columns(text: str) -> tuple[int, int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from nmt.rundir import RunDir, checkpoint_quality
+from nmt.rundir import CheckpointIndex, RunDir, checkpoint_quality
 from nmt.training.validation import ValidationResult
 
 
@@ -57,8 +57,16 @@ class CheckpointHistory:
 
     def write_index(self, run: RunDir) -> None:
         """Write `index.json`."""
-        index = {name: value for name, value in asdict(self).items() if name != "listed_before"}
-        run.write_json(run.index_file, {"last": self.last, **index})
+        run.write_index(
+            CheckpointIndex(
+                last=self.last,
+                early_stopping_metric=self.early_stopping_metric,
+                checkpoints=self.checkpoints,
+                best=self.best,
+                validations_since_best=self.validations_since_best,
+                signatures=self.signatures,
+            )
+        )
 
     def delete_unlisted(self, run: RunDir) -> None:
         """Delete weights that neither the saved state nor the one before it lists: training may resume from either."""

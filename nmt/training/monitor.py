@@ -97,7 +97,7 @@ class Monitor:
         self.skipped_in_a_row += 1
         log.warning(f"update {number} skipped: its loss or gradient is not finite")
         if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
-            last = self.run.index().get("last")
+            last = self.run.index().last
             raise RunError(
                 f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
                 f"up to update {number}",

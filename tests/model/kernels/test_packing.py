@@ -1,4 +1,4 @@
-"""BatchIndices without their padding: the same states and gradients, whatever the model."""
+"""Rows without their padding: the same states and gradients, whatever the model."""
 
 from __future__ import annotations
 
