@@ -74,7 +74,8 @@ class RunInfo(Environment):
 class CheckpointIndex(Section):
     """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=True)  # the loss of a model that diverged
+    # Other versions of nmt may write other keys. The loss of a model that diverged may be infinite.
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
 
     last: str | None = Field(None, description="newest checkpoint that is not an average")
     early_stopping_metric: str = "loss"

@@ -12,14 +12,14 @@ def write_card(training: Training) -> None:
     parts = (
         f"# {run.path.name}: {data.src_lang} to {data.tgt_lang}",
         f"A Transformer encoder-decoder, trained with nmt {run.info().nmt}.",
-        _table(["", ""], *_facts(training)),
+        _facts(training),
         *_scores(training),
         *_usage(training),
     )
     write_text(run.card, "\n\n".join(parts) + "\n")
 
 
-def _facts(training: Training) -> list[list[str]]:
+def _facts(training: Training) -> str:
     run, config, model = training.run, training.config, training.config.model
     info, tokenizers = run.info(), training.tokenizers
     sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
@@ -27,19 +27,18 @@ def _facts(training: Training) -> list[list[str]]:
     size = f"{training.model.num_parameters() / 1e6:.1f}M parameters"
     layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
     base = f"; continued from {config.training.init_from}" if config.training.init_from else ""
+    seed = f"seed {config.training.seed}{base}"
     minutes = training.monitor.train_seconds / 60
     machine = f"{info.device} ({info.precision}, threads: {info.threads})"
-    return [
-        ["languages", f"{config.data.src_lang} to {config.data.tgt_lang}"],
-        ["size", f"{size}: {layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads"],
-        ["vocabulary", ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in sides.items())],
-        ["trained on", f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}"],
-        [
-            "training",
-            f"{training.update:,} updates in {minutes:.1f} minutes on {machine}, seed {config.training.seed}{base}",
-        ],
-        ["weights", f"checkpoint {run.index().best}"],
-    ]
+    facts = {
+        "languages": f"{config.data.src_lang} to {config.data.tgt_lang}",
+        "size": f"{size}: {layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads",
+        "vocabulary": ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in sides.items()),
+        "trained on": f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}",
+        "training": f"{training.update:,} updates in {minutes:.1f} minutes on {machine}, {seed}",
+        "weights": f"checkpoint {run.index().best}",
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())])
 
 
 def _scores(training: Training) -> list[str]:
@@ -50,12 +49,10 @@ def _scores(training: Training) -> list[str]:
         "## Scores",
         f"Greedy search on the validation set ({num_pairs:,} pairs, `data/valid.src` and `data/valid.tgt`),\n"
         "which also selected the checkpoint:",
-        _table(
-            ["", "", ""],
-            ["BLEU", f"{best['bleu']:.2f}", f"`{index.signatures['bleu']}`"],
-            ["chrF", f"{best['chrf']:.2f}", f"`{index.signatures['chrf']}`"],
-            ["perplexity", f"{best['perplexity']:.2f}", "per token"],
-        ),
+        # A list, because the signatures contain the separator of table cells.
+        f"- BLEU {best['bleu']:.2f} (`{index.signatures['bleu']}`)\n"
+        f"- chrF {best['chrf']:.2f} (`{index.signatures['chrf']}`)\n"
+        f"- perplexity {best['perplexity']:.2f} per token",
         f"`nmt eval --model {run.path}` scores the test set and saves the result under `eval/`.",
     ]
 
@@ -68,9 +65,3 @@ def _usage(training: Training) -> list[str]:
         "Expect poor translations of text that is unlike the training corpus.",
         "The license of the training corpus determines that of the model. Add it here before you share this folder.",
     ]
-
-
-def _table(*rows: list[str]) -> str:
-    """Return a Markdown table; the first row is its header."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
