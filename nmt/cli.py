@@ -46,7 +46,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    # Of several processes that train together, rank 0 alone speaks; no other command has ranks.
+    # Only rank 0 of a distributed training logs messages; no other command has ranks.
     log_to_stderr(silent=context.invoked_subcommand == "train" and os.environ.get("RANK", "0") != "0")
 
 

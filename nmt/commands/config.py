@@ -76,7 +76,7 @@ def _suggestion(data: DataConfig, name: str) -> str:
 
 @app.command()
 def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
-    """Print every key of a configuration as it will be used, with what it means."""
+    """Print every key of a configuration as it will be used, with its meaning."""
     print_text(dump_config(load_config(config, overrides), comments=True).removesuffix("\n"))
 
 
