@@ -1,4 +1,4 @@
-"""What a large corpus takes before its first batch: `python benchmarks/corpus.py --pairs 1000000`.
+"""Measure the preparation of a large corpus, up to the first batch: `python benchmarks/corpus.py --pairs 1000000`.
 
 Writes a generated corpus, then prepares it twice, each time in a process of its own: once with everything to build
 (tokenizer, store), once with the store found. Prints one line of JSON for each: seconds, peak resident memory, disk.

@@ -1,4 +1,4 @@
-"""What decodes a batch of random sources to outputs of one length: this project, and the peers that are installed."""
+"""Decode a batch of random sources to outputs of one length, by this project and the installed peers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPECIALS = ("<unk>", "<pad>", "<s>", "</s>")
 def decoders_of(
     model: Transformer, job: dict[str, Any], dtype: torch.dtype, device: torch.device, length: int
 ) -> dict[str, Decode]:
-    """Each system's name and its greedy decoding to `length` tokens.
+    """Return each system's greedy decoding to `length` tokens, by name.
 
     `model`, in fp32 and on the host, is this project's; CTranslate2 gets its weights, in float16 on a GPU, and Marian,
     which is of the same sizes by `job`, has weights of its own.

@@ -1,4 +1,4 @@
-"""What dropout costs on a CPU: torch's, ours, and the product beside it. `python benchmarks/dropout.py`."""
+"""Measure dropout on a CPU: torch's, ours, and the product beside it. `python benchmarks/dropout.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDS = 15
 
 
 def milliseconds(work: Callable[[], object]) -> float:
-    """One run of `work`."""
+    """Return the milliseconds of one run of `work`."""
     started = time.perf_counter()
     work()
     return 1000 * (time.perf_counter() - started)

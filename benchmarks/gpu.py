@@ -1,4 +1,4 @@
-"""All that only a GPU can show, in one command: `python benchmarks/gpu.py [--json OUT]`.
+"""Everything that needs a GPU, in one command: `python benchmarks/gpu.py [--json OUT]`.
 
 The tests that need a GPU; training and decoding of Transformer base and big beside `nn.Transformer` and, where their
 packages are installed, Marian and CTranslate2, on the same device in turns; minutes to 40 BLEU on Multi30k, where that
@@ -62,7 +62,7 @@ class Size:
     decoded_length: int = 64
 
     def config(self) -> ModelConfig:
-        """As this project's configuration."""
+        """Return the size as this project's configuration."""
         return ModelConfig(
             d_model=self.d_model,
             num_heads=self.num_heads,
@@ -72,7 +72,7 @@ class Size:
         )
 
     def job(self) -> dict[str, Any]:
-        """As the peers' programs are told it."""
+        """Return the size as a job for the programs of the peers."""
         sizes = {key: getattr(self, key) for key in ("layers", "d_model", "d_ff", "num_heads", "vocab_size")}
         return {**sizes, "dropout": 0.1, "label_smoothing": 0.1}
 
@@ -132,7 +132,7 @@ def run_tests() -> int:
 
 
 def measure_training(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
-    """Target tokens a second and the share of a large product's rate, of each system that is installed."""
+    """Measure target tokens per second, and their share of the rate of a large product, for each installed system."""
     torch.manual_seed(1)
     batch, lengths = ragged_batch(max(1, size.batch_tokens // LENGTH), size.vocab_size)
     on_device = batch.to(device)
@@ -168,7 +168,7 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
 
 
 def ragged_batch(rows: int, vocab_size: int) -> tuple[Batch, Tensor]:
-    """Random sentences of 3/4 of `LENGTH` to all of it, an eighth of padding as in large batches; and the lengths."""
+    """Return random sentences of 3/4 of `LENGTH` to all of it (1/8 padding, as in large batches), and their lengths."""
     whole = random_batch(rows, LENGTH, vocab_size)
     lengths = torch.randint(3 * LENGTH // 4, LENGTH + 1, (rows,))
     padding = torch.arange(LENGTH) >= lengths[:, None]
@@ -190,18 +190,18 @@ def our_update(
 
 
 def void(_: object) -> None:
-    """Nothing is made of it."""
+    """Ignore the argument."""
 
 
 def nn_transformer(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]:
-    """`torch.nn.Transformer`, and how its logits are had."""
+    """Return `torch.nn.Transformer`, and a function that computes its logits."""
     from nn_transformer_train import Translator
 
     return Translator(size.job()), lambda model, batch: model(batch.src, batch.tgt_in)
 
 
 def marian(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]:
-    """Marian of Hugging Face, and how its logits are had."""
+    """Return Hugging Face's Marian, and a function that computes its logits."""
     from hf_marian import make_marian
 
     def logits(model: nn.Module, batch: Batch) -> Tensor:
@@ -250,14 +250,14 @@ def seconds_of(work: Callable[[], object], device: torch.device, least_seconds: 
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done all that it was given."""
+    """Wait until the device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 @torch.inference_mode()
 def measure_decoding(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
-    """Tokens a second of greedy decoding, and what they could be if memory were all that bounds them."""
+    """Measure tokens per second of greedy decoding, and their bound by memory bandwidth."""
     model = size.model()
     systems = decoders_of(model, size.job(), DTYPES[precision], device, size.decoded_length)
     rate = bytes_a_second(device)
@@ -286,7 +286,7 @@ def bytes_a_step(model: Transformer, size: Size, sentences: int) -> float:
 
 
 def bytes_a_second(device: torch.device) -> float:
-    """How fast memory is read, by a copy, which reads and writes."""
+    """Measure the memory bandwidth, by a copy, which reads and writes."""
     block = torch.zeros((1 << 30) if device.type == "cuda" else (1 << 24), dtype=torch.uint8, device=device)
     target = torch.empty_like(block)
     return 2 * block.numel() / seconds_of(lambda: void(target.copy_(block)), device, 0.1)

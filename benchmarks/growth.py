@@ -1,4 +1,4 @@
-"""How the cost of training grows with layers, width, batch and sentence length: `python benchmarks/growth.py`.
+"""Measure how training cost grows with layers, width, batch and sentence length: `python benchmarks/growth.py`.
 
 Whole updates on random sentences of one length, with no loader: target tokens a second, what a token needs by the
 formulas, and the rate of operations that follows. One thing is changed at a time. Models take turns; medians.
@@ -40,7 +40,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained: both stacks have `layers`; sentences have `length` tokens a side, eos included."""
+    """A model and its batches: both stacks have `layers`; each side has `length` tokens, eos included."""
 
     layers: int = 3
     d_model: int = 256
@@ -48,7 +48,7 @@ class Case:
     length: int = 16
 
     def model(self) -> Transformer:
-        """Heads of 64, a feed-forward width of 4 d_model, all embeddings tied."""
+        """Build a model with heads of 64, d_ff = 4 d_model, and all embeddings tied."""
         config = ModelConfig(
             d_model=self.d_model,
             num_heads=max(1, self.d_model // 64),
@@ -92,11 +92,11 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Tokens a second, the median."""
+        """Return the median of tokens per second."""
         return self.tokens / statistics.median(self.seconds)
 
     def row(self, base: Measured) -> dict[str, object]:
-        """Its figures, beside those of `base`."""
+        """Return the figures of this case, relative to those of `base`."""
         lengths = torch.full((self.tokens // self.case.length,), self.case.length).numpy()
         flops = TrainingFlops(self.case.model())(lengths, lengths) / self.tokens
         return {
@@ -114,7 +114,7 @@ class Measured:
 
 
 def random_batch(rows: int, length: int, vocab_size: int) -> Batch:
-    """Sentences of random tokens, all of one length; on the host."""
+    """Return sentences of random tokens, all of one length, on the host."""
     src, tgt = torch.randint(EOS_ID + 1, vocab_size, (2, rows, length))
     src[:, -1] = tgt[:, -1] = EOS_ID
     return Batch.from_ids(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)

@@ -1,7 +1,8 @@
-"""What both benchmarks share: cores, worker processes, turns, medians, tables and the JSON they are kept in."""
+"""Shared by both benchmarks: options, cores, worker processes, turns, medians, tables and their JSON."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -38,9 +39,44 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """What the person who waits is shown."""
+        """The name for progress messages."""
         setting = " ".join(f"{key}={value}" for key, value in self.setting.items())
         return f"{self.system} {self.precision}{' (' + setting + ')' if setting else ''}"
+
+
+def names(text: str) -> list[str]:
+    """Split a comma-separated list of names."""
+    return [name.strip() for name in text.split(",")]
+
+
+def make_parser(description: str | None, systems: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser with the options that both benchmarks have."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
+    parser.add_argument("--systems", type=names, help="of " + ", ".join(systems))
+    parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
+    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
+    parser.add_argument("--json", type=Path, help="file for the result")
+    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and runs")
+    parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
+    parser.add_argument(
+        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
+    )
+    return parser
+
+
+def claim_machine(num_threads: int) -> tuple[int, dict[str, Any]]:
+    """Keep this process and its workers on `num_threads` cores (0: all); return their number and `machine`."""
+    end_workers_on_sigterm()
+    threads = use_cores(num_threads)
+    facts = machine(threads)
+    warn_of_load(facts)
+    return threads, facts
+
+
+def show_faults(faults: dict[str, str]) -> None:
+    """Print the systems that could not be measured, each with the last line of its error."""
+    for name, fault in faults.items():
+        sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
 
 
 def say(line: str) -> None:
@@ -50,7 +86,7 @@ def say(line: str) -> None:
 
 
 def use_cores(count: int) -> int:
-    """Keep this process and all it starts on `count` cores (0: those it has); returns how many they are.
+    """Restrict this process and its children to `count` cores (0: no restriction); return the number of cores.
 
     So "the same threads" holds even for a system that counts the cores by itself.
     """
@@ -135,19 +171,19 @@ def take_turns(contenders: Iterable[Contender], repeats: int) -> None:
 
 
 def spread(values: Sequence[float], digits: int = 1) -> dict[str, Any]:
-    """Median, least and greatest of `values`, and themselves."""
+    """Return the median, the minimum and the maximum of `values`, and the values."""
     rounded = [round(value, digits) for value in values]
     median = round(statistics.median(values), digits)
     return {"median": median, "min": min(rounded), "max": max(rounded), "repeats": rounded}
 
 
 def ratio(value: float, base: float | None) -> float | None:
-    """`value` over `base`, where there is one."""
+    """Return `value` / `base`; None if there is no base."""
     return round(value / base, 2) if base else None
 
 
 def table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
-    """`rows` as aligned text; `columns` is field to heading."""
+    """Format `rows` as aligned text; `columns` has the heading of each field."""
     cells = [list(columns.values()), *([_cell(row.get(name)) for name in columns] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
@@ -173,7 +209,7 @@ def command_line() -> str:
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """Return what the figures depend on besides the systems: processor, cores in use, load, versions, commit."""
+    """Return what else the figures depend on: processor, cores in use, load, versions, commit."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     return {
@@ -198,13 +234,13 @@ def _processor() -> str:
 
 
 def warn_of_load(facts: dict[str, Any]) -> None:
-    """Say so where other work would be measured too."""
+    """Warn if other processes would be measured, too."""
     if facts["load_before"] > 0.5:
         say(f"warning: the machine is not idle (load {facts['load_before']}): figures will be noise")
 
 
 def keep(path: Path | None, result: dict[str, Any]) -> None:
-    """Write the result as JSON where a file is named."""
+    """Write the result as JSON if a file is given."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How long `nmt --help` takes beside `import torch`: medians of alternating runs, and their ratio.
+"""Time `nmt --help` against `import torch`: medians of alternating runs, and their ratio.
 
     .venv/bin/python benchmarks/startup.py
 
@@ -22,7 +22,7 @@ COMMANDS = {
 
 
 def wall_seconds(command: list[str]) -> float:
-    """Seconds from start to end of one run of `command`; CalledProcessError if it fails."""
+    """Return the seconds of one run of `command`; CalledProcessError if it fails."""
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start

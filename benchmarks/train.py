@@ -21,25 +21,24 @@ from typing import Any
 from environments import python_of
 from harness import (
     HERE,
-    ROOT,
     Contender,
     WorkerError,
+    claim_machine,
     clean_environment,
     command_line,
-    end_workers_on_sigterm,
     foreign_environment,
     keep,
-    machine,
+    make_parser,
     measure_once,
+    names,
     ratio,
     run_worker,
     say,
+    show_faults,
     spread,
     table,
     tail,
     take_turns,
-    use_cores,
-    warn_of_load,
 )
 from workload import Workload, prepare, write_config
 
@@ -71,10 +70,7 @@ COLUMNS = {
 def main() -> None:
     """Measure, print the table, keep the JSON; exit code 1 if a system could not be measured."""
     options = read_options()
-    end_workers_on_sigterm()
-    threads = use_cores(options.threads)
-    facts = machine(threads)
-    warn_of_load(facts)
+    threads, facts = claim_machine(options.threads)
     workload = prepare(options.cache / "work", options.quick)
     contenders = [
         contender
@@ -87,8 +83,7 @@ def main() -> None:
     rows = make_rows(contenders)
     faults = {contender.name: contender.fault for contender in contenders if contender.fault}
     sys.stdout.write(table(rows, COLUMNS))
-    for name, fault in faults.items():
-        sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
+    show_faults(faults)
     asked = {name: getattr(options, name) for name in ("seconds", "skip_seconds", "repeats", "num_processes")}
     keep(
         options.json,
@@ -107,21 +102,11 @@ def main() -> None:
 
 def read_options() -> argparse.Namespace:
     """Parse the command line; `--quick` puts its own values where none are given."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
-    parser.add_argument("--systems", type=names, help="of " + ", ".join(PRECISIONS))
+    parser = make_parser(__doc__, PRECISIONS)
     parser.add_argument("--precisions", type=names, help="of auto, fp32, bf16 (all)")
     parser.add_argument("--seconds", type=float, help="of training measured, each time (60)")
     parser.add_argument("--skip-seconds", type=float, help="of training before that, left out (5)")
-    parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
-    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
     parser.add_argument("--num-processes", type=int, help="nmt train --num-processes; not given: the project's default")
-    parser.add_argument("--json", type=Path, help="file for the result")
-    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and runs")
-    parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
-    parser.add_argument(
-        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
-    )
     options = parser.parse_args()
     full = {"systems": ["nmt", "hf-marian", "nn-transformer"], "seconds": 60.0, "skip_seconds": 5.0, "repeats": 3}
     quick = {"systems": ["nmt", "nn-transformer"], "seconds": 0.5, "skip_seconds": 0.1, "repeats": 1}
@@ -138,7 +123,7 @@ def read_options() -> argparse.Namespace:
 def make_contender(
     system: str, precision: str, workload: Workload, threads: int, options: argparse.Namespace
 ) -> Contender:
-    """`system` in `precision`, at the fastest of its settings."""
+    """Return `system` in `precision`, at the fastest of its settings."""
     scratch = options.cache.resolve() / "train" / f"{system}-{precision}"
     if system == "nmt":
         return Contender(system, precision, lambda: measure_nmt(precision, workload, scratch, options))
@@ -227,7 +212,7 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, options: argparse.Nam
 
 
 def steady_rate(metrics: Path, skip_seconds: float) -> dict[str, float]:
-    """Target tokens a second of training by `metrics.jsonl`, without its first `skip_seconds`."""
+    """Return target tokens per second of training from `metrics.jsonl`, without the first `skip_seconds`."""
     text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
     whole = text[: text.rfind("\n") + 1].splitlines()  # the last line may be in writing
     tokens = seconds = before = 0.0
@@ -255,7 +240,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def make_rows(contenders: list[Contender]) -> list[dict[str, Any]]:
-    """One row a contender that was measured, with its ratio to the fastest peer, in fp32 and in any precision."""
+    """Return a row per measured contender, with its ratio to the fastest peer, in fp32 and in any precision."""
     rows = []
     for contender in contenders:
         if contender.fault or not contender.results:

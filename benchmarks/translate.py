@@ -18,22 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from harness import (
-    ROOT,
     Contender,
     WorkerError,
+    claim_machine,
     command_line,
-    end_workers_on_sigterm,
     keep,
-    machine,
+    make_parser,
     measure_once,
+    names,
     ratio,
     say,
+    show_faults,
     spread,
     table,
     tail,
     take_turns,
-    use_cores,
-    warn_of_load,
 )
 from translation import FORCED_BATCH, ONE_LENGTH, PRECISIONS, SAME_WEIGHTS, Bench, Job, make_bench
 
@@ -54,10 +53,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Measure, print the tables, keep the JSON; exit code 1 if something asked for could not be measured."""
     options = read_options()
-    end_workers_on_sigterm()
-    threads = use_cores(options.threads)
-    facts = machine(threads)
-    warn_of_load(facts)
+    threads, facts = claim_machine(options.threads)
     bench = make_bench(options, threads)
     measures: dict[str, Callable[[Bench], list[Row]]] = {
         "bulk": measure_bulk,
@@ -72,8 +68,7 @@ def main() -> None:
             tables[name] = measures[name](bench)
     for note in bench.notes:
         sys.stdout.write(f"note: {note}\n")
-    for name, fault in bench.faults.items():
-        sys.stdout.write(f"not measured: {name}: {fault.splitlines()[-1]}\n")
+    show_faults(bench.faults)
     result = {"benchmark": "translate", "command": command_line(), "machine": facts, "run": str(bench.run.path)}
     asked = {
         "repeats": options.repeats,
@@ -86,23 +81,13 @@ def main() -> None:
 
 def read_options() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    names = lambda text: [name.strip() for name in text.split(",")]  # noqa: E731
+    parser = make_parser(__doc__, PRECISIONS)
     default = ["nmt", "ctranslate2", "hf-marian"]
-    parser.add_argument("--systems", type=names, help="of " + ", ".join(PRECISIONS))
     every = ["auto", "fp32", "bf16", "int8"]
     parser.add_argument("--precisions", type=names, default=every, help="of " + ", ".join(every))
     parser.add_argument("--measures", type=names, default=list(MEASURES), help="of " + ", ".join(MEASURES))
     parser.add_argument("--run", type=Path, help="a trained run; not given: one is trained, and kept in CACHE")
     parser.add_argument("--train-updates", type=int, help="updates of the run that is trained (600)")
-    parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
-    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
-    parser.add_argument("--json", type=Path, help="file for the result")
-    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and models")
-    parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
-    parser.add_argument(
-        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
-    )
     options = parser.parse_args()
     options.systems = options.systems or (["nmt"] if options.quick else default)
     options.repeats = options.repeats or (1 if options.quick else 3)
@@ -127,7 +112,7 @@ def settings(system: str, threads: int) -> list[Job]:
 
 
 def measure_bulk(bench: Bench) -> list[Row]:
-    """All sentences at once, each system at the setting that one try of each finds fastest."""
+    """Measure all sentences at once, each system at the setting that a trial finds fastest."""
     chosen, tried_rows = [], []
     for system, precision in bench.systems():
         output = str(bench.folder / f"{system}-{precision}.hyp")
@@ -157,7 +142,7 @@ def grid(bench: Bench, system: str) -> list[Job]:
 
 
 def bulk_quality(bench: Bench, row: Row) -> tuple[float, float | None]:
-    """(tokens a sentence; BLEU of the outputs, where the weights are the run's)."""
+    """Return tokens per sentence, and BLEU of the outputs if the weights are the run's."""
     lengths = row.pop("last").get("lengths")
     if row["system"] not in SAME_WEIGHTS:
         return sum(bench.lengths) / len(bench.lengths), None
@@ -169,7 +154,7 @@ def bulk_quality(bench: Bench, row: Row) -> tuple[float, float | None]:
 
 
 def measure_single(bench: Bench) -> list[Row]:
-    """One sentence at a time: median and 95th percentile, each system at its faster number of threads."""
+    """Measure one sentence at a time: median and 95th percentile, each system at its faster number of threads."""
     chosen = []
     count = min(bench.num_sentences, 20 if bench.options.quick else 300)
     for system, precision in bench.systems():
@@ -195,7 +180,7 @@ def measure_single(bench: Bench) -> list[Row]:
 
 
 def measure_forced(bench: Bench) -> list[Row]:
-    """Tokens a second at output lengths that are forced, in batches of 64, at the threads and workers best in bulk."""
+    """Measure tokens per second at forced output lengths, in batches of 64, at the best setting of the bulk measure."""
     every = []
     for length, count in bench.forced.items():
         chosen = []
@@ -217,7 +202,7 @@ def measure_forced(bench: Bench) -> list[Row]:
 
 
 def measure_cold(bench: Bench) -> list[Row]:
-    """Seconds from start to end of a program that translates one sentence, beside `import torch`."""
+    """Measure the seconds of a program that translates one sentence, beside `import torch`."""
     nmt = [sys.executable, "-m", "nmt", "translate", SENTENCE, "--model"]
     commands: dict[tuple[str, str], tuple[list[str | Path], str]] = {
         ("import torch", "-"): ([sys.executable, "-c", "import torch"], "nmt")
@@ -251,7 +236,7 @@ def measure_cold(bench: Bench) -> list[Row]:
 
 
 def wall_seconds(command: list[str | Path], environment: dict[str, str]) -> dict[str, Any]:
-    """One run of `command` from start to end; WorkerError if it fails."""
+    """Time one run of `command`; WorkerError if it fails."""
     began = time.perf_counter()
     done = subprocess.run([str(part) for part in command], env=environment, capture_output=True, text=True)
     if done.returncode:

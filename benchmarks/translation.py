@@ -1,4 +1,4 @@
-"""What is translated by which systems: the run, its exports, the environments, and the jobs of the programs."""
+"""The systems of the translation benchmark: the run, its exports, the environments, and the jobs of the programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Job = dict[str, Any]
 
 @dataclass
 class Bench:
-    """What all measures share."""
+    """The state that all measurements share."""
 
     options: argparse.Namespace
     threads: int
@@ -53,7 +53,7 @@ class Bench:
     notes: list[str] = field(default_factory=list)
 
     def systems(self) -> list[tuple[str, str]]:
-        """(system, precision) of all that can be measured."""
+        """Return (system, precision) of everything that can be measured."""
         wanted = [(s, p) for s in self.options.systems for p in PRECISIONS[s] if p in self.options.precisions]
         return [pair for pair in wanted if pair[0] in self.pythons and (pair[0] == "hf-marian" or self._has(pair))]
 
@@ -93,7 +93,7 @@ class Bench:
         return {**job, **values}
 
     def contender(self, system: str, precision: str, mode: str, setting: Job, **values: Any) -> Contender:
-        """`system` in one setting, measured in a process of its own each time."""
+        """Return `system` in one setting, measured in a separate process each time."""
         job = self.job(system, precision, mode, **setting, **values)
 
         def measure() -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Bench:
         return [self.pythons[system], HERE / "peers" / f"{system.replace('-', '_')}_translate.py", json.dumps(job)]
 
     def environment(self, system: str, threads: int | None) -> dict[str, str]:
-        """Return that of its process."""
+        """Return the environment variables of its process."""
         return clean_environment(threads) if system == "nmt" else foreign_environment(threads or self.threads)
 
 
@@ -147,7 +147,7 @@ def trained_run(workload: Workload, updates: int) -> RunDir:
 
 
 def add_system(bench: Bench, system: str) -> None:
-    """Its Python, and its form of the run's weights; what fails is told, and the rest goes on."""
+    """Prepare the Python of `system` and its form of the run's weights; note a failure, and continue."""
     try:
         bench.pythons[system] = Path(sys.executable) if system == "nmt" else python_of(system, bench.options.envs)
     except WorkerError as error:
@@ -162,7 +162,7 @@ def add_system(bench: Bench, system: str) -> None:
 
 
 def export_ctranslate2(bench: Bench, precision: str) -> None:
-    """`nmt export ctranslate2` of the run."""
+    """Export the run by `nmt export ctranslate2`."""
     out = bench.folder / f"ctranslate2-{precision}"
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, "-m", "nmt", "export", "ctranslate2", str(bench.run.path), str(out)]

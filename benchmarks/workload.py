@@ -50,7 +50,7 @@ class Workload:
     tgt_lang: str
 
     def text(self, split: str, side: str) -> Path:
-        """Sentences of `split`, one a line."""
+        """Return the path of the sentences of `split`, one per line."""
         return self.folder / f"{split}.{side}"
 
     def ids(self, split: str, side: str) -> Path:
@@ -63,7 +63,7 @@ class Workload:
         return self.folder / "tokenizer"
 
     def lines(self, split: str, side: str) -> list[str]:
-        """Sentences of `split`."""
+        """Return the sentences of `split`."""
         return self.text(split, side).read_text(encoding="utf-8").split("\n")[:-1]
 
     def facts(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Workload:
 
 
 def prepare(cache: Path, quick: bool) -> Workload:
-    """Multi30k German to English where it is at hand, else (and if `quick`) a generated corpus; kept under `cache`."""
+    """Return Multi30k German to English if available, else (or if `quick`) a generated corpus; cached in `cache`."""
     size = QUICK if quick else FULL
     source = None if quick else find_multi30k()
     key = hashlib.sha256(f"{size} {source} 1".encode()).hexdigest()[:10]
@@ -142,7 +142,7 @@ def write_config(path: Path, config: dict[str, Any]) -> Path:
 
 
 def generate(workload: Workload, counts: dict[str, int], quick: bool) -> None:
-    """Sentences of made-up words, as long as image captions; each is translated word by word, in pairs that swap.
+    """Generate sentences of made-up words, as long as image captions, translated word by word with swapped pairs.
 
     Words are as frequent as in real text: the n-th in proportion to 1 / (n + 2).
     """
@@ -163,7 +163,7 @@ def generate(workload: Workload, counts: dict[str, int], quick: bool) -> None:
 
 
 def _words(draw: random.Random, count: int) -> list[str]:
-    """`count` different pronounceable words."""
+    """Return `count` different pronounceable words."""
     words: dict[str, None] = {}
     while len(words) < count:
         syllables = (draw.choice("bdfghklmnprstvz") + draw.choice("aeiou") for _ in range(draw.randint(1, 4)))

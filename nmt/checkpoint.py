@@ -52,7 +52,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read named tensors without a look at their checksum. RunError if the file cannot be read."""
+    """Read named tensors without verifying their checksum. RunError if the file cannot be read."""
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
@@ -60,7 +60,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def shapes_in(path: Path) -> Shapes:
-    """The name and shape of each tensor in a file, of which the header alone is read."""
+    """Return the name and shape of each tensor in a file; reads the header only."""
     try:
         with safe_open(path, framework="pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -69,12 +69,12 @@ def shapes_in(path: Path) -> Shapes:
 
 
 def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
-    """RunError unless `weights` (from `path`) have the names and shapes of the model's, exactly."""
+    """Raise RunError unless `weights` (from `path`) have exactly the names and shapes of the model's."""
     check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
 
 
 def check_shapes(model: Transformer, shapes: Shapes, path: Path) -> None:
-    """RunError unless `shapes` (of the weights in `path`) are those of the model's, by name."""
+    """Raise RunError unless `shapes` (of the weights in `path`, by name) are those of the model's."""
     own = {name: tuple(p.shape) for name, p in model.named_parameters()}  # a shared one is there once
     for name in _VOCABULARIES:
         if name in own and name in shapes and own[name][:1] != shapes[name][:1] and own[name][1:] == shapes[name][1:]:
@@ -94,7 +94,7 @@ def _of_another_model(difference: str, path: Path) -> RunError:
 
 
 def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
-    """RunError unless a model of `config` has the tensors of the weights in `path`; allocates neither."""
+    """Raise RunError unless a model of `config` has the tensors of the weights in `path`; allocate neither."""
     shapes = shapes_in(path)
     num_layers = config.encoder_layers + config.decoder_layers
     if num_layers > len(shapes):
@@ -112,7 +112,7 @@ def load_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 
 
 def average_weights(paths: Sequence[Path]) -> Weights:
-    """The mean of several checkpoints of one run (Vaswani et al. 2017, section 6.1)."""
+    """Average the weights of several checkpoints of one run (Vaswani et al. 2017, section 6.1)."""
     total = {name: tensor.double() for name, tensor in read_weights(paths[0]).items()}
     for path in paths[1:]:
         for name, tensor in read_weights(path).items():
@@ -121,7 +121,7 @@ def average_weights(paths: Sequence[Path]) -> Weights:
 
 
 def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> Transformer:
-    """The best model of a run whose weights are whole, ready to translate on `device`."""
+    """Load the best undamaged weights of a run into a model on `device`, in evaluation mode."""
     path, config = run.usable_checkpoint(), run.config().model
     check_size(config, tokenizers, path)
     model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)

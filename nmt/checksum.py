@@ -20,7 +20,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 class _Checksum(NamedTuple):
-    """The place of the checksum in the file, and what it says."""
+    """The position of the checksum in the file, and its value."""
 
     offset: int
     digest: str
@@ -75,7 +75,7 @@ def _find(file: BinaryIO) -> _Checksum | str:
 
 
 def _digest(file: BinaryIO, offset: int) -> str:
-    """SHA-256 of the file with zeros for the 64 bytes at `offset`, as hex."""
+    """Return the SHA-256 of the file, with zeros in place of the 64 bytes at `offset`, as hex."""
     hashed = hashlib.sha256()
     file.seek(0)
     hashed.update(file.read(offset))

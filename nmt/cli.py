@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands import config, evaluate, export, plot, score, train, translate, vocab
-from nmt.commands.streams import discard_output, prepare_streams
+from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
 
 app = typer.Typer(
@@ -35,7 +35,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from nmt import __version__
 
-        typer.echo(f"nmt {__version__}")
+        print_text(f"nmt {__version__}")
         raise typer.Exit
 
 
@@ -46,7 +46,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    # Of several processes that train together, rank 0 alone speaks; no other command has ranks.
+    # Only rank 0 of a distributed training logs messages; no other command has ranks.
     log_to_stderr(silent=context.invoked_subcommand == "train" and os.environ.get("RANK", "0") != "0")
 
 

@@ -1,4 +1,4 @@
-"""Which device to compute on, in which precision, and in batches of which size."""
+"""The device to compute on, and the precision."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nmt.errors import ConfigError
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
-_WORTHWHILE = 1.2  # bf16 must be this much faster: its rounding and its second copy of the weights cost something too
+_WORTHWHILE = 1.2  # bf16 must be this much faster, to make up for its rounding and its second copy of the weights
 
 
 class Precision(NamedTuple):
-    """What the model computes in, and how fast the device multiplies large matrices in it."""
+    """The precision of a model, and the speed of large matrix products in it."""
 
     name: str  # fp32 or bf16
     flops: float  # operations per second, measured
@@ -26,13 +26,6 @@ class Precision(NamedTuple):
     def dtype(self) -> torch.dtype:
         """The type of the model's weights and activations."""
         return DTYPES[self.name]
-
-
-class DecodingBatch(NamedTuple):
-    """How much to decode at once."""
-
-    max_sentences: int
-    max_tokens: int  # source tokens, padding included
 
 
 def choose_device(name: str) -> torch.device:
@@ -49,7 +42,7 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(name: str, device: torch.device) -> Precision:
     """Return the precision `name`; `auto` is bf16 if a product in it is clearly faster on this device, else fp32.
 
-    A trial of some tens of milliseconds decides. What torch reports is no guide: it calls bf16 supported on processors
+    A trial of some tens of milliseconds decides, because torch also reports bf16 as supported on processors
     that compute it several times slower than fp32.
     """
     if name != "auto":
@@ -59,19 +52,20 @@ def choose_precision(name: str, device: torch.device) -> Precision:
     return Precision(chosen, rates[chosen])
 
 
-def default_decoding_batch(device: torch.device) -> DecodingBatch:
-    """Return how much to decode at once on `device`: a GPU computes thousands of rows in the time of a few.
+def on_meta_device() -> bool:
+    """Return True inside `with torch.device("meta")`, where tensors have shapes but no values.
 
-    On a CPU, batches beyond a few thousand tokens gain nothing and leave the caches.
+    A model built there has parameters with names and shapes, but without memory. Code that computes values must be
+    skipped there, because torch would import its compiler for it, which takes seconds.
     """
-    return DecodingBatch(2048, 65_536) if device.type == "cuda" else DecodingBatch(256, 4096)
+    return torch.get_default_device().type == "meta"
 
 
 @contextmanager
 def tf32_products(device: torch.device) -> Iterator[None]:
     """Let fp32 matrix products on a CUDA device round their inputs to TF32, which is several times faster.
 
-    Sums stay in fp32. For training alone: 10 bits of mantissa suffice for gradients (Stosic and Micikevicius 2021).
+    Sums stay in fp32. Only for training: 10 bits of mantissa suffice for gradients (Stosic and Micikevicius 2021).
     """
     if device.type != "cuda":
         yield
@@ -87,7 +81,7 @@ def tf32_products(device: torch.device) -> Iterator[None]:
 def product_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Measure the floating-point operations per second of a product like those of training: the best of three."""
     size = 8192 if device.type == "cuda" else 512
-    # Of random numbers: a GPU draws less power with equal ones, and so computes faster than in training.
+    # Random numbers: with constant ones a GPU draws less power, and so computes faster than in training.
     numbers = torch.Generator(device).manual_seed(1)
     left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))
     seconds = []

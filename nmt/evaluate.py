@@ -28,7 +28,7 @@ class MetricScore(NamedTuple):
 def score(
     hypotheses: list[str], references: list[str], tgt_lang: str, metrics: Sequence[str] = ("bleu", "chrf")
 ) -> list[MetricScore]:
-    """Corpus scores of `hypotheses` against one reference each, in the order of `metrics` (of `bleu`, `chrf`, `ter`).
+    """Score `hypotheses` against one reference each; return a score per metric (`bleu`, `chrf`, `ter`), in order.
 
     Both lists are plain text, line by line. Values and signatures are those of the `sacrebleu` command on the same
     lines with `--tokenize` as `bleu_tokenizer(tgt_lang)` says (Post 2018, "A Call for Clarity in Reporting BLEU

@@ -19,11 +19,11 @@ from nmt.config.sections import SearchOptions, Section
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
 from nmt.model_bin import find_corruption
-from nmt.rundir import MAX_JSON_BYTES, RunDir, find_run, restore_replaced
+from nmt.rundir import MAX_JSON_BYTES
 
 FORMAT = 1  # of the folder; an export says which one it is
 Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]
-"""How an export keeps the weights; none: fp32."""
+"""The type of an export's weights; none: fp32."""
 
 _EXPORT_AGAIN = "make it again with `nmt export ctranslate2`"
 _CHUNK = 1 << 20
@@ -31,14 +31,14 @@ _MAX_BYTES = 100_000_000  # of a file that is not the model
 
 
 class FileMark(Section):
-    """What a file of the export was when it was made: damage is found by it, not malice."""
+    """Size and hash of a file of the export when it was made, which reveal damage but not tampering."""
 
     size: int = Field(ge=0)
     crc32: int = Field(ge=0, lt=2**32)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """The mark of the file at `path` as it is now."""
+        """Return the mark of the file at `path` as it is now."""
         size = crc = 0
         with open(path, "rb") as file:
             while chunk := file.read(_CHUNK):
@@ -48,7 +48,7 @@ class FileMark(Section):
 
 
 class ExportInfo(Section):
-    """What export.json says."""
+    """The contents of export.json."""
 
     format: Literal[1] = 1  # FORMAT
     engine: Literal["ctranslate2"] = "ctranslate2"
@@ -65,7 +65,7 @@ class ExportInfo(Section):
 
 
 class ExportDir:
-    """Paths of one export, and what it says of itself."""
+    """Paths of one export, and the contents of its export.json."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -74,7 +74,7 @@ class ExportDir:
         self.card = path / "README.md"
 
     def info(self) -> ExportInfo:
-        """Return what the export says of itself; RunError if it is missing, damaged, or of another format.
+        """Read export.json; RunError if it is missing, damaged, or of another format.
 
         RunError too if the folder holds links out of it, pipes or devices.
         """
@@ -92,7 +92,7 @@ class ExportDir:
             raise self._damaged(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
 
     def check_files(self, info: ExportInfo) -> None:
-        """RunError if a file is too large, or not what it was when the export was made. Reads every file once."""
+        """Raise RunError if a file is too large, or differs from when the export was made. Reads every file once."""
         for name in self._names_needed(info):
             if name not in info.files:
                 raise RunError(f"export.json does not list {name}", path=self.path, hint=_EXPORT_AGAIN)
@@ -104,7 +104,7 @@ class ExportDir:
                 raise RunError(fault, path=self.path / name, hint=_EXPORT_AGAIN)
 
     def _find_fault(self, name: str, mark: FileMark) -> str:
-        """Return what is wrong with a file, found without reading more than a file of its kind has."""
+        """Return what is wrong with a file, reading no more than the largest valid file of its kind."""
         path = self.path / name
         size = path.stat().st_size
         if size != mark.size:
@@ -120,12 +120,12 @@ class ExportDir:
         write_text(self.info_file, json.dumps(info.model_dump(), indent=2, ensure_ascii=False) + "\n")
 
     def mark_files(self) -> dict[str, FileMark]:
-        """The marks of all files of the export, by name."""
+        """Return the marks of all files of the export, by name."""
         paths = sorted(path for path in self.path.rglob("*") if path.is_file() and path != self.info_file)
         return {path.relative_to(self.path).as_posix(): FileMark.from_file(path) for path in paths}
 
     def _names_needed(self, info: ExportInfo) -> list[str]:
-        """Names of the files that an engine reads: fixed ones, never what export.json may say."""
+        """Return the names of the files that an engine reads; fixed, because export.json may be malicious."""
         joint = "tokenizer/joint.model" in info.files
         sides = ("tokenizer/joint.model",) if joint else ("tokenizer/src.model", "tokenizer/tgt.model")
         shared = "shared_vocabulary.json" in info.files
@@ -133,7 +133,7 @@ class ExportDir:
         return ["model.bin", "config.json", *vocabularies, *sides]
 
     def vocabulary(self, side: Literal["source", "target"]) -> list[str]:
-        """The tokens by id, as CTranslate2 reads them; RunError if damaged."""
+        """Read the tokens by id, as CTranslate2 does; RunError if damaged."""
         shared = self.path / "shared_vocabulary.json"
         path = shared if shared.exists() else self.path / f"{side}_vocabulary.json"
         tokens = self._read_json(path, _MAX_BYTES)
@@ -155,20 +155,12 @@ class ExportDir:
 
 
 def is_export(path: Path) -> bool:
-    """Whether `path` is a folder that `nmt export` made: it has an export.json, of whatever kind."""
+    """Return whether `nmt export` made the folder `path`: it has an export.json, valid or not."""
     return os.path.lexists(path / "export.json")
 
 
-def find_model(model: str | None) -> RunDir | ExportDir:
-    """What to translate with: as `find_run`, but the folder named may be an export too."""
-    named = model or os.environ.get("NMT_MODEL")
-    if named:
-        restore_replaced(Path(named))
-    return ExportDir(Path(named)) if named and is_export(Path(named)) else find_run(model)
-
-
 def refuse_existing_export(path: Path, *, overwrite: bool) -> None:
-    """RunError if something is at `path`, unless it is an export and is to be overwritten."""
+    """Raise RunError if something is at `path`, unless it is an export that may be overwritten."""
     if not os.path.lexists(path):
         return
     if not overwrite:

@@ -1,8 +1,8 @@
-"""Writing files and folders so that a reader sees the old or the new one, never a part; reading within limits.
+"""Write files and folders atomically: a reader sees the old or the new one, never a part. Read within limits.
 
-What is being written has a temporary name beside its final one: `.NAME.TOKEN.partial`. Its maker holds a lock on
-`.NAME.TOKEN.lock`, so that any process can tell the work of a living maker from what a killed one left. (A process id
-would not do: containers that share a folder number their processes apart.)
+Unfinished files have a temporary name beside their final one: `.NAME.TOKEN.partial`. Their writer holds a lock on
+`.NAME.TOKEN.lock`, so that any process can tell a living writer from the leftovers of a killed one. (A process id would
+not do: containers that share a folder have separate process numbers.)
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
 
 
 def _give_name(partial: Path, path: Path) -> None:
-    """Rename `partial` to `path`, and wait until the name is on the disk."""
+    """Rename `partial` to `path`, and wait until the new name is on the disk."""
     os.replace(partial, path)
     flush(path.parent)
 
@@ -155,9 +155,9 @@ def _lock_new_token(path: Path) -> tuple[str, int]:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left in `folder` under temporary names; of the file or folder `name`, if given.
+    """Remove leftovers of killed processes from `folder`; only those of the file or folder `name`, if given.
 
-    What one of them was replacing gets its name back. The work of living processes is left alone.
+    Files that were being replaced get their names back. Work of living processes is left alone.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -169,7 +169,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
 
 
 def _clean_up_after(path: Path, token: str) -> None:
-    """Remove what the maker with `token` left of `path`, if it is dead."""
+    """Remove the leftovers of the writer with `token` of `path`, if it is dead."""
     name = _temporary(path, token, "lock")
     try:
         lock = os.open(name, os.O_RDWR | _NO_WAITING)
@@ -188,7 +188,7 @@ def _clean_up_after(path: Path, token: str) -> None:
 
 
 def _restore_or_remove(path: Path, token: str) -> None:
-    """Remove what is under the temporary names of `path`; what was being replaced, and was not, gets its name back."""
+    """Remove the temporary files of `path`; if the old content was not replaced, restore its name."""
     partial, old = _temporary(path, token, "partial"), _temporary(path, token, "old")
     shutil.rmtree(partial, ignore_errors=True)
     if not old.exists():
@@ -201,7 +201,7 @@ def _restore_or_remove(path: Path, token: str) -> None:
 
 
 def refuse_special_files(root: Path, kind: str) -> None:
-    """RunError if the folder of a `kind` (run, export) holds a link that leads out of it, a pipe or a device."""
+    """Raise RunError if the folder of a `kind` (run, export) holds a link that leads out of it, a pipe or a device."""
     real = os.path.realpath(root)
     hint = f"{kind}s must not contain links to other folders or special files: copy the original here, or delete it"
     for folder, folders, files in os.walk(real):
@@ -218,10 +218,10 @@ def refuse_special_files(root: Path, kind: str) -> None:
 
 
 class FileHashes:
-    """SHA-256 of files, remembered by their size and time of change, so that a large corpus is not read each time."""
+    """A cache of SHA-256 of files, by size and time of change, so that a large corpus is not read each time."""
 
     def __init__(self, path: Path):
-        """`path` is the JSON file to remember in; what cannot be read there is computed anew."""
+        """Keep the cache in the JSON file `path`; unreadable entries are computed again."""
         self.path = path
         try:
             self.known: dict[str, list[object]] = dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What the toolkit needs to know of a language, by its code."""
+"""Facts about languages, by language code."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def _base(code: str) -> str:
 
 
 def written_without_spaces(code: str) -> bool:
-    """Whether text in this language has no spaces between its words."""
+    """Return whether text in this language has no spaces between words."""
     return _base(code) in _WITHOUT_SPACES
 
 
 def spaces_between_sentences(code: str) -> bool:
-    """Whether a space follows a sentence in this language: in Thai it does, though none follows a word."""
+    """Return whether spaces separate sentences in this language; in Thai they do, although none separate words."""
     return _base(code) not in _CHINESE | _JAPANESE
 
 
 def has_many_characters(code: str) -> bool:
-    """Whether text in this language has thousands of different characters."""
+    """Return whether text in this language has thousands of different characters."""
     return _base(code) in _CHINESE | _JAPANESE | _KOREAN
 
 
 def bleu_tokenizer(code: str) -> str:
-    """sacreBLEU's tokenizer for a target language.
+    """Return sacreBLEU's tokenizer for a target language.
 
     `zh` for Chinese, `ja-mecab` and `ko-mecab` where MeCab is installed (else `char`), `13a` for the others.
     """

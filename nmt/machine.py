@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""Facts about this machine: cores, processor, environment variables."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nmt.errors import ConfigError
 
 
 def num_cores() -> int:
-    """CPU cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:
-    """The processor's name, as its maker writes it."""
+    """Return the processor's name, as its maker writes it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -25,7 +25,7 @@ def processor() -> str:
 
 
 def request_exact_mkl() -> None:
-    """Ask Intel's MKL to add in one order for any number of rows, on processors that are as fast that way.
+    """Ask Intel's MKL to sum in one order for any number of rows, on processors where that is as fast.
 
     Sets MKL_CBWR in the environment unless it is set; MKL reads it once, before its first product in this process. On
     other makers' processors MKL would take its slowest code. Only programs call this, never the library.

@@ -7,10 +7,10 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Environment(Section):
-    """What a run is trained on."""
+    """Software and hardware that a run is trained on."""
 
     model_config = ConfigDict(strict=True)
 
@@ -50,7 +50,7 @@ class Environment(Section):
 
 
 class Resumption(Section):
-    """A resumption on a changed machine."""
+    """A resumption on a machine that changed."""
 
     model_config = ConfigDict(strict=True)
 
@@ -59,7 +59,7 @@ class Resumption(Section):
 
 
 class RunInfo(Environment):
-    """What run.json says: how a run is trained, and on what."""
+    """The contents of run.json: how a run is trained, and on what machine."""
 
     format: Literal[1] = 1  # FORMAT
     command: list[str]
@@ -69,6 +69,23 @@ class RunInfo(Environment):
     packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
     packed_reason: str = ""
     resumed: list[Resumption] = Field(default_factory=list)
+
+
+class CheckpointIndex(Section):
+    """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
+
+    # Other versions of nmt may write other keys. The loss of a model that diverged may be infinite.
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
+
+    last: str | None = Field(None, description="newest checkpoint that is not an average")
+    early_stopping_metric: str = "loss"
+    checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
+    best: str | None = None
+    validations_since_best: int = 0
+    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU's, of the scores")
+
+
+Record = TypeVar("Record", bound=Section)
 
 
 class RunDir:
@@ -92,7 +109,7 @@ class RunDir:
         self._config: Config | None = None
 
     def checkpoint(self, name: str) -> Path:
-        """The weights called `name` (step-00000500, average). RunError for a name that could lead out of the run."""
+        """Return the path of the weights `name` (step-00000500, average). RunError if it could lie outside the run."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise RunError(f"{name!r} is not the name of a checkpoint", path=self.index_file)
         return self.checkpoints / f"{name}.safetensors"
@@ -105,22 +122,15 @@ class RunDir:
         return self._config
 
     def info(self) -> RunInfo:
-        """Return what run.json says. RunError if it is missing, damaged, or not what a training writes."""
-        value = self.read_json(self.info_file)
-        try:
-            return RunInfo.model_validate(value)
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            hint = "copy the file again from where the run was trained"
-            raise RunError(f"{name}: {first['msg']}", path=self.info_file, hint=hint) from None
+        """Read run.json. RunError if it is missing, damaged, or not written by a training."""
+        return self._read_record(self.info_file, RunInfo)
 
     def write_info(self, info: RunInfo) -> None:
         """Write run.json."""
         self.write_json(self.info_file, info.model_dump())
 
     def check(self) -> None:
-        """RunError where the folder holds links out of it or no plain files, or is of a format not known here."""
+        """Raise RunError if the folder holds links that lead out of it or special files, or has an unknown format."""
         refuse_special_files(self.path, "run")
         if self.info_file.exists():
             number = self.read_json(self.info_file).get("format")
@@ -134,7 +144,7 @@ class RunDir:
         write_text(self.config_file, dump_config(config))
 
     def read_json(self, path: Path) -> dict[str, Any]:
-        """One of the run's JSON files."""
+        """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or no object."""
         try:
             value = json.loads(read_at_most(path, MAX_JSON_BYTES))
         except RecursionError:
@@ -150,6 +160,16 @@ class RunDir:
         """Write one of the run's JSON files, atomically."""
         write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
+    def _read_record(self, path: Path, kind: type[Record]) -> Record:
+        value = self.read_json(path)
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            hint = "copy the file again from where the run was trained"
+            raise RunError(f"{name}: {first['msg']}", path=path, hint=hint) from None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for training; RunError if another process does. The lock ends with the process."""
@@ -163,21 +183,25 @@ class RunDir:
         finally:
             os.close(lock)
 
-    def index(self) -> dict[str, Any]:
-        """Which checkpoints there are: {best, last, checkpoints: {name: scores}, …}; empty before the first."""
-        return self.read_json(self.index_file) if self.index_file.exists() else {}
+    def index(self) -> CheckpointIndex:
+        """Read index.json; an empty index if there is none yet. RunError if it is damaged."""
+        return self._read_record(self.index_file, CheckpointIndex) if self.index_file.exists() else CheckpointIndex()
+
+    def write_index(self, index: CheckpointIndex) -> None:
+        """Write index.json."""
+        self.write_json(self.index_file, index.model_dump())
 
     def best_checkpoint(self) -> Path:
-        """The weights with the best score, as the index says."""
-        best = self.index().get("best")
+        """Return the path of the weights with the best score, according to the index. RunError if there are none."""
+        best = self.index().best
         if best is None:
             raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or name another run")
         return self.checkpoint(best)
 
     def usable_checkpoint(self) -> Path:
-        """The weights to translate with: the best that are whole. Where they are not the best, a warning says so.
+        """Return the path of the best weights that are not damaged, to translate with.
 
-        RunError if none are whole.
+        Logs a warning if they are not the best. RunError if all are damaged.
         """
         if self._usable is None:
             best = self.best_checkpoint()
@@ -197,8 +221,8 @@ class RunDir:
 
     def _next_best(self, best: Path, fault: str) -> Path:
         index = self.index()
-        checkpoints, metric = index.get("checkpoints"), str(index.get("early_stopping_metric"))
-        others = {} if not isinstance(checkpoints, dict) else {n: s for n, s in checkpoints.items() if n != best.stem}
+        others = {name: scores for name, scores in index.checkpoints.items() if name != best.stem}
+        metric = index.early_stopping_metric
         for name in sorted(others, key=lambda name: checkpoint_quality(others[name], metric), reverse=True):
             path = self.checkpoint(name)
             if not find_corruption(path):
@@ -213,60 +237,31 @@ class RunDir:
             remove_leftovers(folder)
 
     def write_pairs(self, split: str, pairs: list[SentencePair]) -> None:
-        """Keep the sentences of `split` (valid, test), one a line, as what the scores were measured on."""
+        """Save the sentences of `split` (valid, test), one per line, because the scores were measured on them."""
         self.data.mkdir(parents=True, exist_ok=True)
         for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
             with write_atomically(self.data / f"{split}.{side}") as partial:
                 partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
 
     def read_pairs(self, split: str) -> tuple[list[str], list[str]]:
-        """Sources and targets of `split`, as written by `write_pairs`."""
+        """Return the sources and targets of `split`, as written by `write_pairs`."""
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
         return list(read_lines(src)), list(read_lines(tgt))
 
 
-def checkpoint_quality(scores: object, metric: str) -> float:
+def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
     """Return how good a checkpoint with `scores` (value by metric) is by `metric`: larger is better.
 
-    Negative infinity if that score is missing or no number.
+    Negative infinity if that score is missing or not a number.
     """
-    value = scores.get(metric) if isinstance(scores, dict) else None
-    if not isinstance(value, int | float) or math.isnan(value):
+    value = scores.get(metric, math.nan)
+    if math.isnan(value):
         return -math.inf
     return -value if metric == "loss" else value
 
 
-def find_run(model: str | None) -> RunDir:
-    """The run to use: `model` (--model), else $NMT_MODEL, else the run under ./runs that was trained last.
-
-    RunError if there is none, or it has no checkpoint.
-    """
-    named = model or os.environ.get("NMT_MODEL")
-    if named:
-        run = RunDir(Path(named))
-        restore_replaced(run.path)
-        if not run.path.is_dir():
-            raise RunError("no such run", path=run.path, hint="name a folder that `nmt train` made")
-        if not run.config_file.is_file():
-            raise RunError(
-                "not a run: it has no config.yaml", path=run.path, hint="name a folder that `nmt train` made"
-            )
-        run.check()
-        run.best_checkpoint()
-        return run
-    runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
-    if not runs:
-        raise RunError(
-            "no trained run under ./runs",
-            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
-        )
-    newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
-    newest.check()
-    return newest
-
-
 def refuse_existing(path: Path) -> None:
-    """RunError if something is where a new run is to be."""
+    """Raise RunError if `path` exists, where a new run is to be."""
     if path.exists():
         hint = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
         raise RunError("this run exists already", path=path, hint=hint)
@@ -301,7 +296,7 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
 
 
 def restore_replaced(path: Path) -> None:
-    """Give a run or an export at `path` its name back if a process was killed while it replaced it."""
+    """Restore the name of a run or an export at `path` if a process was killed while replacing it."""
     if not os.path.lexists(path):
         real = Path(os.path.realpath(path))
         remove_leftovers(real.parent, real.name)

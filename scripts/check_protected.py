@@ -1,4 +1,4 @@
-"""How many protected spans survive translation: spans are put into held-out lines, and counted in their translations.
+"""Measure how many protected spans survive translation: insert spans into held-out lines, count them in the output.
 
     python scripts/check_protected.py runs/multi30k-de-en [--lines FILE] [--number 500] [--json OUT]
 
@@ -19,8 +19,8 @@ from typing import Any
 
 from nmt.data.corpus import read_lines
 from nmt.data.spans import find_spans
+from nmt.find_model import find_run
 from nmt.languages import written_without_spaces
-from nmt.rundir import find_run
 from nmt.translate import Translation, Translator
 
 _WORDS = ("user", "count", "total", "date", "city", "item", "first-name", "order_id", "shop", "news")
@@ -28,7 +28,7 @@ _TAGS = ("b", "i", "em", "strong", "span", "u")
 
 
 def draw_spans(draw: random.Random, count: int) -> list[str]:
-    """`count` spans of all kinds; a pair of tags counts as two."""
+    """Draw `count` spans of all kinds; a pair of tags counts as two."""
     spans: list[str] = []
     while len(spans) < count:
         word, number = draw.choice(_WORDS), draw.randrange(10_000)
@@ -50,7 +50,7 @@ def draw_spans(draw: random.Random, count: int) -> list[str]:
 
 
 def put_in(line: str, spans: list[str], draw: random.Random, spaced: bool) -> str:
-    """`line` with `spans`, in their order, between its words (between its characters, if it has no spaces)."""
+    """Insert `spans`, in order, between the words of `line` (between its characters, if it has no spaces)."""
     words = line.split() if spaced else list(line)
     places = sorted(draw.randrange(len(words) + 1) for _ in spans)
     joiner = " " if spaced else ""
@@ -69,7 +69,7 @@ def make_lines(lines: list[str], number: int, seed: int, spaced: bool) -> list[s
 
 
 def is_whole(source: str, output: str) -> bool:
-    """Whether each span of `source` is in `output` as often."""
+    """Return whether `output` has each span of `source` equally often."""
     wanted = Counter(source[span.start : span.end] for span in find_spans(source))
     return wanted == Counter(output[span.start : span.end] for span in find_spans(output))
 

@@ -1,4 +1,4 @@
-"""Whether `nmt translate` holds to its promises on a long stream: memory, order, and when the first output comes.
+"""Check the promises of `nmt translate` on a long stream: memory, order, and an early first output.
 
     python scripts/check_stream.py runs/demo-en-zh [--lines 1000000] [--json OUT]
 
@@ -23,7 +23,7 @@ FIRST_BEFORE = 1000
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory of a process, in MB (10^6 bytes)."""
+    """Return the resident memory of a process in MB (10^6 bytes)."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1024 / 1e6
 
@@ -93,7 +93,7 @@ def check(run: str, num_lines: int, early: int) -> dict[str, Any]:
 
 
 def holds(found: dict[str, Any]) -> bool:
-    """Whether every promise is kept."""
+    """Return whether every promise is kept."""
     whole = found["lines_out"] == found["lines"] and found["in_order"] and found["exit_code"] == 0
     return whole and not found["first_output_was_late"] and found["grew_mb"] < LIMIT_MB
 

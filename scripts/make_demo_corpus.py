@@ -1,4 +1,4 @@
-"""Makes the English-Mandarin demo corpus: `python scripts/make_demo_corpus.py [--out DIR]`.
+"""Make the English-Mandarin demo corpus: `python scripts/make_demo_corpus.py [--out DIR]`.
 
 Sentences come from the templates and word tables in `scripts/demo_corpus/` and from the free sentences written there
 by hand. The result is the same bytes on every machine: all choices follow the SHA-256 of the sentence.
@@ -64,7 +64,7 @@ def free_rows() -> list[Row]:
 
 
 def corpus_rows() -> list[Row]:
-    """Every row of the corpus, each source once; ValueError where one source has two translations."""
+    """Return all rows of the corpus, each source once; ValueError if a source has two translations."""
     tables = read_tables(GRAMMAR_DIR / "words.txt")
     rows = free_rows()
     for template in read_templates(GRAMMAR_DIR / "templates.txt"):

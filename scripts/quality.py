@@ -1,4 +1,4 @@
-"""Does what is fast train as well? Validation losses of trainings that differ in one thing, over several seeds.
+"""Check that fast settings train as well: validation losses of trainings that differ in one setting, over seeds.
 
     python scripts/quality.py --config configs/multi30k-de-en.yaml --seeds 1,2,3 --updates 1000
 

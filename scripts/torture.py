@@ -73,7 +73,7 @@ def say(line: str) -> None:
 
 
 def write_corpus(folder: Path) -> None:
-    """Digits and their reverse: 150 pairs, so that a training goes through several epochs."""
+    """Write digits and their reverse: 150 pairs, so that a training has several epochs."""
     draw = random.Random(7)
     for split, count in (("train", 150), ("valid", 8), ("test", 8)):
         rows = ["".join(draw.choices("0123456789", k=draw.randint(2, 6))) for _ in range(count)]
@@ -95,7 +95,7 @@ def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
 
 
 def spawn(config: Path, run: Path) -> int:
-    """Start or go on with a training, by the command line, in a forked process; returns its id."""
+    """Start or resume a training, by the command line, in a forked process; return its id."""
     arguments = ["train", "--config", str(config), "--run", str(run)]
     if (run / "config.yaml").is_file():
         arguments.append("--resume")
@@ -127,7 +127,7 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
     found = []
     if reference.index_file.read_bytes() != run.index_file.read_bytes():
         found.append("index.json")
-    for name in reference.index().get("checkpoints", {}):
+    for name in reference.index().checkpoints:
         path = run.checkpoint(name)
         if not path.exists() or path.read_bytes() != reference.checkpoint(name).read_bytes():
             found.append(path.name)
@@ -147,14 +147,14 @@ def state_of(run: RunDir) -> dict[str, Any]:
 
 
 def without_clocks(value: Any) -> Any:
-    """Without what the clock decides."""
+    """Return `value` without the values that depend on the clock."""
     if isinstance(value, dict):
         return {key: without_clocks(item) for key, item in value.items() if key not in CLOCKS}
     return [without_clocks(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, tensors by their bits."""
+    """Return whether two values are equal; tensors bit by bit."""
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):
@@ -165,7 +165,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def wait_for_checkpoints(run: RunDir, pid: int, count: int) -> None:
-    """Until the index lists `count` checkpoints, or the process has ended."""
+    """Wait until the index lists `count` checkpoints, or the process has ended."""
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if run.index_file.exists() and len(json.loads(run.index_file.read_text())["checkpoints"]) >= count:
             return
@@ -173,7 +173,7 @@ def wait_for_checkpoints(run: RunDir, pid: int, count: int) -> None:
 
 
 def kill(run: RunDir, pid: int) -> int:
-    """`kill -9` once there are two checkpoints."""
+    """Kill the process with signal 9 once there are two checkpoints."""
     wait_for_checkpoints(run, pid, 2)
     os.kill(pid, signal.SIGKILL)
     return end_of(pid)
@@ -193,7 +193,7 @@ def halve(path: Path) -> None:
 
 def newest_weights(run: RunDir) -> Path:
     """Return the checkpoint that the index lists last."""
-    return run.checkpoint(str(run.index()["last"]))
+    return run.checkpoint(str(run.index().last))
 
 
 def stopped_by(number: signal.Signals) -> Callable[[RunDir, int], int]:
@@ -237,14 +237,14 @@ CASES: dict[str, tuple[Callable[[RunDir, int], int], int, str]] = {
 
 
 class Tally:
-    """What came of it."""
+    """The outcomes of all cases so far."""
 
     def __init__(self) -> None:
         self.kills = self.resumed = self.identical = 0
         self.lost: list[str] = []
 
     def finish(self, name: str, reference: Reference, run: RunDir, kills: int = 0) -> str:
-        """Go on to the end, compare, and count; returns the fault, if there is one."""
+        """Resume to the end, compare, and count; return the fault, if any."""
         code = end_of(spawn(reference.config, run.path))
         fault = f"exit code {code}" if code else ", ".join(differences(reference.run, run))
         self.resumed += kills if code == 0 else 0
@@ -270,7 +270,7 @@ def undisturbed(folder: Path, name: str, training: dict[str, Any]) -> Reference:
 
 
 def random_kills(references: list[Reference], folder: Path, wanted: int, draw: random.Random, tally: Tally) -> None:
-    """Trainings that are killed, once or more, at moments drawn evenly over their whole length."""
+    """Kill trainings, once or more, at moments drawn uniformly over their whole length."""
     trial = 0
     while tally.kills < wanted:
         trial += 1
@@ -291,7 +291,7 @@ def random_kills(references: list[Reference], folder: Path, wanted: int, draw: r
 
 
 def all_cases(references: list[Reference], folder: Path, names: list[str], tally: Tally) -> None:
-    """Every other way to stop or to be damaged; prints what came of each."""
+    """Run every other way to stop or to be damaged, and print each outcome."""
     for number, name in enumerate(names):
         case, expected, word = CASES[name]
         reference = references[number % len(references)]

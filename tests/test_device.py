@@ -7,7 +7,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from nmt import device as devices
-from nmt.device import choose_device, choose_precision, default_decoding_batch, product_rate, tf32_products
+from nmt.device import choose_device, choose_precision, product_rate, tf32_products
 from nmt.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -62,8 +62,3 @@ def test_tf32_is_allowed_within_a_training_on_cuda_alone():
     with tf32_products(torch.device("cuda")):
         assert torch.get_float32_matmul_precision() == "high"
     assert torch.get_float32_matmul_precision() == "highest"
-
-
-def test_a_gpu_decodes_larger_batches_than_a_cpu():
-    assert default_decoding_batch(CPU) == (256, 4096)
-    assert default_decoding_batch(torch.device("cuda")) == (2048, 65_536)

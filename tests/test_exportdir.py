@@ -12,8 +12,7 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import NmtError, RunError
-from nmt.exportdir import ExportDir, FileMark, find_model, is_export, new_export, refuse_existing_export
-from nmt.rundir import RunDir
+from nmt.exportdir import ExportDir, FileMark, new_export, refuse_existing_export
 
 
 def fill(folder: Path) -> None:
@@ -39,25 +38,9 @@ def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_export_whose_replacement_was_killed_is_found_and_usable(digits_export, tmp_path):
-    shutil.copytree(digits_export, tmp_path / ".out.0000000a.old")
-    (tmp_path / ".out.0000000a.partial").mkdir()
-    (tmp_path / ".out.0000000a.lock").touch()
-    assert is_export(find_model(str(tmp_path / "out")).path)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
 def test_a_mark_is_size_and_checksum(tmp_path):
     (tmp_path / "file").write_bytes(b"123456789")
     assert FileMark.from_file(tmp_path / "file") == FileMark(size=9, crc32=0xCBF43926)  # the check value of CRC-32
-
-
-def test_a_model_is_a_run_or_an_export(digits_run, digits_export, monkeypatch):
-    assert isinstance(find_model(str(digits_run)), RunDir)
-    assert isinstance(find_model(str(digits_export)), ExportDir)
-    monkeypatch.setenv("NMT_MODEL", str(digits_export))
-    found = find_model(None)
-    assert (found.path, is_export(found.path), is_export(digits_run)) == (digits_export, True, False)
 
 
 @pytest.fixture

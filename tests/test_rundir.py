@@ -1,68 +1,58 @@
-"""Which run is meant, and what is refused as one."""
+"""The files of a run are read with care: pointers, records, damage."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 from nmt.errors import RunError
-from nmt.rundir import RunDir, find_run
+from nmt.rundir import RunDir
 
 
-def make_run(path, best="step-00000001", time=1000):
+def make_run(path, **index):
     run = RunDir(path)
     run.checkpoints.mkdir(parents=True)
-    run.config_file.write_text("data: {}\n")
-    run.write_json(run.index_file, {"best": best})
-    os.utime(run.index_file, (time, time))
+    run.write_json(run.index_file, index)
     return run
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NMT_MODEL", raising=False)
-
-
-def test_the_run_trained_last_is_found(tmp_path):
-    for name, time in (("a", 1000), ("b", 3000), ("c", 2000), (".d.partial", 4000)):
-        make_run(tmp_path / "runs" / name, time=time)
-    assert find_run(None).path.name == "b"
-
-
-def test_a_named_run_goes_before_the_environment_and_that_before_the_newest(tmp_path, monkeypatch):
-    for name in ("a", "b", "c"):
-        make_run(tmp_path / "runs" / name)
-    monkeypatch.setenv("NMT_MODEL", "runs/b")
-    assert find_run("runs/a").path.name == "a"
-    assert find_run(None).path.name == "b"
-
-
-def test_a_run_whose_replacement_was_killed_is_found(tmp_path):
-    make_run(tmp_path / ".run.0000000a.old")
-    (tmp_path / ".run.0000000a.lock").touch()
-    assert find_run("run").path.name == "run"
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    (tmp_path / "thesis").mkdir()
-    with pytest.raises(RunError, match=r"not a run: it has no config\.yaml"):
-        find_run("thesis")
-
-
-def test_a_run_without_a_checkpoint_is_refused(tmp_path):
-    run = make_run(tmp_path / "run")
-    run.index_file.unlink()
-    with pytest.raises(RunError, match="no checkpoint yet"):
-        find_run(str(run.path))
-
-
-@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", "..", ".x", "", 3, ["a"]])
+@pytest.mark.parametrize("best", ["../../etc/passwd", "/etc/passwd", "..", ".x", ""])
 def test_a_pointer_out_of_the_run_is_not_followed(tmp_path, best):
     run = make_run(tmp_path / "run", best=best)
     with pytest.raises(RunError, match="is not the name of a checkpoint"):
+        run.best_checkpoint()
+
+
+INDEX = {
+    "last": "step-00000002",
+    "early_stopping_metric": "bleu",
+    "checkpoints": {"step-00000001": {"loss": 2.5, "bleu": 7.25}, "step-00000002": {"loss": float("inf"), "bleu": 0.0}},
+    "best": "step-00000001",
+    "validations_since_best": 1,
+    "signatures": {"bleu": "nrefs:1"},
+}
+
+
+def test_the_index_is_read_as_a_record(tmp_path):
+    run = make_run(tmp_path / "run", **INDEX)
+    assert run.index().model_dump() == INDEX
+    run.write_json(run.index_file, INDEX | {"key_of_another_version": 1})
+    assert run.index().model_dump() == INDEX
+    run.index_file.unlink()
+    assert (run.index().best, run.index().checkpoints) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "place"),
+    [
+        ("best", 3, "best"),
+        ("best", ["a"], "best"),
+        ("checkpoints", [], "checkpoints"),
+        ("checkpoints", {"a": {"bleu": "7"}}, r"checkpoints\.a\.bleu"),
+    ],
+)
+def test_an_index_with_an_odd_value_is_one_error(tmp_path, key, value, place):
+    run = make_run(tmp_path / "run", **INDEX | {key: value})
+    with pytest.raises(RunError, match=rf"index\.json: {place}: .*\n  copy the file again"):
         run.best_checkpoint()
 
 

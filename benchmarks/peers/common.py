@@ -1,4 +1,4 @@
-"""What every peer's program shares, whatever its environment: its job, token ids, batches, one JSON line. No torch."""
+"""Shared by the programs of all peers, in any environment: job, token ids, batches, one JSON line. No torch."""
 
 from __future__ import annotations
 
@@ -29,8 +29,15 @@ def report(packages: Sequence[str], **values: Any) -> None:
     sys.stdout.write(json.dumps({**values, "versions": versions}) + "\n")
 
 
+def report_forced(job: dict[str, Any], packages: Sequence[str], seconds: float) -> None:
+    """Print the result of translating all sentences in `seconds`, each to an output of the job's `length`."""
+    num_sentences = job["num_sentences"]
+    rate = {"tokens_per_s": num_sentences * job["length"] / seconds, "seconds": seconds}
+    report(packages, **rate, mean_ms=1000 * seconds / num_sentences)
+
+
 def read_ids(path: str | Path) -> list[list[int]]:
-    """Token ids, one sentence a line."""
+    """Read token ids, one sentence per line."""
     with open(path, encoding="utf-8") as file:
         return [[int(token) for token in line.split()] for line in file]
 
@@ -42,7 +49,7 @@ def read_pairs(job: dict[str, Any]) -> list[Pair]:
 
 
 def batches(pairs: list[Pair], batch_tokens: int, seed: int = 1) -> Iterator[list[Pair]]:
-    """Endless batches of like length with sentences x longest side (eos counted) <= `batch_tokens`, in random order."""
+    """Yield batches of similar length with sentences x longest side (eos counted) <= `batch_tokens`, without end."""
     draw = random.Random(seed)
     ordered = sorted(pairs, key=lambda pair: (max(map(len, pair)), len(pair[1]), len(pair[0])))
     filled: list[list[Pair]] = []
@@ -113,7 +120,7 @@ def write_configuration(path: Path, values: dict[str, Any]) -> Path:
 
 
 def log_figure(command: Sequence[str], pattern: re.Pattern[str], environment: dict[str, str]) -> float:
-    """Run `command` to its end; the number that its output gives last, where `pattern` finds it."""
+    """Run `command` to its end; return the last number in its output that `pattern` finds."""
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = pattern.findall(done.stdout)
     if done.returncode or not found:

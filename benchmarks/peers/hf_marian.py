@@ -9,7 +9,7 @@ from transformers import MarianConfig, MarianMTModel
 
 
 def make_marian(job: dict[str, Any], attention: str) -> MarianMTModel:
-    """`attention` is sdpa or eager. Marian is post-norm; dropout lies where this project's model has it."""
+    """Build the model; `attention` is sdpa or eager. Marian is post-norm, with dropout where this project has it."""
     config = MarianConfig(
         vocab_size=job["vocab_size"],
         d_model=job["d_model"],

@@ -11,14 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import head, log_figure, read_job, report, write_configuration
+from common import head, log_figure, read_job, report_forced, write_configuration
 from joeynmt_setup import configuration, write_data
 
 STEPS = 3
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Measure the job of the command line."""
     job = read_job()
     folder = write_data(job)
     values = configuration(job, folder, STEPS)
@@ -40,9 +40,7 @@ def main() -> None:
     config = write_configuration(folder / "translate.yaml", values)
     command = [sys.executable, "-m", "joeynmt", "test", str(config), "-o", str(folder / "output")]
     seconds = log_figure(command, re.compile(r"Generation took ([0-9.]+)\[sec\]"), dict(os.environ))
-    num_sentences = job["num_sentences"]
-    rate = {"tokens_per_s": num_sentences * job["length"] / seconds, "seconds": seconds}
-    report(["torch", "joeynmt"], **rate, mean_ms=1000 * seconds / num_sentences)
+    report_forced(job, ["torch", "joeynmt"], seconds)
 
 
 if __name__ == "__main__":

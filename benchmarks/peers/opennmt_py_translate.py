@@ -11,14 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from common import head, log_figure, read_job, report, write_configuration
+from common import head, log_figure, read_job, report_forced, write_configuration
 from opennmt_py_setup import configuration, write_vocabulary
 
 STEPS = 3
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Measure the job of the command line."""
     job = read_job()
     folder = write_vocabulary(job)
     model = folder / f"model_step_{STEPS}.pt"
@@ -33,9 +33,7 @@ def main() -> None:
     # The checkpoint holds more than tensors; it was made three lines above.
     environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
     seconds = log_figure(command, re.compile(r"Total translation time \(s\): *([0-9.]+)"), environment)
-    num_sentences = job["num_sentences"]
-    rate = {"tokens_per_s": num_sentences * job["length"] / seconds, "seconds": seconds}
-    report(["torch", "OpenNMT-py"], **rate, mean_ms=1000 * seconds / num_sentences)
+    report_forced(job, ["torch", "OpenNMT-py"], seconds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ PEAK_LR, WARMUP_STEPS = 1e-3, 400
 
 
 def pad_rows(rows: list[list[int]]) -> Tensor:
-    """BatchIndices of ids as one right-padded matrix [B, longest]."""
+    """Stack rows of ids into one right-padded matrix [B, longest]."""
     longest = max(map(len, rows))
     return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
 

@@ -1,4 +1,4 @@
-"""How every system is timed when it translates, whatever it is: one process, a warm-up, one measured pass."""
+"""Time the translation of any system: one process, a warm-up, one measured pass."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Overrides
+from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
@@ -58,14 +59,14 @@ def new(
     )
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml")
     if output is None:
-        typer.echo(text, nl=False)
+        print_text(text.removesuffix("\n"))
     else:
         write_text(output, text)
         log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
 
 
 def _suggestion(data: DataConfig, name: str) -> str:
-    """The configuration for `data` as commented YAML, which is to be called `name`."""
+    """Return the suggested configuration for `data` as commented YAML; its header calls it `name`."""
     num_pairs, num_blank = _count_pairs(data.train)
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
@@ -75,8 +76,8 @@ def _suggestion(data: DataConfig, name: str) -> str:
 
 @app.command()
 def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
-    """Print every key of a configuration as it will be used, with what it means."""
-    typer.echo(dump_config(load_config(config, overrides), comments=True), nl=False)
+    """Print every key of a configuration as it will be used, with its meaning."""
+    print_text(dump_config(load_config(config, overrides), comments=True).removesuffix("\n"))
 
 
 @app.command()
@@ -92,7 +93,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     for files in (wanted.data.train, wanted.data.valid, wanted.data.test):
         if files is not None:
             list(islice(read_parallel(files), ROWS_LOOKED_AT))
-    typer.echo(f"{config}: ok\n  {_summary(wanted)}")
+    print_text(f"{config}: ok\n  {_summary(wanted)}")
 
 
 def _columns(text: str) -> tuple[int, int]:
@@ -103,7 +104,7 @@ def _columns(text: str) -> tuple[int, int]:
 
 
 def _language(option: str, given: str | None, path: str | None) -> str:
-    """The language named by an option, or else by the ending of a file: `a.de`, `a.pt-BR.gz`."""
+    """Return the language that an option names, or else the ending of a file: `a.de`, `a.pt-BR.gz`."""
     if given is not None:
         if not _GIVEN.fullmatch(given):
             raise ConfigError(f"{option} {given}: not a language code", hint="such as de, zh or pt-BR")

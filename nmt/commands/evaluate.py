@@ -40,6 +40,13 @@ log = logging.getLogger(__name__)
 
 _SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp"}
 
+Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
+Reference = Annotated[Path | None, typer.Option(help="Reference translations for --src.")]
+Table = Annotated[Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")]
+Split = Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's data sets to use.")]
+Metrics = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, ter.")]
+Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
+
 
 class TestSet(NamedTuple):
     """Sentences to translate, and their references."""
@@ -52,7 +59,7 @@ class TestSet(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreRecord:
-    """One score, as it is printed and saved."""
+    """A score as printed and saved."""
 
     value: float
     signature: str
@@ -78,16 +85,12 @@ class EvaluationRecord:
 def evaluate(
     models: Models = None,
     checkpoint: Checkpoint = None,
-    src: Annotated[
-        Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")
-    ] = None,
-    ref: Annotated[Path | None, typer.Option(help="Reference translations for --src.")] = None,
-    tsv: Annotated[
-        Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")
-    ] = None,
-    split: Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's data sets to use.")] = "test",
-    metrics: Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, ter.")] = "bleu,chrf",
-    format: Annotated[Literal["text", "json"], typer.Option(help="Output format.")] = "text",
+    src: Source = None,
+    ref: Reference = None,
+    tsv: Table = None,
+    split: Split = "test",
+    metrics: Metrics = "bleu,chrf",
+    format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     engine: Engine = "auto",
     device: Device = "auto",
@@ -105,25 +108,10 @@ def evaluate(
     found = find_models(models, checkpoint)
     test_set = _read_files(src, ref, tsv) or _read_split(found, split)
     translator = load_translator(found, engine, device, precision)
-    options = search.change(translator.options)
-    hypotheses = _translate(translator, test_set.sources, options)
-    model = _describe(found)
-    scores = score(hypotheses, test_set.references, model.tgt_lang, names)
-    label = test_set.name + _suffix(model, translator.options, options, checkpoint, (engine, precision))
-    hypothesis_file, reference_file = _save(model.folder / f"{label}.hyp", hypotheses, test_set)
-    record = EvaluationRecord(
-        models=[str(path) for path in model.paths],
-        checkpoints=model.checkpoints,
-        set=test_set.name,
-        sentences=len(test_set.sources),
-        beam_size=options.beam_size,
-        length_penalty=options.length_penalty,
-        precision=translator.engine.precision,
-        scores={s.name: ScoreRecord(round(s.value, 2), s.signature) for s in scores},
-        hypotheses=str(hypothesis_file),
-        sacrebleu=sacrebleu_command(hypothesis_file, reference_file, names, model.tgt_lang),
+    evaluation = _Evaluation(
+        _describe(found), translator, search.change(translator.options), checkpoint, (engine, precision)
     )
-    write_text(hypothesis_file.with_suffix(".json"), to_json(asdict(record), indent=2) + "\n")
+    scores, record = evaluation.run(test_set, names)
     _print(scores, record, format)
 
 
@@ -143,6 +131,56 @@ def _describe(found: list[RunDir] | ExportDir) -> _Model:
     return _Model([run.path for run in found], checkpoints, found[0].config().data.tgt_lang, found[0].evaluations)
 
 
+class _Evaluation(NamedTuple):
+    """A model and the options that it is evaluated with."""
+
+    model: _Model
+    translator: Translator
+    options: SearchOptions
+    checkpoint: str | None
+    computation: tuple[str, str]  # engine and precision, as given
+
+    def run(self, test_set: TestSet, metrics: Sequence[str]) -> tuple[list[MetricScore], EvaluationRecord]:
+        """Translate and score `test_set`; save the hypotheses and the record of the scores."""
+        model, options = self.model, self.options
+        hypotheses = self._translate(test_set.sources)
+        scores = score(hypotheses, test_set.references, model.tgt_lang, metrics)
+        hypothesis_file = model.folder / f"{test_set.name}{self._suffix()}.hyp"
+        reference_file = _save(hypothesis_file, hypotheses, test_set)
+        record = EvaluationRecord(
+            models=[str(path) for path in model.paths],
+            checkpoints=model.checkpoints,
+            set=test_set.name,
+            sentences=len(test_set.sources),
+            beam_size=options.beam_size,
+            length_penalty=options.length_penalty,
+            precision=self.translator.engine.precision,
+            scores={s.name: ScoreRecord(round(s.value, 2), s.signature) for s in scores},
+            hypotheses=str(hypothesis_file),
+            sacrebleu=sacrebleu_command(hypothesis_file, reference_file, metrics, model.tgt_lang),
+        )
+        write_text(hypothesis_file.with_suffix(".json"), to_json(asdict(record), indent=2) + "\n")
+        return scores, record
+
+    def _translate(self, sources: list[str]) -> list[str]:
+        """Return one line per source; warn of sources that are too long."""
+        translations = self.translator.translate(sources, self.options)
+        limit = self.translator.max_src_len
+        for number, translation in enumerate(translations, 1):
+            if translation.truncated:
+                log.warning("source %d is longer than %d tokens; its end is not translated", number, limit)
+        return [translation.text.replace("\n", " ") for translation in translations]
+
+    def _suffix(self) -> str:
+        """Return what tells this evaluation from that of the best checkpoint with default options, if it differs."""
+        before, after = self.translator.options.model_dump(), self.options.model_dump()
+        parts = [f"{_SHORT_NAMES.get(name, name)}{after[name]}" for name in after if after[name] != before[name]]
+        parts += [self.checkpoint] if self.checkpoint else []
+        parts += [name for name in self.computation if name != "auto"]
+        parts += [f"with-{path.resolve().name}" for path in self.model.paths[1:]]
+        return "".join(f"-{part}" for part in parts)
+
+
 def _metric_names(metrics: str) -> list[str]:
     names = [name.strip().lower() for name in metrics.split(",")]
     if unknown := [name for name in names if name not in METRICS]:
@@ -151,7 +189,7 @@ def _metric_names(metrics: str) -> list[str]:
 
 
 def _read_split(found: list[RunDir] | ExportDir, split: str) -> TestSet:
-    """Return a data set that the (first) run holds."""
+    """Return a data set of the (first) run."""
     if isinstance(found, ExportDir):
         hint = "name a test set with --src and --ref, or with --tsv"
         raise RunError("an export holds no test set", path=found.path, hint=hint)
@@ -169,7 +207,7 @@ def _read_split(found: list[RunDir] | ExportDir, split: str) -> TestSet:
 
 
 def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> TestSet | None:
-    """Return the sentences of the given files, each of which is read once: it may be a pipe."""
+    """Return the sentences of the given files. Reads each file once, because it may be a pipe."""
     if tsv is not None:
         pairs = list(read_parallel(ParallelFiles(tsv=str(tsv))))
         sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
@@ -187,35 +225,14 @@ def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> TestSet
     return TestSet(f"{stem}-{hashlib.sha256(content).hexdigest()[:8]}", sources, references, None)
 
 
-def _translate(translator: Translator, sources: list[str], options: SearchOptions) -> list[str]:
-    """Return one line per source; sources that are too long are warned of."""
-    translations = translator.translate(sources, options)
-    for number, translation in enumerate(translations, 1):
-        if translation.truncated:
-            log.warning("source %d is longer than %d tokens; its end is not translated", number, translator.max_src_len)
-    return [translation.text.replace("\n", " ") for translation in translations]
-
-
-def _suffix(
-    model: _Model, defaults: SearchOptions, options: SearchOptions, checkpoint: str | None, computed: Sequence[str]
-) -> str:
-    """Return what tells this evaluation from that of the best checkpoint with default options; empty for that one."""
-    before, after = defaults.model_dump(), options.model_dump()
-    parts = [f"{_SHORT_NAMES.get(name, name)}{after[name]}" for name in after if after[name] != before[name]]
-    parts += [checkpoint] if checkpoint else []
-    parts += [name for name in computed if name != "auto"]
-    parts += [f"with-{path.resolve().name}" for path in model.paths[1:]]
-    return "".join(f"-{part}" for part in parts)
-
-
-def _save(path: Path, hypotheses: list[str], test_set: TestSet) -> tuple[Path, Path]:
-    """Write the hypotheses, and the references beside them unless the run holds them; return both paths."""
+def _save(path: Path, hypotheses: list[str], test_set: TestSet) -> Path:
+    """Write the hypotheses to `path`, and the references beside them unless the run holds them; return their path."""
     write_text(path, "".join(line + "\n" for line in hypotheses))
     if test_set.path is not None:
-        return path, test_set.path
+        return test_set.path
     reference_file = path.with_name(f"{test_set.name}.ref")
     write_text(reference_file, "".join(line + "\n" for line in test_set.references))
-    return path, reference_file
+    return reference_file
 
 
 def sacrebleu_command(hypotheses: Path, references: Path, metrics: Sequence[str], tgt_lang: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.exportdir import Quantization, refuse_existing_export
-from nmt.rundir import find_run
+from nmt.find_model import find_run
 
 log = logging.getLogger(__name__)
 

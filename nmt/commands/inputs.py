@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def is_typing() -> bool:
-    """Return whether standard input is a person at a terminal."""
+    """Return whether the user types at a terminal."""
     return sys.stdin.isatty()
 
 

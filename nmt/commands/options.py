@@ -16,9 +16,10 @@ from pydantic.fields import FieldInfo
 
 from nmt.config import SearchOptions
 from nmt.errors import RunError
-from nmt.exportdir import ExportDir, find_model, is_export
+from nmt.exportdir import ExportDir, is_export
+from nmt.find_model import find_model, find_run
 from nmt.machine import request_exact_mkl
-from nmt.rundir import RunDir, find_run
+from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
     from nmt.translate import Translator

@@ -1,4 +1,4 @@
-"""Output files that keep their finished lines if the command is stopped, so that `--resume` continues after them.
+"""Output files that keep finished lines when the command is stopped, so that `--resume` continues after them.
 
 While FILE is being written, it is called FILE.partial, and FILE.partial.json beside it holds the settings it is written
 with. FILE itself appears, or is replaced, when it is whole.
@@ -31,10 +31,10 @@ Settings = Mapping[str, object]
 
 
 class Output(Protocol):
-    """Takes the lines of a command's results."""
+    """A destination for lines of results."""
 
     def write(self, lines: str) -> None:
-        """Write whole lines, at once: a reader, and a command that is killed, never leave a block in part."""
+        """Write whole lines at once, so that no block is written in part."""
         ...
 
 
@@ -51,7 +51,7 @@ class StreamOutput:
 
 
 class PartialFile:
-    """A file that is not yet whole, under its name with `.partial`; locked as long as it is written."""
+    """An unfinished file, named with the suffix `.partial` and locked while it is being written."""
 
     def __init__(self, path: Path, settings: Settings, lines_per_text: int, *, resume: bool):
         """Begin `path`, or continue it if `resume` is given. A link is followed.
@@ -144,7 +144,7 @@ class PartialFile:
         self.num_texts += lines.count("\n") // self._lines_per_text
 
     def finish(self) -> None:
-        """Give the whole file its name."""
+        """Rename the finished file to its final name."""
         self._file.close()
         flush(self.partial)
         os.replace(self.partial, self.path)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Models
+from nmt.find_model import find_run
 from nmt.plots import draw_curves, read_metrics
-from nmt.rundir import find_run
 
 log = logging.getLogger(__name__)
 

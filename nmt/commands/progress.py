@@ -16,9 +16,9 @@ LOG_SECONDS = 30.0
 
 
 class Progress:
-    """Counts texts, `total` of them if it is known, from `start`.
+    """A counter of texts from `start`, up to `total` if known.
 
-    `bar` is for a person who looks at standard error, `log_lines` for a file; without either it says nothing.
+    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing.
     """
 
     def __init__(self, *, total: int | None = None, start: int = 0, bar: bool = False, log_lines: bool = False):

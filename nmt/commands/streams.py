@@ -1,4 +1,4 @@
-"""Standard input, output and error as a command meets them: closed, broken, full, or in another encoding."""
+"""Standard input, output and error in any condition: closed, broken, full, or in another encoding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STANDARD_ERROR = 2
 
 
 class StandardError(io.TextIOWrapper):
-    """Standard error that never ends the program: what cannot be written, to a full disk or a gone reader, is lost.
+    """Standard error that never fails: output that cannot be written (full disk, closed pipe) is dropped.
 
     Characters that its encoding lacks are written as escapes.
     """
@@ -44,11 +44,11 @@ class StandardError(io.TextIOWrapper):
 
 
 def prepare_streams() -> None:
-    """Make the three streams usable, whatever the parent process has done to them. Call before any file is opened.
+    """Make the three streams usable in any condition that the parent left them in. Call before opening any file.
 
-    A closed stream is opened on the null device: otherwise the next file that the program opens would take its number,
-    and be written to. Reading a closed standard input, or writing to a closed standard output, is an error that
-    `read_standard_input` and `print_text` report; what is written to a closed standard error is lost.
+    Closed streams are opened on the null device; otherwise the next file that the program opens would get the number of
+    a stream, and output meant for the stream. `read_standard_input` and `print_text` report a closed stream as an
+    error; output to a closed standard error is dropped.
     """
     sys.stdin = sys.stdin or _open_closed(STANDARD_INPUT, os.O_WRONLY, "r")
     sys.stdout = sys.stdout or _open_closed(STANDARD_OUTPUT, os.O_RDONLY, "w")
@@ -63,7 +63,7 @@ def prepare_streams() -> None:
 
 
 def _open_closed(descriptor: int, flags: int, mode: Literal["r", "w"]) -> TextIO:
-    """Occupy the closed `descriptor` with the null device; for reading or writing the other way than it is used."""
+    """Open the null device at the closed `descriptor`, in the direction in which using it fails."""
     opened = os.open(os.devnull, flags)
     if opened != descriptor:
         os.dup2(opened, descriptor)
@@ -75,7 +75,7 @@ def _open_closed(descriptor: int, flags: int, mode: Literal["r", "w"]) -> TextIO
 def print_text(text: str) -> None:
     """Print `text` and a line end to standard output, at once. NmtError if it cannot be written.
 
-    If the reader of a pipe has gone, the command ends without an error: the reader has what it wanted.
+    If the reader closed the pipe, as `head` does, the command ends without an error.
     """
     with standard_output() as file:
         file.write(text + "\n")
@@ -91,7 +91,7 @@ def to_json(value: object, *, indent: int | None = None) -> str:
 
 @contextmanager
 def standard_output() -> Iterator[IO[str]]:
-    """Yield standard output; errors while it is written or flushed are those of `print_text`."""
+    """Yield standard output; writing or flushing fails as in `print_text`."""
     try:
         yield sys.stdout
         sys.stdout.flush()
@@ -106,7 +106,7 @@ def standard_output() -> Iterator[IO[str]]:
 
 
 def discard_output() -> None:
-    """Send what standard output still holds to the null device, so that the flush at exit does not complain."""
+    """Redirect standard output to the null device, so that the flush at exit does not fail."""
     with suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

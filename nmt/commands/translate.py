@@ -40,42 +40,44 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Texts = Annotated[list[str] | None, typer.Argument(help="Texts to translate. Without them, nmt reads standard input.")]
+InputFile = Annotated[Path | None, typer.Option("--input", "-i", help="File to translate, line by line (.gz too).")]
+OutputFile = Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
+]
+Format = Annotated[
+    Literal["text", "jsonl"], typer.Option(help="jsonl: one JSON object per line with text, scores, tokens and flags.")
+]
+Prefix = Annotated[str | None, typer.Option("--prefix", help="Text that every translation must begin with.")]
+Picture = Annotated[
+    Path | None, typer.Option(help="Draw a heat map of the cross-attention for one text (.svg or .png).")
+]
+Alignments = Annotated[
+    Path | None,
+    typer.Option(help="Write word alignments (source-target token pairs, i-j) to this file, one line per input."),
+]
+AttentionLayer = Annotated[int, typer.Option(help="Decoder layer for --attention and --alignments; -1 is the last.")]
+AttentionHead = Annotated[
+    int | None, typer.Option(help="Attention head for --attention and --alignments. Default: average over heads.")
+]
+
 
 @search_flags()
 def translate(
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts to translate. Without them, nmt reads standard input.")
-    ] = None,
+    texts: Texts = None,
     models: Models = None,
     checkpoint: Checkpoint = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", "-i", help="File to translate, line by line (.gz too).")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
-    ] = False,
-    format: Annotated[
-        Literal["text", "jsonl"],
-        typer.Option(help="jsonl: one JSON object per line with text, scores, tokens and flags."),
-    ] = "text",
+    input: InputFile = None,
+    output: OutputFile = None,
+    resume: Resume = False,
+    format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
-    prefix: Annotated[str | None, typer.Option("--prefix", help="Text that every translation must begin with.")] = None,
-    attention: Annotated[
-        Path | None, typer.Option(help="Draw a heat map of the cross-attention for one text (.svg or .png).")
-    ] = None,
-    alignments: Annotated[
-        Path | None,
-        typer.Option(help="Write word alignments (source-target token pairs, i-j) to this file, one line per input."),
-    ] = None,
-    attention_layer: Annotated[
-        int, typer.Option(help="Decoder layer for --attention and --alignments; -1 is the last.")
-    ] = -1,
-    attention_head: Annotated[
-        int | None, typer.Option(help="Attention head for --attention and --alignments. Default: average over heads.")
-    ] = None,
+    prefix: Prefix = None,
+    attention: Picture = None,
+    alignments: Alignments = None,
+    attention_layer: AttentionLayer = -1,
+    attention_head: AttentionHead = None,
     engine: Engine = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
@@ -106,7 +108,7 @@ class _Files(NamedTuple):
 
 
 def _check_usage(files: _Files, prefix: str | None) -> None:
-    """Refuse what does not go together, before anything is computed."""
+    """Refuse options that conflict, before anything is computed."""
     if files.texts and files.input:
         raise typer.BadParameter("give texts or --input, not both")
     if files.attention is not None and len(files.texts) != 1:
@@ -120,7 +122,7 @@ def _check_usage(files: _Files, prefix: str | None) -> None:
 
 
 def _identify(models: list[RunDir] | ExportDir) -> list[str]:
-    """Return names that change if other weights are used."""
+    """Return names that identify the weights."""
     if isinstance(models, ExportDir):
         return [models.path.resolve().name]
     return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
@@ -137,7 +139,7 @@ class _Job(NamedTuple):
     attention: _Attention
 
     def run(self, models: list[str]) -> None:
-        """Translate block by block. If it ends early, say what is kept and how to continue."""
+        """Translate block by block. After an interruption, say how to continue."""
         settings: Settings = {
             "models": models,
             **self.options.model_dump(),
@@ -186,7 +188,7 @@ class _Job(NamedTuple):
             self.attention.draw(translations[0], self.files.attention)
 
     def _continue_after(self, output: Output, alignments: Output | None) -> int:
-        """Return how many texts are done; both outputs hold as many from here on."""
+        """Return the number of finished texts, to which both outputs are cut."""
         if not self.files.resume:
             return 0
         outputs = [file for file in (output, alignments) if file is not None]
@@ -200,7 +202,7 @@ class _Job(NamedTuple):
         return num_done
 
     def _progress(self, num_done: int) -> Progress:
-        """Return a bar for a person who looks at standard error and at nothing else, lines for a log of a long file."""
+        """Return a bar if only progress goes to the terminal, log lines if standard error is a file."""
         files = self.files
         is_typed = not files.texts and files.input is None and is_typing()
         on_terminal = sys.stderr.isatty()
@@ -212,10 +214,10 @@ class _Job(NamedTuple):
         return Progress(total=total, start=num_done, bar=bar, log_lines=log_lines)
 
     def _render(self, best: Translation) -> str:
-        """Return a line per hypothesis, or one JSON object: the best one, and for n-best output all of them."""
+        """Return one line per hypothesis, or one JSON object, which lists all hypotheses if there are several."""
         ranked = [best, *best.alternatives]
         if self.format == "text":
-            # A line break, of an argument or spelled by the model, would move the lines after it.
+            # A line break, from an argument or from the model, would shift the lines after it.
             texts = [translation.text.replace("\n", " ") for translation in ranked]
             return "\n".join(texts + [""] * (self.options.num_hypotheses - len(texts)))
         fields = {
@@ -253,7 +255,7 @@ def _tell_what_is_kept(files: list[PartialFile]) -> None:
 
 
 def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list[str]]:
-    """Yield the lines after the first `num_done`, in blocks. A line that a slow pipe has given does not wait long."""
+    """Yield the lines after the first `num_done`, in blocks; lines from a slow pipe do not wait long."""
     from nmt.translate.stream import grow_blocks, read_blocks
 
     if texts:
@@ -305,9 +307,9 @@ class _Attention:
         return self.translator.cross_attention(segment, self.layer, self.head)
 
     def alignment(self, translation: Translation) -> str:
-        """`i-j` for each pair of a source and a target token that go together; empty for a blank text.
+        """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
 
-        Tokens count on from segment to segment of a text that was split.
+        In a text that was split, token numbers continue across segments.
         """
         from nmt.translate.alignment import alignment
 
@@ -321,7 +323,7 @@ class _Attention:
         return " ".join(f"{source}-{target}" for source, target in pairs)
 
     def draw(self, translation: Translation, path: Path) -> None:
-        """A heat map at `path`."""
+        """Draw a heat map of the first segment at `path`."""
         from nmt.plots import draw_attention
 
         if not translation.segments:

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in plain words: each fault with its file:line and the nearest name."""
+"""Faults of a configuration in plain words, each with its file:line and the nearest name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
 
 
 class Location(NamedTuple):
-    """Where a key stands: a file and its line (from 1), or a `--set` and no line."""
+    """The location of a key: a file and its line (from 1), or a `--set` and no line."""
 
     source: str
     line: int | None
@@ -47,7 +47,7 @@ class Unusable:
 
 
 def as_error(faults: Sequence[Fault]) -> ConfigError:
-    """One error for all faults, in the order of their lines; those of `--set` come last."""
+    """Return one error for all faults, in the order of their lines; those of `--set` come last."""
     ordered = sorted(faults, key=lambda fault: (fault.place.line is None, fault.place.line or 0))
     first, rest = ordered[0], ordered[1:]
     if not rest:
@@ -70,7 +70,7 @@ def dotted(loc: Loc) -> str:
 
 
 def shortened(text: str) -> str:
-    """`text`, cut where it is too long for a message."""
+    """Return `text`, cut if it is too long for a message."""
     return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
 
 
@@ -98,7 +98,7 @@ def section_in(annotation: object) -> type[Section] | None:
 
 
 def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tuple[Loc, type[Section]]]:
-    """All sections below `section`, each with its place in the tree; `section` itself first."""
+    """Yield `section` and all sections below it, each with its place in the tree."""
     yield loc, section
     for key, field in section.model_fields.items():
         inner = section_in(field.annotation)
@@ -164,7 +164,7 @@ def _figure(limit: object) -> str:
 
 
 def field_at(loc: Loc) -> FieldInfo | None:
-    """Return the field a location leads to; for an item of a list, the field of the list."""
+    """Return the field that a location leads to; for an item of a list, the field of the list."""
     section: type[Section] | None = Config
     field: FieldInfo | None = None
     for part in loc:
@@ -176,7 +176,7 @@ def field_at(loc: Loc) -> FieldInfo | None:
 
 
 def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
-    """One of pydantic's complaints as a fault."""
+    """Turn one of pydantic's complaints into a fault."""
     loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
     field = field_at(loc)
     if kind == "value_error":
@@ -226,7 +226,7 @@ def _missing(loc: Loc, place: Location) -> Fault:
 
 
 def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fault:
-    """Values that do not go together: at a key that the message names, one from `--set` if there is one."""
+    """Return the fault of values that conflict, at a key that the message names; a key from `--set` if there is one."""
     words = [loc + tuple(word.split(".")) for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", message)]
     named = [places[word] for word in words if word in places]
     named.sort(key=lambda place: place.line is not None)

@@ -46,7 +46,7 @@ _VARIABLE = re.compile(
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, the value YAML).
+    """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are replaced, and `$$` is `$`.
     Raises `ConfigError` that lists every fault found, each with file and line, or with its `--set`.
@@ -85,7 +85,7 @@ def _read_text(path: Path) -> str:
 
 
 def _mapping_in(tree: Tree, path: Path) -> dict[str, object]:
-    """The sections of the file. Raises `ConfigError` if it is empty or holds something else."""
+    """Return the sections of the file. Raises `ConfigError` if it is empty or holds something else."""
     if isinstance(tree.data, dict):
         return tree.data
     sections = ", ".join(Config.model_fields)
@@ -124,7 +124,7 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
 
 
 def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:
-    """The values of one section ready for validation: known keys only, paths expanded. Faults go to the tree."""
+    """Return the known keys of one section, ready for validation, with paths expanded. Faults go to the tree."""
     values: dict[str, object] = {}
     for key, value in given.items():
         here = (*loc, key)
@@ -152,7 +152,7 @@ def _without_booleans(value: object) -> object:
 
 
 def _expand(value: str, loc: Loc, tree: Tree) -> str:
-    """A path with `~` and environment variables replaced; a variable that is not set is a fault."""
+    """Return a path with `~` and environment variables replaced; a variable that is not set is a fault."""
 
     def replaced(match: re.Match[str]) -> str:
         if match["dollar"]:
@@ -180,7 +180,7 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
 
 
 def _validate(values: dict[str, object], tree: Tree) -> Config | None:
-    """The configuration, or None and the faults in the tree."""
+    """Return the configuration, or None with the faults added to the tree."""
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -198,7 +198,7 @@ def _validate(values: dict[str, object], tree: Tree) -> Config | None:
 
 
 def _follows_from(strangers: Sequence[Fault], detail: ErrorDetails) -> bool:
-    """Whether a complaint may be only the echo of unknown keys: `scr_lang` for `src_lang` leaves that one missing."""
+    """Return whether unknown keys may have caused a complaint: `scr_lang` for `src_lang` leaves that one missing."""
     loc = detail["loc"]
     if detail["type"] == "missing":
         return any(s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.hint for s in strangers)

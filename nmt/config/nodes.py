@@ -23,7 +23,7 @@ _MAX_INTEGER = 2**63
 
 
 class Tree(NamedTuple):
-    """What a YAML text says: its values, where each key and item stands, and the faults found on the way."""
+    """A parsed YAML text: its values, the location of each key and item, and the faults found on the way."""
 
     data: object
     places: dict[Loc, Location]

@@ -20,7 +20,7 @@ SMALL_DATA = 300_000  # pairs
 
 
 class Preset(NamedTuple):
-    """What suits a corpus of up to `max_pairs` sentence pairs."""
+    """Sizes and rates for a corpus of up to `max_pairs` sentence pairs."""
 
     max_pairs: float
     vocab_size: int
@@ -51,12 +51,12 @@ PRESETS = (
 
 
 def preset_for(num_pairs: int) -> Preset:
-    """The first row of the table that is meant for this many pairs."""
+    """Return the first row of the table that covers this many pairs."""
     return next(preset for preset in PRESETS if num_pairs <= preset.max_pairs)
 
 
 def suggest_config(num_pairs: int, data: DataConfig) -> Config:
-    """A configuration sized for `num_pairs` sentence pairs in `data`, with one vocabulary for both languages.
+    """Return a configuration for `num_pairs` sentence pairs in `data`, with one vocabulary for both languages.
 
     `data` is kept as it is, except for two keys that it does not set: `holdout_size` is at most a twentieth of the
     pairs, and `protect` is true, so that URLs, tags and `{name}` survive translation.
@@ -81,7 +81,7 @@ def suggest_config(num_pairs: int, data: DataConfig) -> Config:
 
 
 def reason_for(num_pairs: int) -> str:
-    """Why the suggestion is as it is, in one sentence with its source."""
+    """Explain the suggestion in one sentence, with its source."""
     if num_pairs <= SMALL_DATA:
         return "little data wants a small model and much dropout (Sennrich & Zhang 2019; Araabi & Monz 2020)"
     return "this much data feeds the base Transformer of Vaswani et al. 2017"

@@ -18,7 +18,7 @@ _POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
 
 
 class BatchIndices(NamedTuple):
-    """Pairs that are trained on together: where they lie in the store, and their lengths with eos, truncated."""
+    """The pairs of a batch: their indices in the store, and their lengths in tokens, truncated, eos included."""
 
     indices: NDArray[np.int64]
     src_len: NDArray[np.int64]
@@ -26,11 +26,11 @@ class BatchIndices(NamedTuple):
 
     @property
     def num_tgt_tokens(self) -> int:
-        """Real target tokens, eos included."""
+        """The number of real target tokens, eos included."""
         return int(self.tgt_len.sum())
 
     def share(self, rank: int, count: int) -> BatchIndices:
-        """Return the part of process `rank` of `count`: every count-th row, so that the parts are alike in length."""
+        """Return the share of `rank` among `count` ranks: every count-th row, so that lengths are similar in all."""
         return BatchIndices(*(column[rank::count] for column in self))
 
 
@@ -40,28 +40,28 @@ class Batch(NamedTuple):
     src: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
-    # Where src [M] and tgt_out [N], flattened, are not padding: found on the host, so that no device is waited for.
+    # Indices of the real tokens of src [M] and tgt_out [N], flattened; found on the host, to avoid a GPU sync.
     src_real: Tensor
     tgt_real: Tensor
 
     @classmethod
     def from_ids(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
-        """Build a batch of these ids, which are on the host."""
+        """Build a batch from ids on the host."""
         real = [(ids != PAD_ID).flatten().nonzero().squeeze(1) for ids in (src, tgt_out)]
         return cls(src, tgt_in, tgt_out, *real)
 
     @property
     def num_tgt_tokens(self) -> int:
-        """Real target tokens, eos included."""
+        """The number of real target tokens, eos included."""
         return len(self.tgt_real)
 
     def to(self, device: torch.device) -> Batch:
-        """Return the same batch on another device. To a GPU it is copied while the host goes on."""
+        """Copy the batch to `device`; the copy to a GPU is asynchronous."""
         sides = (side.pin_memory() if device.type == "cuda" and not side.is_cuda else side for side in self)
         return Batch(*(side.to(device, non_blocking=True) for side in sides))
 
     def cut(self, count: int) -> list[Batch]:
-        """At most `count` batches of as many rows, which together are this one; each is as wide as it needs to be."""
+        """Cut the batch into at most `count` batches of about equal size, each only as wide as its longest row."""
         sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))
         return [
             Batch.from_ids(src[:, : _width(src)], tgt_in[:, : _width(tgt_out)], tgt_out[:, : _width(tgt_out)])
@@ -70,12 +70,12 @@ class Batch(NamedTuple):
 
 
 def _width(ids: Tensor) -> int:
-    """Columns of ids [B, T] up to the last that holds more than padding; at least one."""
+    """Return the number of columns of ids [B, T] that hold more than padding; at least 1."""
     return max(1, int((ids != PAD_ID).any(0).count_nonzero()))
 
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
-    """BatchIndices of ids as one right-padded int64 matrix [B, longest]."""
+    """Stack rows of ids into one right-padded int64 matrix [B, longest]."""
     padded = np.full((len(rows), max(len(row) for row in rows)), PAD_ID, dtype=np.int64)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
@@ -83,14 +83,14 @@ def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
 
 
 def collate_sources(sources: Sequence[Sequence[int]], max_src_len: int) -> Tensor:
-    """Tokens of source sentences -> src [B, S]: truncated to `max_src_len` with eos kept, padded."""
+    """Return src [B, S]: the tokens of `sources` with eos, truncated to `max_src_len` (eos counted), right-padded."""
     return pad_rows([[*ids[: max_src_len - 1], EOS_ID] for ids in sources])
 
 
 def collate(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], max_src_len: int, max_tgt_len: int
 ) -> Batch:
-    """Tokens of sentence pairs, without specials -> Batch. The limits count eos, which truncation keeps."""
+    """Build a batch from tokens without specials. The limits count eos, which truncation keeps."""
     kept = [list(ids[: max_tgt_len - 1]) for ids in targets]
     tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
     tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
@@ -98,7 +98,7 @@ def collate(
 
 
 def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
-    """Return the tokens of `rows`, as `collate` arranges them; of no rows, one row of padding, which counts nothing."""
+    """Read the batch of `rows`, arranged as by `collate`. No rows give one row of padding, which adds no loss."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
         return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
@@ -113,7 +113,7 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
 def _gather(
     side: Side, indices: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Ids [B, longest] of the sentences at `indices`: tokens, eos, padding; and which of them are tokens."""
+    """Return ids [B, longest] of the sentences at `indices` (tokens, eos, padding), and a mask of the tokens."""
     columns = np.arange(lengths.max())
     is_token = columns < lengths[:, None] - 1
     ids = np.full(is_token.shape, PAD_ID, dtype=np.int64)
@@ -148,7 +148,7 @@ def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt
 
 @dataclass
 class DataPosition:
-    """Where a sampler stands: the batch it will give next."""
+    """The position of a sampler in the data: the batch that it gives next."""
 
     epoch: int = 0
     pool: int = 0
@@ -156,7 +156,7 @@ class DataPosition:
 
 
 class TokenBudgetSampler:
-    """An endless run of batches of store indices, in an order that is a function of seed, epoch and position alone.
+    """An endless sequence of batches of store indices, in an order determined by seed, epoch and position alone.
 
     Each epoch visits every pair once, in an order that is computed index by index (no list of the corpus is held).
     Pools of 65,536 pairs are sorted by length and cut into batches of sentences x longest side <= `batch_tokens`; the
@@ -201,7 +201,7 @@ class TokenBudgetSampler:
         return rows
 
     def seek(self, position: DataPosition) -> None:
-        """Go on from `position`."""
+        """Continue from `position`."""
         self.position = DataPosition(position.epoch, position.pool, position.batch)
         self._batches = None
 
@@ -230,7 +230,7 @@ class TokenBudgetSampler:
 
 
 def permute(ranks: NDArray[np.int64], size: int, key: tuple[int, int]) -> NDArray[np.int64]:
-    """Where each of `ranks` goes in a pseudo-random permutation of 0..size-1, without building the permutation.
+    """Map each of `ranks` by a pseudo-random permutation of 0..size-1, without building the permutation.
 
     A four-round Feistel network on the next power of four, walked until the result falls below `size`
     (Black and Rogaway 2002, Ciphers with Arbitrary Finite Domains, section 3).

@@ -1,4 +1,4 @@
-"""Segmentations drawn by byte pair encoding that leaves out merges at random (Provilkov et al. 2020, section 3)."""
+"""BPE-dropout: byte pair encoding that drops merges at random (Provilkov et al. 2020, section 3)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ONE = 1 << 32  # probabilities are fractions of it
 
 
 class BpeDropoutSampler:
-    """Merges the best pair of each unit, step by step; at every step, each merge is left out with probability `alpha`.
+    """Merges the best pair of each unit, step by step; at every step, each merge is dropped with probability `alpha`.
 
-    A unit is done if no merge is possible, or all that are possible are left out.
+    A unit is done when no merge is possible, or all possible merges are dropped.
     """
 
     def __init__(self, vocabulary: SubwordVocabulary, codes: Codes, alpha: float):
@@ -38,7 +38,7 @@ class BpeDropoutSampler:
         self.read([])
 
     def read(self, units: Sequence[str]) -> None:
-        """Spell `units` in characters: from then on `draw` draws segmentations of them."""
+        """Spell `units` in characters, so that `draw` draws segmentations of them."""
         symbols = self._codes.user_symbols
         rows = [[self._codes.of(unit)] if unit in symbols else [*map(self._codes.of, unit)] for unit in units]
         self._lengths = np.array([len(row) for row in rows], dtype=np.int64)
@@ -72,7 +72,7 @@ class BpeDropoutSampler:
     def _best_merges(
         self, codes: NDArray[np.int64], bits: np.random.PCG64
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where in each row of `codes` [R, width] the best merge left begins (-1: none), and what it makes."""
+        """Return the position of the best remaining merge per row of `codes` [R, width] (-1: none), and its result."""
         num_rows, width = codes.shape
         if width == 1 or num_rows == 0:
             return np.full(num_rows, -1), np.zeros(num_rows, dtype=np.int64)
@@ -87,7 +87,7 @@ class BpeDropoutSampler:
 
 
 def _merge(codes: NDArray[np.int64], places: NDArray[np.int64], merged: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Replace the two codes at each row's place by one: [R, width] -> [R, width - 1]."""
+    """Replace two codes by one at a position in each row: [R, width] -> [R, width - 1]."""
     num_rows, width = codes.shape
     rows = np.arange(num_rows)
     codes[rows, places] = merged

@@ -30,7 +30,7 @@ class SentencePair(NamedTuple):
 
 
 def paths_of(files: ParallelFiles) -> list[Path]:
-    """The files that hold the text: source and target, or the one tsv."""
+    """Return the files that hold the text: source and target, or the one tsv."""
     return [Path(name) for name in (files.src, files.tgt, files.tsv) if name is not None]
 
 
@@ -64,7 +64,7 @@ def read_parallel(files: ParallelFiles) -> Iterator[SentencePair]:
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:
-    """DataError if one of `paths` is a pipe: a corpus is read several times. Missing files are told when read."""
+    """Raise DataError if one of `paths` is a pipe: nmt reads a corpus several times. Missing files show when read."""
     for path in paths:
         if path.is_fifo() or path.is_socket():
             hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"

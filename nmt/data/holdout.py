@@ -1,4 +1,4 @@
-"""Which source sentences are held out of the training text for validation and test.
+"""The choice of source sentences that are held out of the training text for validation and test.
 
 A sentence is chosen by a seeded hash of its source text, so the choice depends neither on the order of the file nor on
 how often a sentence stands in it, and all translations of one source sentence fall on one side.
@@ -30,12 +30,12 @@ class Holdout:
         return cls(seed, {_hash(src, seed): name for name, src in sources})
 
     def split_of(self, src: str) -> str:
-        """The set a pair with this source sentence belongs to: "train", or one of the held-out names."""
+        """Return the set that a pair with this source sentence belongs to: "train", or one of the held-out names."""
         return self.chosen.get(_hash(src, self.seed), "train")
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Distinct source sentences in each held-out set."""
+        """The number of distinct source sentences in each held-out set."""
         names = list(self.chosen.values())
         return {name: names.count(name) for name in sorted(set(names))}
 
@@ -67,7 +67,7 @@ def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int)
 
 
 def _smallest_hashes(sources: Iterable[str], limit: int, seed: int) -> list[int]:
-    """The `limit` smallest distinct hashes in rising order; all of them if there are fewer."""
+    """Return the `limit` smallest distinct hashes in ascending order; all of them if there are fewer."""
     kept: set[int] = set()
     heap: list[int] = []  # negated: the largest hash kept is on top
     for src in sources:

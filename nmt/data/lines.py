@@ -1,4 +1,4 @@
-"""Bytes to lines: the one place that opens text files, reads their lines within limits, and words what can go wrong.
+"""Bytes to lines: the only module that opens text files and reads their lines, with limits and error messages.
 
 A line ends at LF (or CR LF) and nowhere else: U+2028, U+0085 and form feeds are text. A file is plain, or gzip if its
 name ends in `.gz`.
@@ -72,7 +72,7 @@ def without_line_end(raw: bytes) -> bytes:
 
 
 def count_lines(path: Path) -> int:
-    """Return how many lines the file has; damage is for `read_raw_lines` to report: the count stops there."""
+    """Count the lines of a file, up to the first damage, which `read_raw_lines` reports."""
     count, last = 0, b"\n"
     with open_text(path) as file:
         try:

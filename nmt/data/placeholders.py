@@ -1,8 +1,8 @@
 """Training pairs with placeholders, so that a model learns to copy them.
 
-Two sources. Spans (URLs, tags, `{name}`, …) that stand on both sides of a pair are replaced by the same placeholder.
-And copies of some pairs are added into which placeholders are put at places that correspond, so that a model learns to
-copy them from a corpus that holds no such span. All is a function of the pair, its line and the seed.
+Spans (URLs, tags, `{name}`, …) that occur on both sides of a pair are replaced by the same placeholder. In addition,
+some pairs are copied with placeholders at corresponding positions, so that a model learns placeholders even from a
+corpus without such spans. The result is a function of the pair, its line and the seed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from nmt.data.corpus import SentencePair
 from nmt.data.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
 
 VERSION = 1
-"""Of what this module makes of a pair; part of a store's fingerprint."""
+"""The version of this module's output; part of a store's fingerprint."""
 
-# Words that may be the same in two languages: numbers and names, no CJK, for there a run of letters is a sentence.
+# Words that may be the same in two languages: numbers and names; no CJK, where a run of letters is a sentence.
 _SHARED = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]{2,}")
 _WORD_START = re.compile(r"(?<=\s)(?=\S)")
 _END_MARKS = re.compile(r"[.!?。！？…]*$")
-# Placeholders put into one copy: mostly few, but each of them must be met.
+# The number of placeholders in one copy: mostly few, but training must cover all of them.
 _COUNTS = (1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8)
 _KINDS = ("shared word", "around a shared word", "start", "end", "after the end", "around all", "within", "within")
 
 
 class _Edit(NamedTuple):
-    """Put a placeholder where [start, end) of one side is, between `before` and `after`."""
+    """Replace [start, end) of one side by a placeholder with `before` and `after` around it."""
 
     start: int
     end: int
@@ -42,9 +42,9 @@ _Slot = tuple[_Edit, _Edit]  # in the source, in the target
 
 
 def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
-    """`pair` with the spans that stand on both sides replaced by placeholders, numbered in the order of the source.
+    """Replace the spans that both sides of `pair` share by placeholders, numbered in the order of the source.
 
-    A span that stands more often on one side keeps its surplus; spans past the last placeholder stay as they are.
+    Surplus occurrences of a span on one side, and spans beyond the last placeholder, stay as they are.
     """
     src_spans = find_spans(pair.src, not_these)
     if not src_spans:
@@ -66,11 +66,11 @@ def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> 
 def copy_with_placeholders(
     pair: SentencePair, *, share: float, seed: int, spaced: tuple[bool, bool]
 ) -> SentencePair | None:
-    """For a `share` of pairs, a copy with placeholders put in; None for the others, and for pairs that have some.
+    """Return a copy of `pair` with placeholders for a `share` of all pairs, else None; None if it already has some.
 
-    `spaced`: whether source and target are written with spaces between words. A placeholder replaces a number or name
-    that stands on both sides, goes round it or round the sentence, stands at either end, or, where nothing tells the
-    place, at the same proportion of both sides.
+    `spaced` says for source and target if words are separated by spaces. A placeholder replaces a number or name that
+    both sides share, or two of them enclose it or the sentence; others stand at either end, or at the same proportion
+    of both sides.
     """
     key = f"{seed} {pair.line} {pair.src}".encode("utf-8", "surrogatepass")
     if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
@@ -78,13 +78,13 @@ def copy_with_placeholders(
     draw = random.Random(key)
     places: list[_Slot] = []
     wanted = draw.choice(_COUNTS)
-    for _ in range(8 * wanted):  # some draws find no place, or one that is taken
+    for _ in range(8 * wanted):  # some draws find no slot, or one that is taken
         found = _draw_places(pair, spaced, draw)
         if len(places) + len(found) <= wanted and not _clash(places, found):
             places += found
     if not places:
         return None
-    places.sort(key=lambda place: _order(place[0]))  # stable: what is put into one place keeps its order
+    places.sort(key=lambda place: _order(place[0]))  # stable: insertions at one position keep their order
     numbered = list(zip(places, PLACEHOLDERS, strict=False))
     src = _apply(pair.src, [(edit, placeholder) for (edit, _), placeholder in numbered])
     tgt = _apply(pair.tgt, [(edit, placeholder) for (_, edit), placeholder in numbered])
@@ -92,7 +92,7 @@ def copy_with_placeholders(
 
 
 def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
-    """One place, or two that go round something; none where this kind is not to be found."""
+    """Draw one slot, or two that enclose something; none if the pair has no slot of the drawn kind."""
     kind = draw.choice(_KINDS)
     texts = (pair.src, pair.tgt)
     before = tuple(" " if has_spaces else "" for has_spaces in spaced)
@@ -129,7 +129,7 @@ def _insertion(at: tuple[int, ...], before: tuple[str, ...], after: tuple[str, .
 
 
 def _shared_words(src: str, tgt: str) -> list[tuple[Span, Span]]:
-    """Where words stand that both sides have, each once."""
+    """Return the spans of the words that occur exactly once on each side."""
     sides = [[(match[0], Span(*match.span())) for match in _SHARED.finditer(text)] for text in (src, tgt)]
     counts = [Counter(word for word, _ in side) for side in sides]
     in_tgt = dict(sides[1])
@@ -137,12 +137,12 @@ def _shared_words(src: str, tgt: str) -> list[tuple[Span, Span]]:
 
 
 def _gaps(text: str, has_spaces: bool) -> list[int]:
-    """Where a word begins (but the first); without spaces, every place between two characters."""
+    """Return the start of every word but the first; without spaces, every position between two characters."""
     return [match.start() for match in _WORD_START.finditer(text)] if has_spaces else list(range(1, len(text)))
 
 
 def _clash(places: list[_Slot], found: list[_Slot]) -> bool:
-    """Whether a place of `found` overlaps one of `places`, on either side; touching is allowed."""
+    """Return whether a slot of `found` overlaps one of `places` on either side; touching is allowed."""
     return any(
         old[side].start < new[side].end and new[side].start < old[side].end
         for side in (0, 1)

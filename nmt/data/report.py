@@ -18,7 +18,7 @@ SPLITS: tuple[Split, ...] = ("valid", "test")
 
 @dataclass
 class CorpusCounts:
-    """Counts of the training pairs, taken while they pass."""
+    """Counts of the training pairs, accumulated as they stream by."""
 
     src_words: int = 0  # characters, in languages that are written without spaces
     tgt_words: int = 0
@@ -92,7 +92,7 @@ class CorpusReport:
 
     @classmethod
     def from_json(cls, value: object) -> CorpusReport:
-        """Read what `as_json` returned. ValueError if it is something else."""
+        """Build a report from what `as_json` returned. ValueError if it is something else."""
         return _ADAPTER.validate_python(value)
 
     def as_json(self) -> dict[str, object]:
@@ -119,7 +119,7 @@ class CorpusReport:
             )
 
     def warnings(self) -> Iterator[str]:
-        """Yield what a person should know before training on this corpus."""
+        """Yield the warnings that a user should read before training on this corpus."""
         if self.counts.same_on_both_sides * 2 > self.pairs:
             yield "most pairs have the same text on both sides; are the columns right?"
         overlaps = (self.counts.sources_in_valid, self.counts.sources_in_test)

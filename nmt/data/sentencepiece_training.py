@@ -1,4 +1,4 @@
-"""Training one SentencePiece model from streamed sentences; its C++ errors are turned into ours."""
+"""Train one SentencePiece model from streamed sentences, with readable errors instead of those of its C++ code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sentences = Callable[[], Iterable[str]]
 
 
 def without_surrogates(text: str) -> str:
-    """`text` with each lone surrogate, which UTF-8 cannot express, replaced by U+FFFD."""
+    """Return `text` with each lone surrogate, which UTF-8 cannot express, replaced by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
@@ -94,7 +94,7 @@ def _options(config: TokenizerConfig, max_vocab_size: int) -> dict[str, Any]:
 
 
 class _Sample(NamedTuple):
-    """Sentences to train on, how many they are, and the characters of all that they were drawn from."""
+    """Sentences to train on, their number, and the characters of the whole text that they were drawn from."""
 
     sentences: Iterator[str]
     size: int
@@ -102,7 +102,7 @@ class _Sample(NamedTuple):
 
 
 def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> _Sample:
-    """At most `limit` usable sentences, equally likely, in their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
+    """Sample up to `limit` usable sentences uniformly, keeping their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
     total = too_long = num_characters = 0
     for text in sentences():
         usable = bool(text) and not _is_too_long(text)
@@ -136,7 +136,7 @@ def _is_too_long(text: str) -> bool:
 
 
 def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
-    """Yield `sentences`; an exception is kept in `fault` on its way up."""
+    """Yield `sentences`; put an exception into `fault` on its way up, because SentencePiece would swallow it."""
     try:
         yield from sentences
     except (Exception, KeyboardInterrupt) as error:
@@ -145,7 +145,7 @@ def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[st
 
 
 def _translated(error: Exception, config: TokenizerConfig, name: str) -> DataError:
-    """SentencePiece's exception as a DataError that says what to change."""
+    """Turn SentencePiece's exception into a DataError that says what to change."""
     needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if needed:
         return _too_small(config, name, int(needed[1]))
@@ -153,7 +153,7 @@ def _translated(error: Exception, config: TokenizerConfig, name: str) -> DataErr
 
 
 def _num_reserved(config: TokenizerConfig) -> int:
-    """Tokens that are there whatever the text: special, user-defined and byte tokens."""
+    """Count the tokens that do not depend on the text: special, user-defined and byte tokens."""
     return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_TOKENS)
 
 

@@ -1,4 +1,4 @@
-"""Spans of text that a translation must keep letter by letter, and the placeholders that stand for them.
+"""Spans of text that a translation must keep verbatim, and the placeholders that stand for them.
 
 A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one token, never split, whatever the type of
 the tokenizer. Placeholders are numbered from 1 in the order of the source text.
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 
 def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
-    """URLs, e-mail addresses, tags, entities, `{name}`, `%1$s` and what looks like a placeholder, in their order.
+    """Find URLs, e-mail addresses, tags, entities, `{name}`, `%1$s` and anything like a placeholder, in order.
 
     Punctuation that ends a sentence is no part of a URL before it, nor is a bracket that was opened before the URL.
     `not_these` are symbols that the model knows as such (user-defined ones, such as <de>): they are not spans.
@@ -51,7 +51,7 @@ def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
 
 
 def _without_tail(url: str) -> str:
-    """`url` less the punctuation of the sentence around it."""
+    """Return `url` without the punctuation of the sentence around it."""
     end = len(url)
     surplus = {")": url.count(")") - url.count("("), "]": url.count("]") - url.count("[")}
     while end > 0:
@@ -65,7 +65,7 @@ def _without_tail(url: str) -> str:
 
 
 def replace_spans(text: str, spans: Sequence[Span], replacements: Sequence[str]) -> str:
-    """`text` with each of `spans`, which ascend, replaced by the string that belongs to it."""
+    """Return `text` with each of `spans`, in ascending order, replaced by its replacement."""
     parts, end = [], 0
     for span, replacement in zip(spans, replacements, strict=True):
         parts += [text[end : span.start], replacement]

@@ -1,4 +1,4 @@
-"""The corpus as token ids on disk, memory-mapped: built once, streaming, so a corpus larger than memory is fine.
+"""The corpus as token ids on disk, memory-mapped: built once, as a stream, so it may be larger than memory.
 
 A store is a folder: flat token arrays, offsets that say where each sentence starts, and `store.json`. It is built under
 a temporary name and renamed when whole; a folder with the final name is complete.
@@ -36,7 +36,7 @@ NO_REGULARIZATION = SubwordRegularization()
 
 
 class StoreInfo(Section):
-    """What store.json says."""
+    """The contents of store.json."""
 
     format: Literal[2] = FORMAT
     num_pairs: int = Field(ge=0)
@@ -56,7 +56,7 @@ class Side:
     folder: Path
 
     def check(self, ids: NDArray[Any]) -> None:
-        """RunError if `ids`, read from `tokens`, hold what is no token: a disk may give back other bytes."""
+        """Raise RunError if `ids`, read from `tokens`, hold what is no token: a disk may return other bytes."""
         if len(ids) and (largest := int(ids.max())) >= self.vocab_size:
             raise damaged(f"token {largest}, of a vocabulary of {self.vocab_size}", self.folder)
 
@@ -64,16 +64,16 @@ class Side:
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tokens of the sentences at `indices`."""
+        """Return the number of tokens of each of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
     def length_blocks(self) -> Iterator[NDArray[np.int64]]:
-        """Tokens of every sentence, in blocks: the corpus may be larger than memory."""
+        """Yield the number of tokens of every sentence, in blocks: the corpus may be larger than memory."""
         for start in range(0, len(self.offsets) - 1, _BLOCK_LENGTHS):
             yield np.diff(self.offsets[start : start + _BLOCK_LENGTHS + 1])
 
     def length_counts(self) -> NDArray[np.int64]:
-        """How many sentences have 0, 1, 2, … tokens, up to the longest."""
+        """Count the sentences that have 0, 1, 2, … tokens, up to the longest."""
         counts = np.zeros(1, dtype=np.int64)
         for lengths in self.length_blocks():
             block = np.bincount(lengths, minlength=len(counts))
@@ -83,7 +83,7 @@ class Side:
 
 
 def damaged(what: str, folder: Path) -> RunError:
-    """The error for a store that is not as it was built."""
+    """Return the error for a store that has changed since it was built."""
     hint = "delete the folder; it will be built again"
     return RunError(f"the tokenized corpus is damaged ({what})", path=folder, hint=hint)
 
@@ -127,7 +127,7 @@ class TokenStore:
 
 
 class _SideWriter:
-    """Appends sentences of one language to the files of a store in the making; `with` closes them."""
+    """Appends sentences of one language to the files of an unfinished store; `with` closes them."""
 
     def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
         self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by __exit__)
@@ -201,7 +201,7 @@ def _write_tokens(
     regularization: SubwordRegularization,
     seed: int,
 ) -> int:
-    """Write the tokens and offsets of a store into `folder`; return how many pairs they are."""
+    """Write the tokens and offsets of a store into `folder`; return the number of pairs."""
     dtype = _dtype_for(tokenizers)
     num_drawn = regularization.num_samples - 1
     src_sampler = tokenizers.src.sampler(regularization.alpha, 2 * seed) if num_drawn else None

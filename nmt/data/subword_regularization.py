@@ -32,14 +32,14 @@ class Segmentations(NamedTuple):
 
 
 class SubwordSampler:
-    """Draws segmentations of texts. What it draws follows from the seed and from what it drew before.
+    """Draws segmentations of texts, determined by the seed and by the draws before.
 
     Texts are cut into units that are drawn independently: user-defined symbols, and words with the space before them
     (if no token reaches across a space).
     """
 
     def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float, seed: int):
-        """`model_type` is unigram or bpe: others have one segmentation of a text (ValueError)."""
+        """Create a sampler for a `model_type` of unigram or bpe; ValueError for others, which have one segmentation."""
         if model_type not in _SAMPLERS:
             raise ValueError(f"a tokenizer of type {model_type} has one segmentation of a text")
         self._codes = Codes(vocabulary)

@@ -21,7 +21,7 @@ class SubwordVocabulary:
 
 
 class Codes:
-    """Numbers for what a segmentation consists of: token ids, and from V on characters without a token."""
+    """The codes of a segmentation: token ids below V, and codes from V on for characters without a token."""
 
     def __init__(self, vocabulary: SubwordVocabulary):
         self.user_symbols = vocabulary.user_symbols

@@ -79,16 +79,16 @@ class Tokenizer:
             raise DataError(error.message, path=path, hint=error.hint) from None
 
     def encode(self, text: str) -> list[int]:
-        """The token ids of `text`, without bos and eos; empty for empty text."""
+        """Return the token ids of `text`, without bos and eos; empty for empty text."""
         return self._processor.encode(without_surrogates(text), out_type=int)
 
     def encode_batch(self, texts: Iterable[str], threads: int = 1) -> list[list[int]]:
-        """The token ids of each text, in order."""
+        """Return the token ids of each text, in order."""
         return self._processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=threads)
 
     @property
     def can_sample(self) -> bool:
-        """Whether a text has several segmentations, so that `sampler` can draw one."""
+        """True if a text has several segmentations, so that `sampler` can draw one."""
         return self.type in ("unigram", "bpe")
 
     def sampler(self, alpha: float, seed: int) -> SubwordSampler:
@@ -115,7 +115,7 @@ class Tokenizer:
         return SubwordVocabulary(of_type(_NORMAL), scores, of_type(_USER_DEFINED), spelling, UNK_ID)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of any ids in the vocabulary.
+        """Return the text of any ids in the vocabulary.
 
         The special ids 0 to 3 are skipped, and so are byte tokens that together make no valid UTF-8.
         """
@@ -123,20 +123,20 @@ class Tokenizer:
         return self._processor.decode(kept) if kept else ""
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The written form of each token, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
+        """Return the written form of each token, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
         return [self._tokens[i] for i in ids]
 
     def id_of(self, symbol: str) -> int | None:
-        """The id of the token that `symbol` alone is spelled with; None where it takes several or is not known."""
+        """Return the id of the token that spells `symbol`; None if it takes several tokens or is unknown."""
         ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]
         return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
 
     def _find_byte_tokens(self) -> dict[int, int]:
-        """Token id to byte value, of the tokens that stand for one byte."""
+        """Return the byte value of each token that stands for one byte, by token id."""
         return {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if self._processor.is_byte(i)}
 
     def _find_never_generated(self) -> tuple[int, ...]:
-        """Ids a search must not choose: what is no text (but eos); line ends and NUL, as bytes or inside a token."""
+        """Return ids that a search must not choose: what is no text (but eos), and tokens with a line end or NUL."""
         spm = self._processor
         found = []
         for i, token in enumerate(self._tokens):
@@ -147,7 +147,7 @@ class Tokenizer:
         return tuple(found)
 
     def _without_broken_bytes(self, ids: list[int]) -> list[int]:
-        """`ids` less the byte tokens that belong to no whole UTF-8 character."""
+        """Return `ids` without the byte tokens that belong to no whole UTF-8 character."""
         kept: list[int] = []
         start = 0
         while start < len(ids):
@@ -164,14 +164,14 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenizers of both sides; `joint` when one vocabulary serves both."""
+    """The tokenizers of both sides; `joint` if one vocabulary serves both."""
 
     src: Tokenizer
     tgt: Tokenizer
     joint: bool
 
     def know(self, symbols: Iterable[str]) -> bool:
-        """Whether each of `symbols` is one token, on both sides."""
+        """Return whether each of `symbols` is one token, on both sides."""
         return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
 
     def save(self, folder: Path, *, overwrite: bool = False) -> None:
@@ -192,7 +192,7 @@ class TokenizerPair:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote. Raises DataError where models are missing or damaged, or both forms are there."""
+        """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both forms are there."""
         found = {name for name in ("joint", "src", "tgt") if (folder / f"{name}.model").exists()}
         if found == {"joint"}:
             tokenizer = Tokenizer.load(folder / "joint.model")
@@ -210,7 +210,7 @@ class TokenizerPair:
 
 
 def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
-    """RunError if something is at `folder`, unless it is empty, or a tokenizer alone that is to be overwritten."""
+    """Raise RunError if something is at `folder`, unless it is empty, or only a tokenizer that may be overwritten."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""} if os.path.lexists(folder) else set()
     if names - _FILES:
         hint = "a tokenizer gets a folder to itself; name another --output"
@@ -231,7 +231,7 @@ def train_tokenizers(
 
     `src` and `tgt` start a new pass over the sentences of their side at every call (two passes each). The same
     sentences, seed and threads give the same bytes. A vocabulary smaller than asked for is a logged warning.
-    Raises DataError where a side has no text or the vocabulary asked for is too small; the message says what would do.
+    Raises DataError if a side has no text or the vocabulary asked for is too small; the message says what would do.
     """
     if config.joint:
         joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
@@ -242,7 +242,7 @@ def train_tokenizers(
 
 
 def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
-    """The processor and the written form of its tokens."""
+    """Return the processor and the written form of its tokens."""
     try:
         if not model_bytes:  # would give a processor without a model, and no error before its first use
             raise RuntimeError
@@ -257,12 +257,12 @@ def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcesso
 
 
 def _utf8_length(lead: int) -> int:
-    """Bytes in the UTF-8 character that begins with `lead`; 1 for a byte that begins none."""
+    """Return the number of bytes in the UTF-8 character that begins with `lead`; 1 for a byte that begins none."""
     return 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
 
 
 def _is_utf8(values: list[int], length: int) -> bool:
-    """Whether byte values (-1: not a byte) make one whole UTF-8 character of `length` bytes."""
+    """Return whether byte values (-1: not a byte) make one whole UTF-8 character of `length` bytes."""
     try:
         return len(values) == length and min(values) >= 0 and len(bytes(values).decode("utf-8")) == 1
     except UnicodeDecodeError:
@@ -270,25 +270,25 @@ def _is_utf8(values: list[int], length: int) -> bool:
 
 
 def _model_type(model_bytes: bytes) -> str:
-    """The type written in a model: field 3 (`model_type`) of field 2 (`trainer_spec`) of SentencePiece's ModelProto."""
+    """Read a model's type: field 3 (`model_type`) of field 2 (`trainer_spec`) of SentencePiece's ModelProto."""
     spec = _protobuf_fields(model_bytes).get(2, b"")
     number = _protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
     return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
 
 
 def _token_types(model_bytes: bytes) -> list[int]:
-    """The type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
+    """Read the type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
     fields = [value for number, value in _protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
     return [int(_protobuf_fields(field).get(3, _NORMAL)) for field in fields]
 
 
 def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:
-    """Field number to value (the last, if repeated) of a serialized protocol buffer message, known to parse."""
+    """Return each field's value (the last, if repeated), by number, of a serialized protocol buffer that parses."""
     return dict(_protobuf_items(message))
 
 
 def _protobuf_items(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield each field's number and value of a serialized protocol buffer message, known to parse."""
+    """Yield each field's number and value of a serialized protocol buffer that parses."""
     at = 0
 
     def varint() -> int:

@@ -33,7 +33,7 @@ class UnigramSampler:
         self.read([])
 
     def read(self, units: Sequence[str]) -> None:
-        """Build the lattices of `units`: from then on `draw` draws segmentations of them."""
+        """Build the lattices of `units`, so that `draw` draws segmentations of them."""
         # A node is a place between two characters. Edges are sorted by the node that they end at. The key of an edge
         # holds that node and, in its lower 32 bits, the probability of the node's edges before this one.
         keys, starts, codes = array("q"), array("q"), array("q")
@@ -96,7 +96,7 @@ class UnigramSampler:
                     forward[node] *= _HUGE
 
     def _edges_to(self, unit: str, end: int) -> list[tuple[int, int, float]]:
-        """Return (start, code, weight) of every token of `unit` that ends at `end`, and of a character without one."""
+        """Return (start, code, weight) of every token of `unit` that ends at `end`, or else of the character there."""
         edges = []
         for start in range(end - 1, max(0, end - self._max_length) - 1, -1):
             token = self._suffixes.get(unit[start:end])

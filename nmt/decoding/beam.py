@@ -17,21 +17,21 @@ from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.special_tokens import BOS_ID, EOS_ID
 
 _BLOCK_TOKENS = 16
-_NONE = float("-inf")  # score of a hypothesis that is none
+_NONE = float("-inf")  # score of an absent hypothesis
 
 
 @torch.inference_mode()
 def beam_search(
     decoder: Decoder, limits: Sequence[int], constraints: Constraints, options: SearchOptions
 ) -> list[list[Hypothesis]]:
-    """Return up to `options.num_hypotheses` outputs per sentence, best first by the length-penalized score.
+    """Return up to `options.num_hypotheses` outputs per sentence, best first by length-penalized score.
 
-    Of all continuations of a sentence's W hypotheses, the W best that do not end continue; those that end, and are
-    among the W best of all, are collected (Sutskever et al. 2014, section 3.2). `limits`, one for each of the first
-    sentences of `decoder`: tokens, eos counted; what has not ended there is cut, and ranked with the rest.
-    A sentence is done when W of its hypotheses have ended; with `options.exact`, when no later one can be among the
-    `num_hypotheses` best: since scores only fall, none can be better than a running score at the longest length.
-    RunError if the model's probabilities are not numbers.
+    Among all continuations of a sentence's W hypotheses, the W best that do not end stay in the beam; those that end
+    and are among the W best of all are collected (Sutskever et al. 2014, section 3.2). `limits` has the maximum length
+    in tokens, eos counted, for each of the first sentences of `decoder`; hypotheses that reach it are cut there and
+    ranked with the others. A sentence is done when W hypotheses have ended; with `options.exact`, when no running
+    hypothesis can enter the `num_hypotheses` best: scores only fall, so the bound is its current score at the maximum
+    length. RunError if the model's probabilities are not numbers.
     """
     beam = _Beam(decoder, limits, options)
     last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
@@ -54,7 +54,7 @@ def beam_search(
 
 
 class _Candidates(NamedTuple):
-    """Continuations of the W hypotheses of each sentence: all [B, number of continuations]."""
+    """Continuations of the W hypotheses of each sentence; all fields are [B, number of continuations]."""
 
     scores: Tensor  # of the whole hypothesis
     parents: Tensor  # which of the W hypotheses it continues
@@ -63,7 +63,7 @@ class _Candidates(NamedTuple):
 
 
 class _OnHost(NamedTuple):
-    """What the host must know of a step. The first four are of the W best candidates of each sentence: all [B, W]."""
+    """The part of a step that the host needs. The first four fields are the W best candidates: [B, W] each."""
 
     scores: NDArray[np.float32]
     parents: NDArray[np.float32]
@@ -74,9 +74,9 @@ class _OnHost(NamedTuple):
 
 
 def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
-    """Return the best continuations by log_probs [B x W, V] of hypotheses with scores live [B, W], best first.
+    """Return the 2W best continuations by log_probs [B x W, V] of hypotheses with scores live [B, W], best first.
 
-    2W, of which W at most are eos, leave W that go on. They are among the 2W best of each hypothesis.
+    At most W of them are eos, so at least W continue. All are among the 2W best of their own hypothesis.
     """
     width = live.size(1)
     few = min(2 * width, log_probs.size(1))
@@ -92,10 +92,10 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return `log_probs.topk(count)` for [R, V], faster than torch, which walks a row token by token on a CPU.
+    """Return `log_probs.topk(count)` for [R, V], faster than torch, which scans a row token by token on a CPU.
 
-    The `count` best lie in the `count` blocks with the best maximum; maxima of blocks are quick to find. A block is
-    every `num_blocks`-th token, so that they are compared side by side.
+    The `count` best lie in the `count` blocks with the highest maxima, which vector instructions find quickly: a block
+    consists of every `num_blocks`-th token.
     """
     num_tokens = log_probs.size(1)
     num_blocks = num_tokens // _BLOCK_TOKENS
@@ -112,7 +112,7 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _survivors(candidates: _Candidates, width: int) -> _Candidates:
-    """Return the W = `width` best candidates that do not end, each in the row [B, W] that it will have."""
+    """Return the W = `width` best candidates that do not end, each at its future row [B, W]."""
     going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     survivors = _Candidates(*(part.gather(1, going_on) for part in candidates))
     rows = _places(survivors.parents)
@@ -120,9 +120,9 @@ def _survivors(candidates: _Candidates, width: int) -> _Candidates:
 
 
 def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
-    """Bring what the host must know of a step there, in one copy, so that a GPU is waited for once.
+    """Copy the part of a step that the host needs in one transfer, so that it waits for a GPU only once.
 
-    Ids are exact as fp32 numbers: a vocabulary has fewer than 2^24 tokens.
+    fp32 represents ids exactly, because a vocabulary has fewer than 2^24 tokens.
     """
     width = survivors.parents.size(1)
     best_live = candidates.scores.masked_fill(candidates.tokens == EOS_ID, _NONE).amax(1, keepdim=True)
@@ -133,23 +133,23 @@ def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
 
 
 class _Beam:
-    """The running hypotheses of each sentence, W rows that follow each other, and those that have ended."""
+    """The running hypotheses of each sentence, in W consecutive rows, and those that have ended."""
 
     def __init__(self, decoder: Decoder, limits: Sequence[int], options: SearchOptions):
         width, num_sentences, device = decoder.beam_size, decoder.num_sentences, decoder.device
         self.decoder = decoder
         self.options = options
         self.limits = [*limits, *[0] * (num_sentences - len(limits))]
-        self.running = [limit > 0 for limit in self.limits]  # of the sentences that are left
-        self.numbers = list(range(num_sentences))  # which sentence of the start each of them is
+        self.running = [limit > 0 for limit in self.limits]  # of the remaining sentences
+        self.numbers = list(range(num_sentences))  # the original index of each remaining sentence
         self.ended: list[list[Hypothesis]] = [[] for _ in limits]
         self.live = torch.full((num_sentences, width), _NONE, device=device)
-        self.live[:, 0] = 0.0  # all begin alike: one of them is enough
+        self.live[:, 0] = 0.0  # all hypotheses start equal, so only one may run
         self.ids = torch.zeros((num_sentences * width, max(limits)), dtype=torch.int64, device=device)
         self.token_scores = torch.zeros(self.ids.shape, device=device)
 
     def collect(self, host: _OnHost, step: int) -> None:
-        """Collect the candidates that end at `step`, and find out which sentences are done."""
+        """Collect the candidates that end at `step`, and determine which sentences are done."""
         running = np.array(self.running)
         check_finite(float(host.best_live[running].sum()))
         at_limit = np.array([self.limits[number] == step + 1 for number in self.numbers])
@@ -162,7 +162,7 @@ class _Beam:
             self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live)
 
     def _pasts(self, host: _OnHost, places: NDArray[np.int64], step: int) -> list[list[list[float]]]:
-        """Return ids and scores before `step` of the hypotheses that the candidates at `places` [n, 2] continue."""
+        """Return the ids and scores before `step` of the hypotheses that the candidates at `places` [n, 2] continue."""
         if not len(places):
             return []
         rows = places[:, 0] * self.live.size(1) + host.parents[tuple(places.T)].astype(np.int64)
@@ -175,15 +175,15 @@ class _Beam:
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
     def _may_improve(self, sentence: int, best_live: float) -> bool:
-        """Return whether to continue a sentence with a best running hypothesis of score `best_live`."""
+        """Return whether to continue a sentence whose best running hypothesis has the score `best_live`."""
         ended = self.ended[self.numbers[sentence]]
-        if best_live == _NONE:  # nothing may follow
+        if best_live == _NONE:  # no continuation is allowed
             return False
         if not self.options.exact:
             return len(ended) < self.live.size(1)
         if len(ended) < self.options.num_hypotheses:
             return True
-        ended.sort(key=self._rank, reverse=True)  # stable: of equals, the one that ended first
+        ended.sort(key=self._rank, reverse=True)  # stable: ties go to the one that ended first
         del ended[self.options.num_hypotheses :]
         return self.options.normalized(best_live, self.limits[self.numbers[sentence]]) > self._rank(ended[-1])
 
@@ -203,7 +203,7 @@ class _Beam:
         return last
 
     def keep(self, kept: Tensor) -> None:
-        """Continue with the rows `kept` only, which are whole sentences."""
+        """Continue with the rows `kept` only, which belong to whole sentences."""
         width = self.live.size(1)
         sentences = kept[::width].div(width, rounding_mode="floor")
         self.live = self.live[sentences]
@@ -212,7 +212,7 @@ class _Beam:
         self.numbers = [self.numbers[i] for i in sentences.tolist()]
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """Return the best of each sentence, in the order of the start."""
+        """Return the best hypotheses of each sentence, in the original order."""
         return [sorted(ended, key=self._rank, reverse=True)[: self.options.num_hypotheses] for ended in self.ended]
 
 
@@ -225,14 +225,14 @@ def _hypothesis(host: _OnHost, place: tuple[int, int], past_ids: list[float], pa
 
 
 def _places(parents: Tensor) -> Tensor:
-    """Return an order of the new hypotheses in which the cache changes least: the one in each row, [B, W].
+    """Assign the new hypotheses to rows with the fewest copies in the cache; return the one in each row, [B, W].
 
-    parents [B, W]: the row that each continues. The first child of a parent takes its row, so that nothing is copied;
-    the other children take the rows of parents without one.
+    parents [B, W] is the row that each hypothesis continues. The first child of a parent takes over its row, without a
+    copy; other children take the rows of parents without children.
     """
     width = parents.size(1)
     same = parents[:, :, None] == parents[:, None, :]  # [B, W, W]
-    is_later = same.tril(-1).any(2)  # an earlier one has the same parent
+    is_later = same.tril(-1).any(2)  # not the first child of its parent
     childless = torch.ones_like(is_later).scatter_(1, parents, False)
     free_places = (~childless).to(torch.uint8).argsort(dim=1, stable=True)  # childless ones first
     nth_later = (is_later.cumsum(1) - 1).clamp(0, width - 1)

@@ -1,7 +1,7 @@
-"""How many rows a product needs, so that the bits of a row do not depend on how many there are.
+"""The minimum number of rows for which the bits of a row do not depend on the number of rows.
 
-A translation must not depend on what is translated beside it, to the last bit. Kernels for few rows may add in another
-order than the rest. With a model and a device that do so, `Decoder` adds empty rows to small batches, which costs time.
+A translation must not depend on the rest of its batch, to the last bit. Kernels for few rows may sum in another order
+than others. For a model and a device where they do, `Decoder` adds empty rows to small batches, which costs time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from nmt.model.kernels.int8 import Int8Linear
 from nmt.model.transformer import Transformer
 
-DEFAULT_MIN_ROWS = 16  # rows that kernels compute alike on every machine tried
+DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
 _TRIED = (1, 2, 3, 5, 8, 11, 15)
 
 
@@ -21,7 +21,7 @@ _TRIED = (1, 2, 3, 5, 8, 11, 15)
 def min_rows(model: Transformer) -> int:
     """Return 1 if every linear layer computes a single row bit-identically to the same row in a batch, else 16.
 
-    A short trial decides for models in fp32 on a CPU. Integers add up to the same in any order.
+    A short trial decides for models in fp32 on a CPU. Sums of integers do not depend on their order.
     """
     if isinstance(model.output_proj, Int8Linear):
         return 1

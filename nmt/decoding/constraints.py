@@ -1,4 +1,4 @@
-"""What an output may not hold, and what it must begin with."""
+"""Constraints on an output: forbidden tokens, and a prefix that it must begin with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NEVER = float("-inf")
 
 
 class Constraints:
-    """Takes the probability of what may not come next; the others keep theirs, which are not scaled up to one.
+    """Sets the probability of forbidden tokens to zero, without renormalizing the others.
 
-    So the score of an output is what the model thinks of it, however it was searched for.
+    So the score of an output is always its probability under the model, however it was searched for.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Constraints:
         num_rows: int,
         device: torch.device,
     ):
-        """`never_generated` ids come in a prefix only. `prefixes`: one a row for the first rows; others have none."""
+        """Ban `never_generated` ids outside of prefixes; `prefixes` has one for each of the first rows."""
         self.banned = torch.tensor([*never_generated], dtype=torch.int64, device=device)
         self.min_len = options.min_len
         self.no_repeat_ngram = options.no_repeat_ngram
@@ -38,7 +38,7 @@ class Constraints:
             self.prefixes[: len(rows)] = torch.tensor(rows, device=device)
 
     def apply(self, log_probs: Tensor, step: int, ids: Tensor) -> None:
-        """Write into log_probs [R, V], those of the token after the first `step` of ids [R, at least `step`]."""
+        """Constrain log_probs [R, V] in place; they are those of the token after `step` tokens of ids [R, >= step]."""
         forced = log_probs.gather(1, self.prefixes[:, step, None]) if step < self.prefixes.size(1) else None
         eos = log_probs[:, EOS_ID].clone() if step < self.min_len else None
         log_probs.index_fill_(1, self.banned, _NEVER)
@@ -46,7 +46,7 @@ class Constraints:
             log_probs[:, EOS_ID] = _NEVER
         if 0 < self.no_repeat_ngram <= step + 1:
             _ban_repeats(log_probs, ids[:, :step], self.no_repeat_ngram)
-            if eos is not None:  # too short, but nothing else may come
+            if eos is not None:  # below the minimum length, but every other token is banned
                 stuck = log_probs.amax(1) == _NEVER
                 log_probs[:, EOS_ID] = torch.where(stuck, eos, _NEVER)
         if forced is not None:
@@ -56,18 +56,18 @@ class Constraints:
             log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 
     def select_rows(self, rows: Tensor) -> None:
-        """Go on with `rows` only."""
+        """Continue with `rows` [R'] only."""
         if self.prefixes.size(1):
             self.prefixes = self.prefixes[rows]
 
 
 def _ban_repeats(log_probs: Tensor, ids: Tensor, size: int) -> None:
-    """Ban every token that would end an n-gram of `size` which ids [R, T] hold already (Paulus et al. 2018, 2.5)."""
+    """Ban every token that would repeat an n-gram of `size` in ids [R, T] (Paulus et al. 2018, section 2.5)."""
     num_ids = ids.size(1)
     if num_ids < size:
         return
     seen = ids.unfold(1, size, 1)  # [R, T - size + 1, size]
     latest = ids[:, None, num_ids - size + 1 :]  # [R, 1, size - 1]
     repeated = (seen[:, :, :-1] == latest).all(-1)
-    # PAD may never come anyway: it stands for nothing to ban.
+    # PAD is always banned, so it can stand for "nothing to ban".
     log_probs.scatter_(1, torch.where(repeated, seen[:, :, -1], PAD_ID), _NEVER)

@@ -1,9 +1,9 @@
-"""Decoding steps whose operations are recorded once and replayed, as CUDA graphs.
+"""Decoding steps recorded as CUDA graphs and replayed.
 
-A step of a translation model is a hundred small operations and more; on a GPU to launch them one by one may take longer
-than to compute them. A replay launches all at once. A recording holds the addresses and sizes that it was made with, so
-it comes with caches of its own (`StaticKVCache`) and serves batches of one shape. Recordings are kept from batch to
-batch, and sizes are rounded up, so that few shapes serve all batches.
+A decoding step consists of a hundred or more small kernels; on a GPU, launching them one by one may take longer than
+computing them. A replay launches all at once. A recording is bound to addresses and sizes, so it comes with caches of
+its own (`StaticKVCache`) and serves batches of one shape. Recordings are kept across batches, and sizes are rounded up,
+so that few shapes serve all batches.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from nmt.model.transformer import Transformer
 log = logging.getLogger(__name__)
 
 Step = Callable[[Tensor], Tensor]
-# Makes of a step and its input a function that repeats its operations on the same tensors.
+# Turns a step and its input into a function that repeats the same operations on the same tensors.
 Recorder = Callable[[Step, Tensor], Callable[[], object]]
 
-STEPS_BEFORE = 3  # that are computed as they are in each shape: the first of them allocates
-MIN_STEPS_LEFT = 8  # steps, for which recording is worth its cost
+STEPS_BEFORE = 3  # steps of each shape without a recording: the first one allocates
+MIN_STEPS_LEFT = 8  # steps that must remain for a recording to pay off
 FIRST_CAPACITY = 32  # positions; doubled as outputs grow
 
 _one_at_a_time = threading.Lock()
 
 
 def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
-    """Record `step(last)` as a CUDA graph, without computing it; return what replays it."""
+    """Record `step(last)` as a CUDA graph, without computing it; return a function that replays it."""
     graph, (stream, pool) = torch.cuda.CUDAGraph(), _stream_and_pool(last.device)
     recording = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
     before = torch.cuda.current_stream(last.device)
     try:
-        # On the device of the batch: what is launched on another one would not be recorded, but computed.
+        # On the device of the batch: kernels launched on another device would run instead of being recorded.
         with _one_at_a_time, torch.cuda.device(last.device), recording:
             step(last)
     finally:
-        torch.cuda.set_stream(before)  # a recording that fails may leave its own
+        torch.cuda.set_stream(before)  # a failed recording may leave its own stream
     return graph.replay
 
 
@@ -53,8 +53,8 @@ def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
 def _stream_and_pool(device: torch.device) -> tuple[torch.cuda.Stream, Any]:
     """Return one stream and one memory pool for all recordings on `device`.
 
-    Products keep a block of memory for each stream that they meet. Recordings may share the memory of what they compute
-    on the way, because replays follow each other on one stream, and nothing of it is read after a replay.
+    Matrix products keep a workspace per stream. Recordings can share memory for intermediate results, because replays
+    follow each other on one stream, and nothing reads these results after a replay.
     """
     return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
 
@@ -66,19 +66,19 @@ def rounded_up(size: int) -> int:
 
 
 class Sources(NamedTuple):
-    """What a model's cache holds of the sources: cross keys and values per layer, and the bias of their mask."""
+    """The source part of a model's cache: cross keys and values per layer, and the bias of their mask."""
 
     cross: Sequence[KeyValue]
     bias: Tensor  # [B, 1, 1, S]
 
     def select(self, sentences: Tensor) -> Sources:
-        """Return those of `sentences` [B']."""
+        """Return the part of `sentences` [B']."""
         cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
         return Sources(cross, self.bias.index_select(0, sentences))
 
 
 class Shape(NamedTuple):
-    """The batches that a recording serves."""
+    """The shape of the batches that a recording serves."""
 
     num_sentences: int
     beam_size: int
@@ -87,7 +87,7 @@ class Shape(NamedTuple):
 
 
 class StaticStep:
-    """Caches of one shape, one per model, and the recording of a step on them, once there is one."""
+    """Caches of one shape, one per model, and the recording of a step on them, once it exists."""
 
     def __init__(self, shape: Shape, sources: Sequence[Sources]):
         self.shape = shape
@@ -104,19 +104,19 @@ class StaticStep:
 
     @property
     def num_bytes(self) -> int:
-        """The memory that the step keeps."""
+        """The memory that the step occupies, in bytes."""
         log_probs = 0 if self._log_probs is None else self._log_probs.nbytes
         return log_probs + sum(cache.num_bytes for cache in self.caches)
 
     def record(self, step: Step, last: Tensor, log_probs: Tensor, record: Recorder) -> None:
         """Record `step`; `last` [R] and `log_probs` [R, V] are its latest input and output. RuntimeError on failure."""
         self._last, output = last.clone(), torch.empty_like(log_probs)
-        # What the recording computes on the way may be overwritten by another one: the result gets memory of its own.
+        # Recordings share memory for intermediate results, so the final result needs memory of its own.
         self._replay = record(lambda last: output.copy_(step(last)), self._last)
         self._log_probs = output
 
     def replay(self, last: Tensor) -> Tensor:
-        """Compute the recorded step for `last` [R]; the next replay overwrites what is returned, [R, V]."""
+        """Replay the step for `last` [R]; the next replay overwrites the result [R, V]."""
         assert self._replay is not None
         assert self._last is not None
         assert self._log_probs is not None
@@ -129,16 +129,16 @@ class StepRecordings:
     """The recorded steps of one list of models, kept from batch to batch. Threads may share them."""
 
     def __init__(self, models: Sequence[Transformer], record: Recorder = record_graph, max_bytes: int | None = None):
-        """`max_bytes`: of the steps that no batch uses; by default a quarter of the GPU's memory."""
+        """Keep up to `max_bytes` of steps that no batch uses (default: a quarter of the GPU's memory)."""
         self.models = list(models)
         self.record = record
         self.may_record = True
         self.max_bytes = _quarter_of_memory(self.models[0].device) if max_bytes is None else max_bytes
-        self._free: list[StaticStep] = []  # the longest unused first
+        self._free: list[StaticStep] = []  # least recently used first
         self._lock = threading.Lock()
 
     def take(self, shape: Shape, sources: Sequence[Sources]) -> StaticStep:
-        """Return a step of `shape`, which the caller has for itself until `give_back`, with `sources` in its caches."""
+        """Return a step of `shape` with `sources` in its caches; it belongs to the caller until `give_back`."""
         with self._lock:
             free = next((step for step in reversed(self._free) if step.shape == shape), None)
             if free is not None:
@@ -150,14 +150,14 @@ class StepRecordings:
         return free
 
     def give_back(self, step: StaticStep) -> None:
-        """Keep a step for later batches; drop those that were not used for longest, if all take too much memory."""
+        """Keep a step for later batches; drop the least recently used ones while all exceed `max_bytes`."""
         with self._lock:
             self._free.append(step)
             while sum(free.num_bytes for free in self._free) > self.max_bytes:
                 del self._free[0]
 
     def try_to_record(self, static: StaticStep, step: Step, last: Tensor, log_probs: Tensor) -> None:
-        """Record `step` on the caches of `static`. If that fails, say so, and record nothing from then on."""
+        """Record `step` on the caches of `static`. If that fails, log a warning and never record again."""
         try:
             static.record(step, last, log_probs, self.record)
         except RuntimeError as error:
@@ -170,7 +170,7 @@ def _quarter_of_memory(device: torch.device) -> int:
 
 
 class CudaGraphStep:
-    """The steps of one batch, replayed from recordings if the same step is computed several times."""
+    """The steps of one batch, replayed from a recording once the same shape has been computed several times."""
 
     def __init__(
         self,
@@ -180,22 +180,22 @@ class CudaGraphStep:
         max_len: int,
         beam_size: int = 1,
     ):
-        """`compute(caches, last)` computes a step; `sources`: one per model. Up to `max_len` steps will be made."""
+        """Prepare up to `max_len` steps by `compute(caches, last)`; `sources` has one entry per model."""
         self.recordings = recordings
         self.compute = compute
         self.max_len = max_len
         num_sentences, _, _, src_len = sources[0].bias.shape
         first = recordings.take(Shape(num_sentences, beam_size, src_len, FIRST_CAPACITY), sources)
-        self._steps = [first]  # the one in use
+        self._steps = [first]  # a list, because `finalize` must not refer to this object
         weakref.finalize(self, _give_back_all, recordings, self._steps)
 
     @property
     def step(self) -> StaticStep:
-        """The caches in use, and their recording."""
+        """The current caches with their recording."""
         return self._steps[0]
 
     def __call__(self, last: Tensor) -> Tensor:
-        """last [R]: the token of each row -> log-probabilities of the next [R, V], which the next call overwrites."""
+        """Return the log-probabilities [R, V] of the tokens after `last` [R]; the next call overwrites them."""
         if self.step.caches[0].length == self.step.shape.capacity:
             self._move(self.step.shape._replace(capacity=2 * self.step.shape.capacity), None)
         step = self.step
@@ -216,7 +216,7 @@ class CudaGraphStep:
         return self.step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Keep and reorder sentences with their hypotheses: `sentences` [B'] holds indices into the present ones."""
+        """Keep and reorder sentences with their hypotheses; `sentences` [B'] are indices into the current ones."""
         self._move(self.step.shape._replace(num_sentences=len(sentences)), sentences)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
@@ -225,7 +225,7 @@ class CudaGraphStep:
             cache.copy_rows(source, target)
 
     def _move(self, shape: Shape, sentences: Tensor | None) -> None:
-        """Continue in caches of `shape` with `sentences`, or with all."""
+        """Continue in caches of `shape` with `sentences`, or with all (None)."""
         before = self.step
         sources = [Sources(cache.cross, _bias(cache)) for cache in before.caches]
         if sentences is not None:

@@ -1,4 +1,4 @@
-"""The models of a search, in step: one model or an ensemble, and the batch that shrinks as sentences end."""
+"""The decoding steps of a search: one model or an ensemble, on a batch that shrinks as sentences end."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from torch.nn import functional as F
 
 from nmt.decoding.bit_exact import DEFAULT_MIN_ROWS
 from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, StepRecordings, rounded_up
-from nmt.model.cache import KVCache, rows_of
+from nmt.model.cache import KVCache
 from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.preallocated_cache import PreallocatedKVCache, rows_of
 from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Memory, Transformer
 from nmt.special_tokens import PAD_ID
 
-# A translation must not depend on what is translated beside it, to the last bit. Kernels for odd lengths add in another
-# order than the rest, as those for few rows may do (`nmt.decoding.bit_exact`): sources are padded to a multiple.
+# A translation must not depend on the rest of its batch, to the last bit. Kernels may sum in another order for odd
+# lengths, as for few rows (`nmt.decoding.bit_exact`), so sources are padded to a multiple of this.
 SRC_MULTIPLE = 16
 
 
 def ensemble_log_probs(log_probs: Sequence[Tensor]) -> Tensor:
-    """Return the log of the mean of the models' probabilities: the linear opinion pool (Stone 1961), equal weights."""
+    """Return the log of the mean probability of the models: a linear opinion pool (Stone 1961) with equal weights."""
     if len(log_probs) == 1:
         return log_probs[0]
-    # At most 0, whatever rounding says: a hypothesis never gains by growing.
+    # At most 0 despite rounding: the score of a hypothesis must not grow with its length.
     return (torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))).clamp_max(0.0)
 
 
 def _compute_step(models: Sequence[Transformer], caches: Sequence[KVCache], last: Tensor) -> Tensor:
-    """last [R] -> log-probabilities of the next token [R, V], fp32."""
+    """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R]."""
     return ensemble_log_probs([
         model.decode(last[:, None], cache)[:, 0].log_softmax(-1, dtype=torch.float32)
         for model, cache in zip(models, caches, strict=True)
@@ -40,10 +41,10 @@ def _compute_step(models: Sequence[Transformer], caches: Sequence[KVCache], last
 
 
 class Decoder:
-    """Encodes sources once and gives the probabilities of the next token, step by step.
+    """Encodes sources once, then computes the probabilities of the next token step by step.
 
-    Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, those of a sentence together. B may be more
-    than was given: empty sentences are added until there are `min_rows` rows, or those of a recording.
+    Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, grouped by sentence. B may exceed the number
+    of sources: empty sentences fill the batch up to `min_rows` rows, or to the rows of a recording.
     """
 
     def __init__(
@@ -55,9 +56,9 @@ class Decoder:
         min_rows: int = DEFAULT_MIN_ROWS,
         recordings: StepRecordings | None = None,
     ):
-        """src [B, S], right-padded, ending in eos; up to `max_len` tokens can be decoded.
+        """Encode src [B, S], right-padded, ending in eos, to decode up to `max_len` tokens.
 
-        `recordings` are those of `models`; without them each step is computed as it is.
+        `recordings` are the CUDA graphs of `models`; without them each step launches its kernels one by one.
         """
         self.models = models
         self.device = src.device
@@ -71,13 +72,13 @@ class Decoder:
         longest = min(max(m.config.max_src_len, m.config.max_tgt_len) for m in models)
         src = _widened(src, min(width * SRC_MULTIPLE, longest))
         packing = _packing(src, min_rows)
-        memories = [_with_rows(model.encode(src, packing).padded(), self.num_sentences) for model in models]
+        memories = [_with_rows(_padded(model.encode(src, packing)), self.num_sentences) for model in models]
         crosses = [model.project_memory(memory) for model, memory in zip(models, memories, strict=True)]
-        self.caches: list[KVCache] = []
+        self.caches: list[PreallocatedKVCache] = []
         self.graph_step: CudaGraphStep | None = None
         if recordings is None:
             self.caches = [
-                KVCache(cross, memory.mask, max_len, beam_size=beam_size)
+                PreallocatedKVCache(cross, memory.mask, max_len, beam_size=beam_size)
                 for cross, memory in zip(crosses, memories, strict=True)
             ]
         else:
@@ -86,17 +87,17 @@ class Decoder:
             self.graph_step = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
 
     def step(self, last: Tensor) -> Tensor:
-        """last [R]: the token that each row chose last (bos at first) -> log-probabilities of the next [R, V], fp32."""
+        """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R], which is bos at first."""
         return _compute_step(self.models, self.caches, last) if self.graph_step is None else self.graph_step(last)
 
     def drop_finished(self, running: Tensor, num_running: int) -> Tensor | None:
-        """Drop sentences that are not `running` [B], once they are a quarter, or half of a recording's.
+        """Drop sentences that are not `running` [B], once they are a quarter of the batch, or half with recordings.
 
-        Return the rows that stay, or None. Some that have ended may stay, to keep the batch at its least size.
+        Return the rows that stay, or None if all do. Some finished sentences may stay to keep the minimum batch size.
         """
         num_kept = max(num_running, self.min_sentences)
         max_share = 0.75
-        if self.graph_step is not None:  # a recording serves one number of rows: few numbers, so few recordings
+        if self.graph_step is not None:  # a recording serves one batch size: few sizes, few recordings
             num_kept, max_share = rounded_up(num_kept), 0.5
         if num_kept > max_share * self.num_sentences:
             return None
@@ -107,22 +108,28 @@ class Decoder:
         return rows_of(kept, self.beam_size)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Let row `target[i]` continue the past of row `source[i]`; no row may be in both."""
+        """Copy the past of row `source[i]` to row `target[i]`; no row may be in both."""
         for cache in self.caches if self.graph_step is None else [self.graph_step]:
             cache.copy_rows(source, target)
 
 
 def _widened(src: Tensor, width: int) -> Tensor:
-    """Pad src [B, S] to [B, `width`], if S is less."""
+    """Pad src [B, S] to [B, `width`] if S is smaller."""
     return F.pad(src, (0, max(0, width - src.size(1))), value=PAD_ID)
 
 
 def _packing(src: Tensor, min_rows: int) -> Packing | None:
-    """Return how to encode src [B, S] without its padding, on a CPU, where a product costs what its rows are."""
+    """Return the packing of src [B, S] on a CPU, where the cost of a product is proportional to its rows."""
     if src.device.type != "cpu":
         return None
     packing = Packing.from_ids(src)
     return packing if len(packing.real) >= min_rows else None
+
+
+def _padded(memory: Memory) -> Memory:
+    """Return the memory without packing, with states [B, S, D]; states at padding are arbitrary."""
+    packing = memory.mask.keys
+    return memory if packing is None else Memory(packing.unpack(memory.states), AttentionMask(memory.mask.bias))
 
 
 def _with_rows(memory: Memory, num_sentences: int) -> Memory:

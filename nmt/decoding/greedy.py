@@ -1,4 +1,4 @@
-"""One output a row: greedy search, and sampling, which differ in how a token is chosen."""
+"""Greedy search and sampling, which differ only in how they choose a token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.sampling import Sampler
 from nmt.special_tokens import BOS_ID, EOS_ID
 
-_CHECK_EVERY = 8  # steps, on devices that have to be waited for to know which rows have ended
+_CHECK_EVERY = 8  # steps, on GPUs, where finding the finished rows needs a sync
 
 
 @torch.inference_mode()
@@ -22,8 +22,8 @@ def greedy_search(
 ) -> list[Hypothesis]:
     """Choose the most probable next token, or one that `sampler` draws, until eos or the row's limit.
 
-    `limits`, one for each of the first rows of `decoder`: tokens, eos counted. Finished sentences leave the batch as
-    `Decoder.drop_finished` says. RunError if the model's probabilities are not numbers.
+    `limits` has the maximum length in tokens, eos counted, for each of the first rows of `decoder`. Finished sentences
+    leave the batch by `Decoder.drop_finished`. RunError if the model's probabilities are not numbers.
     """
     rows = _GreedyState(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
@@ -50,7 +50,7 @@ def greedy_search(
 
 
 def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the highest of each row of log_probs [R, V], fp32, and its id: [R] each."""
+    """Return the maximum of each row of log_probs [R, V], fp32, and its id: [R] each."""
     if log_probs.device.type != "cpu":
         return log_probs.max(-1)
     ids = torch.from_numpy(log_probs.numpy().argmax(1))  # uses vector instructions; torch's own does not
@@ -58,7 +58,7 @@ def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _GreedyState:
-    """The outputs so far."""
+    """The outputs of a greedy search so far."""
 
     def __init__(self, decoder: Decoder, limits: Sequence[int]):
         num_rows = decoder.num_sentences * decoder.beam_size
@@ -69,11 +69,11 @@ class _GreedyState:
         self._limits = torch.tensor(self.limits, device=decoder.device)
         self._steps_with_a_limit = set(limits)
         self.running = self._limits > 0
-        self._numbers = torch.arange(num_rows)  # of the rows that are left
+        self._numbers = torch.arange(num_rows)  # the original index of each remaining row
         self._hypotheses: list[Hypothesis | None] = [None] * len(limits)
 
     def add(self, ids: Tensor, scores: Tensor, step: int) -> None:
-        """Record the tokens chosen at `step`. What a row chooses after its end is cut off later."""
+        """Record the tokens chosen at `step`; `hypotheses` cuts off tokens after the end of a row."""
         self.ids[:, step] = ids
         self.scores[:, step] = scores
         self.running.logical_and_(ids != EOS_ID)
@@ -88,14 +88,14 @@ class _GreedyState:
         self._limits, self.running = self._limits[kept], self.running[kept]
 
     def hypotheses(self) -> list[Hypothesis]:
-        """Return the outputs, in the order of the rows at the start."""
+        """Return the outputs, in the original order of the rows."""
         self._finish(torch.ones_like(self.running))
         return [hypothesis for hypothesis in self._hypotheses if hypothesis is not None]
 
     def _finish(self, ended: Tensor) -> None:
         numbers = self._numbers[ended.cpu()].tolist()
         for number, ids, scores in zip(numbers, self.ids[ended].tolist(), self.scores[ended].tolist(), strict=True):
-            if number >= len(self._hypotheses):  # a row that only fills the batch
+            if number >= len(self._hypotheses):  # a row that only fills up the batch
                 continue
             limit = self.limits[number]
             finished = EOS_ID in ids[:limit]

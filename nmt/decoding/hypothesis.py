@@ -13,13 +13,13 @@ class Hypothesis(NamedTuple):
 
     ids: list[int]
     score: float  # sum of natural-log probabilities of the tokens, eos included
-    finished: bool  # ended by eos, not cut at the longest length
-    # The summands of `score`, that of eos last if it is finished; nobody writes into it.
+    finished: bool  # ended by eos, not cut at the maximum length
+    # The summands of `score`, that of eos last if the output is finished; read-only.
     token_scores: list[float] = []  # noqa: RUF012
 
 
 def check_finite(score: float) -> None:
-    """RunError if `score`, the log-probability of an output, is not a number."""
+    """Raise RunError if `score`, the log-probability of an output, is not a number."""
     if math.isnan(score):
         raise RunError(
             "the model's output is not finite: its weights are damaged, or its training diverged",

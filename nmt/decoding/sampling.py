@@ -1,4 +1,4 @@
-"""Drawing tokens at random, each row with numbers of its own."""
+"""Sample tokens, each row with its own random numbers."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from nmt.decoding.sampling_numbers import sampling_numbers
 class Sampler:
     """Draws the next token of each row by its probability, from all tokens or the most probable ones.
 
-    The random numbers of a row follow from the seed, its source and its index among the samples of that source, so
-    that the rest of the batch and its order change nothing; the same source gives the same samples.
+    The random numbers of a row depend only on the seed, the source and the index of the sample, not on the rest of the
+    batch or its order: the same source always gives the same samples.
     """
 
     def __init__(
         self, options: SearchOptions, sources: Sequence[Sequence[int]], limits: Sequence[int], num_rows: int,
         device: torch.device,
     ):  # fmt: skip
-        """`limits`, one for each sample of each source: `options.num_hypotheses` that follow each other."""
+        """Prepare `options.num_hypotheses` samples per source, grouped by source; `limits` has one entry per sample."""
         self.options = options
         numbers = np.zeros((num_rows, max(limits)))
         for row, limit in enumerate(limits):
             source, sample = divmod(row, options.num_hypotheses)
             numbers[row, :limit] = sampling_numbers(options.seed, sample, sources[source], limit)
-        # Probabilities are added up in fp64, which Apple's GPUs lack: their tokens are drawn on the host.
+        # Cumulative probabilities need fp64, which Apple's GPUs lack: there, the host draws the tokens.
         self.device = torch.device("cpu") if device.type == "mps" else device
         self.numbers = torch.from_numpy(numbers).to(self.device)  # [R, longest], uniform in [0, 1)
 
     def draw(self, log_probs: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """log_probs [R, V] -> the log-probabilities [R] and the ids [R] of the tokens drawn, on the same device.
+        """Draw a token per row of log_probs [R, V]; return its log-probability [R] and id [R], on the same device.
 
-        The log-probabilities are those given: temperature, top_k and top_p change which tokens come, not their scores.
+        Temperature, top_k and top_p change which tokens are drawn, not their log-probabilities.
         """
         scores, ids = self._draw(log_probs.to(self.device), step)
         return scores.to(log_probs.device), ids.to(log_probs.device)
@@ -50,7 +50,7 @@ class Sampler:
             scaled, order = scaled.sort(descending=True, stable=True)
         probs = scaled.double().softmax(-1)
         if options.top_p < 1.0:
-            probs[probs.cumsum(-1) - probs >= options.top_p] = 0.0  # the first, before which there is nothing, stays
+            probs[probs.cumsum(-1) - probs >= options.top_p] = 0.0  # always keeps the first
         cumulative = probs.cumsum(-1)
         shares = self.numbers[:, step, None] * cumulative[:, -1:]
         drawn = torch.searchsorted(cumulative, shares, right=True).clamp_max(cumulative.size(1) - 1)

@@ -60,7 +60,7 @@ class CTranslate2Engine:
         *,
         token_scores: bool = False,
     ):
-        """The model of `export`, whose files have been checked. With `token_scores`, what is found is scored anew.
+        """Load the model of `export`, whose files have been checked; with `token_scores`, rescore every output.
 
         RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
         """
@@ -83,15 +83,15 @@ class CTranslate2Engine:
 
     @property
     def precision(self) -> str:
-        """The precision that CTranslate2 computes in here: on most CPUs float16 weights become float32."""
+        """The precision that CTranslate2 computes in on this machine: on most CPUs float16 weights become float32."""
         return self._model.get().compute_type
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
-        """As `Engine.map`, one after the other: CTranslate2 shares each search out among its own threads."""
+        """Implement `Engine.map`, one input after the other: CTranslate2 distributes each search over its threads."""
         return [function(each) for each in inputs]
 
     def close(self) -> None:
-        """As `Engine.close`: the model is deleted with its threads."""
+        """Implement `Engine.close`: delete the model with its threads."""
         self._model.take()
 
     def search(
@@ -100,10 +100,10 @@ class CTranslate2Engine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """As `Engine.search`, but for `exact`, which is an NmtError.
+        """Implement `Engine.search`; NmtError for the option `exact`, which CTranslate2 does not have.
 
-        CTranslate2's own scores are of probabilities scaled up to one over the tokens that may come next, and it gives
-        none per token. With `token_scores` they are ours, at the cost of reading the outputs once more.
+        CTranslate2 renormalizes probabilities over the tokens that may come next, and gives no scores per token. With
+        `token_scores` the scores mean the same as a run's, at the cost of one more pass over the outputs.
         """
         if options.exact:
             raise NmtError(
@@ -131,7 +131,7 @@ class CTranslate2Engine:
         return found if forced is None else self._with_prefix_scores(found, kept, forced, options)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """As `Engine.score`."""
+        """Implement `Engine.score`."""
         src = [self._source(ids[: self.info.max_src_len - 1]) for ids in sources]
         # All of the target that the limit leaves; CTranslate2 adds eos, whose number is dropped where it does not fit.
         kept = [list(ids[: self.info.max_tgt_len]) for ids in targets]
@@ -151,9 +151,9 @@ class CTranslate2Engine:
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """As `Engine.cross_attention`, for the mean over the heads of the last layer; NmtError for any other.
+        """Implement `Engine.cross_attention`, averaged over the heads of the last layer; NmtError for any other.
 
-        `target` holds eos where the output ended of itself; S counts the source's eos.
+        `target` includes eos if the output ended with it; S counts the source's eos.
         """
         if layer != -1 or head is not None:
             raise NmtError(
@@ -184,7 +184,7 @@ class CTranslate2Engine:
         *,
         exact_limits: bool,
     ) -> list[list[Hypothesis]]:
-        """Search in chunks; where the limits need not be exact, a chunk has the longest of its sentences'."""
+        """Search in chunks; unless `exact_limits`, all sentences of a chunk share the longest of their limits."""
         found: list[list[Hypothesis]] = [[] for _ in sources]
         if not sources:
             return found
@@ -211,7 +211,7 @@ class CTranslate2Engine:
         return found
 
     def _limits(self, sources: list[list[int]], options: SearchOptions, prefixes: list[list[int]]) -> list[int]:
-        """The longest output of each source, eos counted; a prefix may go beyond it, but not beyond the model's."""
+        """Return the maximum output length of each source, eos counted; a prefix raises it up to the model's limit."""
         most = self.info.max_tgt_len
         if (longest := max(map(len, prefixes), default=0)) >= most:
             hint = f"the model's longest output has {most} tokens, the end counted"
@@ -220,7 +220,7 @@ class CTranslate2Engine:
         return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
 
     def _chunks(self, sources: list[list[int]], limits: list[int], exact_limits: bool) -> Iterator[_Chunk]:
-        """Sentences of like lengths together, longest first, so that no worker ends with a long one."""
+        """Yield chunks of sentences of similar length, longest first, so that no worker ends with a long one."""
         order = sorted(range(len(sources)), key=lambda i: (-limits[i], -len(sources[i])))
         size = self._chunk_size(len(order))
         groups = (list(rows) for _, rows in groupby(order, key=limits.__getitem__)) if exact_limits else [order]
@@ -229,7 +229,7 @@ class CTranslate2Engine:
                 yield _Chunk(rows, limits[rows[0]])
 
     def _chunk_size(self, num_sentences: int) -> int:
-        """So that all workers have something to do, and no more than what is fast together."""
+        """Return the chunk size that keeps all workers busy, up to `CHUNK_SENTENCES`."""
         return max(1, min(CHUNK_SENTENCES, -(-num_sentences // self._num_workers)))
 
     def _source(self, ids: Sequence[int]) -> list[str]:
@@ -239,7 +239,10 @@ class CTranslate2Engine:
         return [self._tgt_tokens[i] for i in ids]
 
     def _hypotheses(self, result: ctranslate2.TranslationResult, options: SearchOptions) -> list[Hypothesis]:
-        """Best first. CTranslate2's score is divided by length^penalty, eos counted, in a beam search."""
+        """Return the hypotheses of one result, best first.
+
+        In a beam search CTranslate2 divides scores by length^penalty, eos counted; ours are sums.
+        """
         hypotheses: list[Hypothesis] = []
         for tokens, ranked_by in zip(result.hypotheses, result.scores, strict=True):
             finished = bool(tokens) and tokens[-1] == self._eos
@@ -256,7 +259,7 @@ class CTranslate2Engine:
         prefixes: list[list[int]],
         options: SearchOptions,
     ) -> list[list[Hypothesis]]:
-        """The same, with the log-probabilities of the prefixes in the scores, and ranked by them."""
+        """Add the log-probabilities of the prefixes to the scores of `found`, and rank by the sums."""
         forced = [sum(scores[:-1]) for scores in self.score(sources, prefixes)]
         return [
             self._ranked([one._replace(score=one.score + added) for one in hypotheses], options)
@@ -266,7 +269,7 @@ class CTranslate2Engine:
     def _scored_anew(
         self, found: list[list[Hypothesis]], sources: list[list[int]], options: SearchOptions
     ) -> list[list[Hypothesis]]:
-        """The same, with forced scores, per token too, and ranked by them."""
+        """Replace the scores of `found` by forced scores, per token too, and rank by them."""
         pairs = [(source, one.ids) for source, best in zip(sources, found, strict=True) for one in best]
         scores = iter(self.score([source for source, _ in pairs], [ids for _, ids in pairs]))
         for i, hypotheses in enumerate(found):
@@ -280,7 +283,7 @@ class CTranslate2Engine:
 
     @contextmanager
     def _model_for(self, options: SearchOptions) -> Iterator[ctranslate2.Translator]:
-        """Yield the model; for sampling one with a single worker, whose random numbers begin with the seed."""
+        """Yield the model; for sampling, one with a single worker that is seeded with `options.seed`."""
         if not options.sample:
             yield self._model.get()
             return
@@ -289,7 +292,7 @@ class CTranslate2Engine:
 
 
 def _load_model(path: Path, device: str, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
-    """Load the model at `path`; with a `seed` for the random numbers of its workers."""
+    """Load the model at `path`; `seed` starts the random numbers of its workers."""
     ctranslate2 = _ctranslate2()
     ctranslate2.set_log_level(logging.ERROR)  # it would warn of a precision the processor has not: docs/export.md
     if seed is not None:
@@ -310,7 +313,7 @@ def _ctranslate2() -> ModuleType:
 
 
 def _search_arguments(options: SearchOptions) -> dict[str, Any]:
-    """What CTranslate2 calls our options. Without a beam its scores stay sums, as ours are."""
+    """Translate our options into CTranslate2's arguments. Without a beam its scores stay sums, as ours are."""
     # Without a penalty CTranslate2 stops at the first best, whatever the others of the n-best would become.
     penalty = options.length_penalty or (_HARDLY_ANY if options.num_hypotheses > 1 else 0.0)
     arguments: dict[str, Any] = {
@@ -333,7 +336,7 @@ def _search_arguments(options: SearchOptions) -> dict[str, Any]:
 
 
 def _length(hypothesis: Hypothesis) -> int:
-    """Tokens, eos counted."""
+    """Return the number of tokens, eos counted."""
     return len(hypothesis.ids) + hypothesis.finished
 
 
@@ -351,7 +354,7 @@ def _choose_device(name: str) -> str:
 
 @contextmanager
 def _errors_of(path: Path) -> Iterator[None]:
-    """What CTranslate2 raises, as a RunError of the export at `path`."""
+    """Turn exceptions of CTranslate2 into a RunError about the export at `path`."""
     try:
         yield
     except (RuntimeError, ValueError, MemoryError, LookupError, OverflowError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Values that hold threads, which a forked process does not inherit: each process makes its own."""
+"""Values that own threads, which a forked process does not inherit: each process creates its own."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _instances: WeakSet[PerProcess[Any]] = WeakSet()
 
 
 class PerProcess(Generic[Value]):
-    """A value that is made when it is first used, once per process; several threads may ask for it at once.
+    """A value that is created on first use, once per process; several threads may ask for it at once.
 
-    Web servers load a model, then fork (gunicorn --preload). A pool of threads or a CTranslate2 model that is inherited
-    waits for ever for threads that the child does not have, even where it is only deleted.
+    Web servers load a model, then fork (gunicorn --preload). In the child an inherited thread pool or CTranslate2 model
+    would wait forever for threads that do not exist there, even on deletion.
     """
 
     def __init__(self, make: Callable[[], Value]):
@@ -35,7 +35,7 @@ class PerProcess(Generic[Value]):
         return value
 
     def take(self) -> Value | None:
-        """Return the value, if there is one, and forget it."""
+        """Return the value, if it exists, and forget it."""
         with self._lock:
             value, self._value = self._value, None
         return value

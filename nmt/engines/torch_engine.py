@@ -42,7 +42,7 @@ class TorchEngine:
     forms_batches = True
 
     def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
-        """`num_threads` searches run at once on a CPU (default: as many threads as torch has); on a GPU one."""
+        """Run `num_threads` searches at once on a CPU (default: torch's number of threads), one on a GPU."""
         self.models = list(models)
         self.device = self.models[0].device
         # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
@@ -82,7 +82,7 @@ class TorchEngine:
         return "int8" if isinstance(output, Int8Linear) else names[output.weight.dtype]
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
-        """As `Engine.map`: in threads that stay, on a CPU; one after the other on a GPU, or with one thread."""
+        """Implement `Engine.map`: on a CPU in a thread pool; on a GPU, or with one thread, sequentially."""
         if self.num_threads > 1:
             return list(self._pool.get().map(function, inputs))
         if self.device.type == "cpu":
@@ -91,7 +91,7 @@ class TorchEngine:
             return [function(each) for each in inputs]
 
     def close(self) -> None:
-        """As `Engine.close`."""
+        """Implement `Engine.close`."""
         if (pool := self._pool.take()) is not None:
             pool.shutdown()
 
@@ -102,7 +102,7 @@ class TorchEngine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """As `Engine.search`."""
+        """Implement `Engine.search`."""
         if not sources:
             return []
         prefixes = [()] * len(sources) if prefixes is None else prefixes
@@ -124,7 +124,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """As `Engine.score`; an ensemble's probability is the mean of its models'."""
+        """Implement `Engine.score`; the probability of an ensemble is the mean over its models."""
         device = self.device
         src = collate_sources(sources, self.max_src_len).to(device)
         wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
@@ -143,9 +143,9 @@ class TorchEngine:
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """As `Engine.cross_attention`; an ensemble's is that of its first model.
+        """Implement `Engine.cross_attention`; an ensemble gives that of its first model.
 
-        `target` holds eos where the output ended of itself; S counts the source's eos.
+        `target` includes eos if the output ended with it; S counts the source's eos.
         """
         model = self.models[0]
         num_layers, num_heads = model.config.decoder_layers, model.config.num_heads
@@ -164,7 +164,7 @@ class TorchEngine:
 
 
 def _start_threads(count: int) -> ThreadPoolExecutor:
-    """Start `count` threads, in each of which torch computes with one."""
+    """Start `count` threads, each of which runs torch on one core."""
     num_threads, all_started = torch.get_num_threads(), threading.Barrier(count)
 
     def start() -> None:

@@ -1,4 +1,4 @@
-"""Whether an export translates as the run that it came from."""
+"""Check that an export translates as its run does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the greedy translations of two engines compare, and the scores of the run's under both."""
+    """Comparison of two engines: their greedy translations, and their scores of the run's translations."""
 
     sentences: int
     equal: int
@@ -30,7 +30,7 @@ class Agreement:
     largest_score_difference: float  # of log-probabilities of whole translations, in nats
 
     def as_json(self) -> dict[str, Any]:
-        """For export.json."""
+        """Return the record for export.json."""
         return {**asdict(self), "largest_score_difference": round(self.largest_score_difference, 7)}
 
 
@@ -45,11 +45,11 @@ class QualityLoss:
 
     @property
     def difference(self) -> float:
-        """What the export gains; less than 0 if it loses."""
+        """The gain of the export over the run in BLEU; negative for a loss."""
         return self.export - self.run
 
     def as_json(self) -> dict[str, Any]:
-        """For export.json."""
+        """Return the record for export.json."""
         values = {"run": round(self.run, 2), "export": round(self.export, 2)}
         return {**asdict(self), **values, "difference": round(self.difference, 2)}
 
@@ -69,9 +69,9 @@ def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Ag
 
 
 def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: Hypothesis) -> bool:
-    """Whether two outputs part at tokens that `engine` finds equally probable there, within `TOLERANCE`.
+    """Return whether two outputs first differ in tokens that `engine` finds equally probable, within `TOLERANCE`.
 
-    From there on greedy search may go anywhere, so what follows says nothing.
+    After such a tie greedy search may continue differently, so the tokens that follow mean nothing.
     """
     first, second = ([*found.ids, EOS_ID] if found.finished else [*found.ids] for found in (one, other))
     common = 0
@@ -86,9 +86,9 @@ def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: H
 
 
 def require_agreement(found: Agreement, *, reduced: bool) -> None:
-    """RunError unless scores are within `TOLERANCE` and all translations equal but for near-ties.
+    """Raise RunError unless scores are within `TOLERANCE` and all translations are equal but for near-ties.
 
-    In a `reduced` precision neither is asked for, only that the scores are numbers.
+    In a `reduced` precision, only scores that are not numbers are an error.
     """
     if reduced and math.isfinite(found.largest_score_difference):
         return
@@ -111,7 +111,7 @@ def measure_loss(run: Translator, export: Translator, pairs: tuple[list[str], li
 
 
 def describe(found: Agreement) -> str:
-    """One line for the person."""
+    """Describe the agreement in one line."""
     different = f", {found.different} different" if found.different else ""
     return (
         f"{found.equal} of {found.sentences} translations equal, {found.near_ties} near-ties{different}; "

@@ -1,7 +1,7 @@
 """The model of a run as a CTranslate2 model, built through CTranslate2's own specifications.
 
 The sources of the layout are `ctranslate2.specs` (which weights there are, and their names) and what CTranslate2 does
-with them; what both call by one name is the same thing. No other toolkit is in between.
+with them; equal names mean the same thing in both. No other toolkit is involved.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NUMBERS = {
 
 
 def refuse_unsupported(config: ModelConfig, path: Path) -> None:
-    """RunError, naming the option, if CTranslate2 cannot compute a model of `config` (that of the run at `path`)."""
+    """Raise RunError, naming the option, if CTranslate2 cannot compute a model of `config` (of the run at `path`)."""
     for key in type(config).model_fields:
         value = getattr(config, key)
         if key in _NUMBERS:
@@ -59,7 +59,7 @@ def refuse_unsupported(config: ModelConfig, path: Path) -> None:
 
 
 def require_ctranslate2() -> None:
-    """RunError if the package `ctranslate2` is not installed."""
+    """Raise RunError if the package `ctranslate2` is not installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -124,7 +124,7 @@ def _array(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def _set_embedding(embeddings: Any, stack: Any, embedding: Embedding) -> None:
-    """Token table and, but for rotary positions, position table; CTranslate2 scales by sqrt(D), as we do."""
+    """Set the token table and, unless positions are rotary, their table; CTranslate2 scales by sqrt(D), as we do."""
     embeddings.weight = _array(embedding.tokens.weight)
     # The table itself: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
     table = embedding.sinusoidal if embedding.learned is None else embedding.learned.weight
@@ -140,7 +140,7 @@ def _set_norm(made: Any, norm: nn.Module) -> None:
 
 
 def _set_linear(made: Any, *parts: nn.Linear) -> None:
-    """One product for all `parts`, one after the other in its output."""
+    """Concatenate `parts` into one linear layer."""
     made.weight = np.concatenate([_array(part.weight) for part in parts])
     made.bias = np.concatenate([_array(part.bias) for part in parts])
 

@@ -1,4 +1,4 @@
-"""From a run to a folder that is deployed: write it, check it against the run, give it its name."""
+"""Export a run to a folder for deployment: write it, check it against the run, rename it into place."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ LOSS_WARNED_OF = 0.5  # BLEU
 def export_ctranslate2(
     run: RunDir, out: Path, *, quantization: Quantization = "none", overwrite: bool = False
 ) -> ExportInfo:
-    """Export the best model of `run` to the folder `out`, which appears once the export has been found to agree.
+    """Export the best model of `run` to the folder `out`, which appears once the export is found to agree.
 
-    RunError if CTranslate2 is not installed or cannot run such a model, if
-    `out` is in the way, if the run has no sentences to check the export with, or if the export does not agree.
+    RunError if CTranslate2 is not installed or cannot run such a model, if `out` exists and may not be replaced, if the
+    run has no sentences to check the export with, or if the export does not agree.
     """
     require_ctranslate2()
     config = run.config()
@@ -55,7 +55,7 @@ def export_ctranslate2(
 
 
 def _describe_export(run: RunDir, config: Config, quantization: Quantization) -> ExportInfo:
-    """What export.json says, but for the agreement and the files."""
+    """Return the contents of export.json, without the agreement and the files."""
     import ctranslate2
 
     decoding = config.decoding
@@ -88,10 +88,10 @@ def _check(
     engines: tuple[TorchEngine, CTranslate2Engine],
     quantization: Quantization,
 ) -> dict[str, Any]:
-    """Compare both engines, log the result, and return what export.json keeps of it.
+    """Compare both engines, log the result, and return its record for export.json.
 
-    RunError if an fp32 export does not agree; of another precision the difference in BLEU on the run's test set is
-    told.
+    RunError if an fp32 export does not agree. In another precision, measure the difference in BLEU on the run's test
+    set.
     """
     limit = config.model.max_src_len - 1
     found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run)])
@@ -116,7 +116,7 @@ def _check(
 
 
 def _tell_precision(quantization: Quantization, computed: str) -> None:
-    """Say what this machine computes in; warn if that is not what was asked for, as CTranslate2 does not."""
+    """Log the precision of this machine; warn if it is not the requested one, because CTranslate2 does not."""
     log.info(f"CTranslate2 computes {quantization} weights in {computed} on this processor")
     if computed == quantization or (quantization == "int8" and computed == "int8_float32"):
         return
@@ -130,7 +130,7 @@ def _tell_precision(quantization: Quantization, computed: str) -> None:
 
 
 def _sentences(run: RunDir) -> list[str]:
-    """The first `NUM_SENTENCES` different sources of the run's test set, filled up from its valid set."""
+    """Return the first `NUM_SENTENCES` different sources of the run's test set, then of its validation set."""
     texts = [text for split in ("test", "valid") for text in run.read_pairs(split)[0] if text.strip()]
     if not texts:
         raise RunError("this run has neither test nor valid sentences to check the export with", path=run.data)

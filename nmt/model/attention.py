@@ -1,4 +1,4 @@
-"""Multi-head attention. It knows no cache: keys and values come projected, wherever they are kept."""
+"""Multi-head attention. It knows nothing of caches: the caller passes projected keys and values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MultiHeadAttention(nn.Module):
     def project_key_value(self, states: Tensor, offset: int | Tensor = 0) -> tuple[Tensor, Tensor]:
         """Project states [B, S, D] to key and value, [B, H, S, K] each.
 
-        `offset` is the position of the first state, or [S] the position of each.
+        `offset` is the position of the first state, or [S] that of each.
         """
         key, value = (self._split_heads(half) for half in self.key_value_proj(states).chunk(2, dim=-1))
         return (key if self.rotary is None else self.rotary(key, offset)), value
@@ -46,15 +46,14 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from `states` [B, T, D] to key and value [B, H, S, K].
 
-        `offset` is the position of the first state, or [T] the position of each.
+        `offset` is the position of the first state, or [T] that of each.
         Return (states [B, T, D], weights [B, H, T, S] if `keep_weights`, else None).
         """
         query = self._split_heads(self.query_proj(states))  # [B, H, T, K]
         if self.rotary is not None:
             query = self.rotary(query, offset)
-        weights = None
         if keep_weights:
             pooled, weights = attend(self.score, query, *key_value, mask.bias, self.dropout)  # [B, H, T, K]
         else:
-            pooled = fused_attend(self.score, query, key_value, mask, self.dropout)  # [B, H, T, K]
+            pooled, weights = fused_attend(self.score, query, key_value, mask, self.dropout), None
         return self.output_proj(pooled.transpose(1, 2).flatten(2)), weights  # [B, T, D]

@@ -1,4 +1,4 @@
-"""How many floating-point operations a batch needs: what the formulas need, whatever a kernel makes of them."""
+"""The number of floating-point operations that the formulas need for a batch, whatever kernels do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nmt.model.transformer import Transformer
 
 
 class TrainingFlops:
-    """Counts the operations of forward and backward over sentences of given lengths, padding not counted.
+    """Counts the operations of forward and backward for sentences of given lengths, without padding.
 
     Two for each weight of a matrix and token, and the two products of attention (Kaplan et al. 2020, section 2.1);
     backward takes twice as many as forward. Embedding look-ups, norms and softmax are left out, as is usual.
@@ -28,7 +28,7 @@ class TrainingFlops:
         self.per_tgt_token = _weights(model.decoder_layers) - cross + model.output_proj.weight.numel()
 
     def __call__(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> float:
-        """src_len and tgt_len [B], eos included."""
+        """Return the operations for sentences of src_len [B] and tgt_len [B] tokens, eos included."""
         matrices = self.per_src_token * src_len.sum() + self.per_tgt_token * tgt_len.sum()
         pairs = self.config.encoder_layers * (src_len * src_len).sum()
         # A target position attends to itself and those before it: half of the square.

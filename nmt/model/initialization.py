@@ -1,18 +1,11 @@
-"""Initial weights, and how to build a model that has none."""
+"""Initial weights."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
-
-def on_meta_device() -> bool:
-    """Return True inside `with torch.device("meta")`, where tensors have shapes but no values.
-
-    A model built there tells its parameters' names and shapes without allocating them. Code that would compute values
-    must skip that: on the meta device torch imports its compiler for it, which takes seconds.
-    """
-    return torch.get_default_device().type == "meta"
+from nmt.device import on_meta_device
 
 
 def make_embedding(num_rows: int, d_model: int) -> nn.Embedding:
@@ -23,9 +16,9 @@ def make_embedding(num_rows: int, d_model: int) -> nn.Embedding:
 
 
 def initialize(model: nn.Module, d_model: int) -> None:
-    """Fill linear layers as Glorot and Bengio 2010 do, their biases with zeros, and embeddings with variance 1/D.
+    """Initialize linear layers by Glorot and Bengio 2010, their biases with zeros, and embeddings with variance 1/D.
 
-    `Embedding` multiplies by sqrt(D), so that its outputs have variance 1.
+    `Embedding` multiplies by sqrt(D), so its outputs have variance 1.
     """
     if on_meta_device():
         return

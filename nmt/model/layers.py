@@ -43,7 +43,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor) -> Tensor:
-        """states [B, T, D] -> [B, T, D]."""
+        """Transform each state of states [B, T, D]."""
         hidden = self.input_proj(states)  # [B, T, F], or [B, T, 2F] with a gate
         if self.gated:
             gate, linear = hidden.chunk(2, dim=-1)
@@ -68,7 +68,7 @@ class Residual(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """states [B, T, D] -> [B, T, D]."""
+        """Apply `sublayer` to states [B, T, D]."""
         if self.pre:
             return add_dropped(states, sublayer(self.norm(states)), self.dropout)
         return self.norm(add_dropped(states, sublayer(states), self.dropout))
@@ -85,7 +85,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(self, states: Tensor, mask: AttentionMask, offset: int | Tensor) -> Tensor:
-        """states [B, S, D] -> [B, S, D]; `offset` is the position of the first state, or [S] that of each."""
+        """Transform states [B, S, D]; `offset` is the position of the first state, or [S] that of each."""
 
         def attend_to_source(states: Tensor) -> Tensor:
             key_value = self.self_attention.project_key_value(states, offset)
@@ -108,19 +108,15 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(self, states: Tensor, mask: AttentionMask, cache: KVCache, layer: int) -> Tensor:
-        """states [B, T, D] of the targets that follow those in the cache -> [B, T, D]."""
+        """Transform states [B, T, D] of the targets that follow those in the cache."""
 
         def attend_to_target(states: Tensor) -> Tensor:
             key_value = cache.append(layer, *self.self_attention.project_key_value(states, cache.offset))
             return self.self_attention(states, key_value, mask, offset=cache.offset)[0]
 
         def attend_to_source(states: Tensor) -> Tensor:
-            pooled, weights = self.cross_attention(
-                cache.by_sentence(states),
-                cache.cross[layer],
-                cache.cross_mask,
-                keep_weights=cache.attention is not None,
-            )
+            queries, keep = cache.by_sentence(states), cache.attention is not None
+            pooled, weights = self.cross_attention(queries, cache.cross[layer], cache.cross_mask, keep_weights=keep)
             cache.keep_attention(layer, weights)
             return pooled.view_as(states)
 

@@ -14,14 +14,9 @@ from nmt.special_tokens import PAD_ID
 def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """Return the sum of cross-entropy over real target tokens, in nats, and their number.
 
-    logits [..., T, V], tgt_out [..., T]; pad positions count nothing. Label smoothing as in Szegedy et al. 2016,
+    logits [..., T, V], tgt_out [..., T]; padding does not count. Label smoothing as in Szegedy et al. 2016,
     section 7: the target keeps 1 - e, and e is spread evenly over all V tokens.
     """
-    loss_sum = F.cross_entropy(
-        logits.flatten(0, -2).float(),
-        tgt_out.flatten(),
-        ignore_index=PAD_ID,
-        label_smoothing=label_smoothing,
-        reduction="sum",
-    )
-    return loss_sum, (tgt_out != PAD_ID).sum()
+    rows, targets = logits.flatten(0, -2).float(), tgt_out.flatten()
+    loss = F.cross_entropy(rows, targets, ignore_index=PAD_ID, label_smoothing=label_smoothing, reduction="sum")
+    return loss, (tgt_out != PAD_ID).sum()

@@ -1,4 +1,4 @@
-"""Masks: which keys each query may attend to.
+"""Masks: the keys that each query may attend to.
 
 Boolean masks hold True where a query may attend. (`torch.nn.MultiheadAttention` means the opposite.)
 """
@@ -15,11 +15,11 @@ from nmt.special_tokens import PAD_ID
 
 
 class AttentionMask(NamedTuple):
-    """Which keys each query may attend to, in the forms that the kernels of attention read."""
+    """The keys that each query may attend to, in the forms that the kernels of attention read."""
 
     bias: Tensor | None = None  # `mask_bias`, broadcast to scores [B, H, T, S]; None: every query sees every key
-    # True if this is the mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its
-    # own key and those before it.
+    # True for the mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its own key
+    # and those before it.
     causal: bool = False
     queries: Packing | None = None  # if queries and keys are packed: `bias` is then that of the padded rows
     keys: Packing | None = None
@@ -33,21 +33,14 @@ def padding_mask(ids: Tensor) -> Tensor:
 def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:
     """Return which keys a query may see, [num_queries, num_keys]: its own and those before it.
 
-    The last query belongs to the last key, so a chunk decoded with a cache sees everything that the cache holds.
+    The last query belongs to the last key, so a chunk decoded with a cache sees everything in the cache.
     """
-    everything = torch.ones(num_queries, num_keys, dtype=torch.bool, device=device)
-    return everything.tril(num_keys - num_queries)
+    return torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_queries)
 
 
 def mask_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return 0 where `mask` is True and the lowest number elsewhere, to be added to scores before the softmax.
 
-    Cheaper than the mask itself, forward and backward, if every query may attend to some key.
+    Cheaper than the boolean mask, forward and backward, if every query may attend to some key.
     """
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
-
-
-def lengths_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
-    """Mask keys from a valid length on: [B] -> [B, 1, S] for S = `num_keys`, or one per query, [B, Q] -> [B, Q, S]."""
-    per_query = valid_lens[:, None] if valid_lens.dim() == 1 else valid_lens
-    return torch.arange(num_keys, device=valid_lens.device) < per_query[..., None]

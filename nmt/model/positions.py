@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from nmt.model.initialization import on_meta_device
+from nmt.device import on_meta_device
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
@@ -20,7 +20,7 @@ def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
 
 
 class Rotary(nn.Module):
-    """Rotary positions (Su et al. 2021, section 3.2.2): queries and keys turn by an angle that grows with position."""
+    """Rotary positions (Su et al. 2021, section 3.2.2): rotate queries and keys by angles proportional to position."""
 
     cosine: Tensor
     sine: Tensor
@@ -35,7 +35,7 @@ class Rotary(nn.Module):
         self.register_buffer("sine", angles.sin(), persistent=False)
 
     def forward(self, heads: Tensor, offset: int | Tensor) -> Tensor:
-        """Turn heads [B, H, T, K]; `offset` is the position of the first, or [T] the position of each."""
+        """Rotate heads [B, H, T, K]; `offset` is the position of the first, or [T] that of each."""
         positions = offset if isinstance(offset, Tensor) else slice(offset, offset + heads.size(2))
         cosine, sine = self.cosine[positions].to(heads.dtype), self.sine[positions].to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nmt.model.masks import lengths_mask
-
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the last axis of scores [..., Q, S], restricted to unmasked positions.
+    """Compute the softmax over the last axis of scores [..., Q, S], restricted to unmasked positions.
 
     `mask` is boolean (True = may attend) and broadcasts to the scores; fully masked rows are all zeros. Or it holds
     valid lengths as integers, [B] or [B, Q] for scores [B, Q, S] (Zhang et al., Dive into Deep Learning, section 11.3).
-    Or it is a `mask_bias`, which leaves every query some key.
+    Or it is a `mask_bias`, which leaves at least one key to every query.
     """
     if mask is None:
         return scores.softmax(-1)
     if mask.is_floating_point():
         return (scores + mask).softmax(-1)
     if mask.dtype != torch.bool:
-        mask = lengths_mask(mask, scores.size(-1))
+        valid_lens = mask[:, None, None] if mask.dim() == 1 else mask[..., None]
+        mask = torch.arange(scores.size(-1), device=scores.device) < valid_lens
     weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
     return weights.masked_fill(~mask, 0.0)
 
@@ -28,7 +27,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 def attend(
     score: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: nn.Module | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attention pooling: softmax of the scores, then the weighted mean of the values.
+    """Compute attention pooling: the softmax of the scores, then the weighted mean of the values.
 
     query [..., Q, K], key [..., S, K], value [..., S, Kv]; mask as for `masked_softmax`.
     Return (pooled [..., Q, Kv], weights [..., Q, S]); the weights are those before dropout.

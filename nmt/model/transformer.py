@@ -12,6 +12,7 @@ from nmt.model.cache import KeyValue, KVCache
 from nmt.model.initialization import initialize, make_embedding
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.preallocated_cache import PreallocatedKVCache
 from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
 from nmt.model.masks import AttentionMask, mask_bias, padding_mask
 from nmt.model.positions import Rotary, sinusoidal_positions
@@ -22,11 +23,6 @@ class Memory(NamedTuple):
 
     states: Tensor  # [B, S, D], or packed [1, N, D]
     mask: AttentionMask  # bias [B, 1, 1, S]: 0 at a real source token
-
-    def padded(self) -> Memory:
-        """Return the memory without packing, with states [B, S, D]; those at padding mean nothing."""
-        packing = self.mask.keys
-        return self if packing is None else Memory(packing.unpack(self.states), AttentionMask(self.mask.bias))
 
 
 class Embedding(nn.Module):
@@ -43,7 +39,7 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
-        """ids [B, T] -> [B, T, D]; `offset` is the position of the first id, or [T] the position of each."""
+        """Embed ids [B, T] as [B, T, D]; `offset` is the position of the first id, or [T] that of each."""
         states = self.tokens(ids) * self.scale
         table = self.sinusoidal if self.learned is None else self.learned.weight
         if table is not None:  # rotary positions act inside attention
@@ -55,7 +51,7 @@ class Embedding(nn.Module):
 class Transformer(nn.Module):
     """Encoder-decoder (Vaswani et al. 2017) with the options of `ModelConfig`.
 
-    `forward(src, tgt_in)` is `decode(tgt_in, start_cache(encode(src)))`: training and cached decoding are one path.
+    `forward(src, tgt_in)` is `decode(tgt_in, start_cache(encode(src)))`: training and cached decoding share one path.
     """
 
     def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int):
@@ -67,25 +63,21 @@ class Transformer(nn.Module):
         self.encoder_layers = nn.ModuleList(EncoderLayer(config, rotary) for _ in range(config.encoder_layers))
         self.tgt_embedding = Embedding(config, tgt_vocab_size, max_len)
         self.decoder_layers = nn.ModuleList(DecoderLayer(config, rotary) for _ in range(config.decoder_layers))
-        # Post-norm layers end in a norm of their own.
+        # Post-norm layers end with their own norm.
         pre_norm = config.norm_position == "pre"
         self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=False)
         initialize(self, config.d_model)
-        self._tie(config.tied_embeddings)
-
-    def _tie(self, tied: str) -> None:
-        """Share embedding and output matrices (Press and Wolf 2017)."""
-        if tied in ("target", "all"):
+        if config.tied_embeddings in ("target", "all"):  # Press and Wolf 2017
             self.output_proj.weight = self.tgt_embedding.tokens.weight
-        if tied == "all":
+        if config.tied_embeddings == "all":
             self.src_embedding.tokens = self.tgt_embedding.tokens
 
     def encode(self, src: Tensor, packing: Packing | None = None) -> Memory:
         """Encode src [B, S], right-padded, into a memory with states [B, S, D].
 
-        With the `packing` of `src`, layers compute real tokens only, and the states are packed: [1, N, D].
+        With the `packing` of `src`, the layers compute real tokens only, and the states are packed: [1, N, D].
         """
         ids, offset = (src, 0) if packing is None else (packing.pack(src), packing.positions)
         states = self.src_embedding(ids, offset)
@@ -100,8 +92,9 @@ class Transformer(nn.Module):
         return [layer.cross_attention.project_key_value(memory.states) for layer in layers]
 
     def start_cache(self, memory: Memory, max_len: int = 0) -> KVCache:
-        """Return an empty cache for the targets of `memory` that stores `max_len` positions; 0 is for training."""
-        return KVCache(self.project_memory(memory), memory.mask, max_len)
+        """Return an empty cache for the targets of `memory`, with room for `max_len` positions (0: for training)."""
+        cross = self.project_memory(memory)
+        return PreallocatedKVCache(cross, memory.mask, max_len) if max_len else KVCache(cross, memory.mask)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """Decode tgt_in [B, T], the targets that follow those in the cache, into the last states [B, T, D].
@@ -110,7 +103,7 @@ class Transformer(nn.Module):
         """
         num_new, packing = tgt_in.size(1), cache.cross_mask.queries
         states = self.tgt_embedding(tgt_in if packing is None else packing.pack(tgt_in), cache.offset)
-        # Right padding needs no mask: it lies in the future of every real token.
+        # Right padding needs no mask: it is in the future of every real token.
         mask = cache.self_mask(num_new, states)
         for index, layer in enumerate(self.decoder_layers):
             states = layer(states, mask, cache, index)
@@ -118,15 +111,15 @@ class Transformer(nn.Module):
         return self.decoder_norm(states)
 
     def decode(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
-        """tgt_in [B, T] -> logits [B, T, V] of the token after each."""
+        """Return the logits [B, T, V] of the token after each of tgt_in [B, T]."""
         return self.output_proj(self.decode_states(tgt_in, cache))
 
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """src [B, S], tgt_in [B, T] (bos first) -> logits [B, T, V]."""
+        """Return the logits [B, T, V] for src [B, S] and tgt_in [B, T], which begins with bos."""
         return self.decode(tgt_in, self.start_cache(self.encode(src)))
 
     def num_parameters(self) -> int:
-        """Return the number of trained numbers, with shared ones counted once."""
+        """Return the number of trained parameters, counting shared ones once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property

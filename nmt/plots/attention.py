@@ -1,4 +1,4 @@
-"""Cross-attention as a heat map: which source tokens the decoder looked at when it wrote each target token."""
+"""Cross-attention as a heat map: the source tokens that the decoder attended to at each target token."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MIN_HEIGHT = 1.2  # of the color bar, where the map is lower
 
 
 class _Sizes(NamedTuple):
-    """Where things lie, in inches from the left and the bottom of the figure."""
+    """The layout of the figure, in inches from the left and the bottom."""
 
     width: float
     height: float
@@ -85,7 +85,7 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
 
 
 def _text_width(text: str) -> float:
-    """Inches `text` takes at _FONT_SIZE. Estimated: an SVG is read with fonts that are not known here."""
+    """Estimate the width of `text` in inches at _FONT_SIZE; the fonts of an SVG's reader are not known here."""
     return sum(_WIDE if east_asian_width(c) in "WF" else _NARROW for c in text)
 
 

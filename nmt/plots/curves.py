@@ -21,9 +21,9 @@ _TRAIN, _VALID, _BLEU, _CHRF = "#9db8d2", "#1f4e79", "#1f4e79", "#c8641e"
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics.jsonl, one JSON object a line.
+    """Read the records of a metrics.jsonl, one JSON object per line.
 
-    A last line without its line end is one a running training is still writing: it is left out. Any other line that is
+    A last line without a line end is skipped, because a running training is still writing it. Any other line that is
     no JSON object is a RunError with its number.
     """
     try:
@@ -94,7 +94,7 @@ def _columns(points: Points) -> tuple[list[int], list[float]]:
 
 
 def _curve(axes: Axes, points: Points, label: str, color: str, *, best: Callable[..., Any], digits: int) -> None:
-    """A curve with a mark at each validation and a star, with its value, at the best (`min` or `max`)."""
+    """Draw a curve with a mark at each validation and a star, with its value, at the best (`min` or `max`)."""
     if not points:
         return
     update, value = best(points, key=lambda point: point[1])

@@ -1,4 +1,4 @@
-"""Which installed fonts can draw a text, so that a PNG never shows boxes in place of characters."""
+"""Find installed fonts that can draw a text, so that a PNG never shows boxes in place of characters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAMED = 12  # characters in an error message
 
 
 def installed_families() -> list[str]:
-    """Names of the font families matplotlib can use here, the ones that look best first."""
+    """Return the names of the font families that matplotlib can use here, the ones that look best first."""
     from matplotlib.font_manager import fontManager
 
     names = {entry.name for entry in fontManager.ttflist}
@@ -29,7 +29,7 @@ def installed_families() -> list[str]:
 
 
 def characters_of(family: str) -> set[str]:
-    """Return the characters the upright font of `family` has; empty if its file cannot be read."""
+    """Return the characters of the upright font of `family`; empty if its file cannot be read."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     try:
@@ -40,7 +40,7 @@ def characters_of(family: str) -> set[str]:
 
 
 def families_covering(texts: Iterable[str]) -> list[str]:
-    """Installed families that together have every character of `texts`, the main one first.
+    """Return installed families that together have every character of `texts`, the main one first.
 
     NmtError names the characters that no installed font has.
     """
@@ -59,7 +59,7 @@ def families_covering(texts: Iterable[str]) -> list[str]:
 
 
 def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
-    """Families for `wanted`: the first of all, then one for all the rest, else as many as it takes. What none has."""
+    """Return the main family and as few others as cover `wanted`, and the characters that no family has."""
     families = installed_families()
     chosen, missing = families[:1], wanted.copy()
     for family in chosen:
@@ -75,7 +75,7 @@ def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
 
 
 def _find_new_fonts() -> None:
-    """Tell matplotlib of font files that appeared after it made its list."""
+    """Register font files that were installed after matplotlib cached its list."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     known = {entry.fname for entry in fontManager.ttflist}

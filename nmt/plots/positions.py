@@ -1,4 +1,4 @@
-"""A table of position encodings as a picture: its values, some of its columns, and how positions compare."""
+"""A table of position encodings as a picture: its values, some of its columns, and similarities of positions."""
 
 from __future__ import annotations
 

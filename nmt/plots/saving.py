@@ -1,4 +1,4 @@
-"""What the pictures share: the formats, drawing apart from anyone's matplotlib settings, the atomic save."""
+"""Shared by all pictures: formats, drawing that ignores the user's matplotlib settings, the atomic save."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PNG_DPI = 150  # dots per inch
 
 
 def picture_format(path: Path) -> str:
-    """`svg` or `png`, by the suffix of `path`; any other suffix is an NmtError."""
+    """Return `svg` or `png`, by the suffix of `path`; NmtError for any other suffix."""
     name = path.suffix.lower().removeprefix(".")
     if name not in FORMATS:
         raise NmtError("a picture is written as .svg or .png", path=path, hint="end the name in .svg or .png")
@@ -30,10 +30,10 @@ def picture_format(path: Path) -> str:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw and save inside this: matplotlib's own defaults, text kept as text in SVG, no word on fonts to be had later.
+    """Draw and save in this context: matplotlib's defaults, text kept as text in SVG, no warnings about fonts.
 
-    A font that is named for the browser need not be installed here, and a glyph missing here is not missing there;
-    for PNG the fonts are checked beforehand (`nmt.plots.fonts`). Settings, warnings and logging are put back.
+    The reader of an SVG may have fonts that are not installed here; for PNG, `nmt.plots.fonts` checks the fonts
+    beforehand. Settings, warnings and logging are restored afterwards.
     """
     import matplotlib
 

@@ -25,7 +25,7 @@ class UpdateBatches:
     """Gathers batches until an update has `training.tokens_per_update` real target tokens."""
 
     def __init__(self, store: TokenStore, config: Config, group: ProcessGroup):
-        """ConfigError if an update needs more tokens than an epoch has."""
+        """Raise ConfigError if an update needs more tokens than an epoch has."""
         model, training = config.model, config.training
         self.store, self.group = store, group
         self.is_auto = training.batch_tokens == "auto"  # one batch per update
@@ -45,7 +45,7 @@ class UpdateBatches:
         )
 
     def longest(self) -> tuple[int, int]:
-        """Return the tokens of the longest source and target, end of sentence included, after truncation."""
+        """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
         sides = ((self.store.src, self.sampler.max_src_len), (self.store.tgt, self.sampler.max_tgt_len))
         src_len, tgt_len = (
             min(limit, 1 + max(int(lengths.max()) for lengths in side.length_blocks())) for side, limit in sides
@@ -65,7 +65,7 @@ class UpdateBatches:
 
 
 def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
-    """ConfigError if an update is to have more tokens than an epoch: gathering its batches would take for ever."""
+    """Raise ConfigError if an update needs more tokens than an epoch has: gathering them would never end."""
     tokens_per_update, model = config.training.tokens_per_update, config.model
     # Each pair has at least one token, the end of the sentence.
     if config.training.batch_tokens == "auto" or tokens_per_update <= len(store):

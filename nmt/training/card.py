@@ -1,4 +1,4 @@
-"""The model card (Mitchell et al. 2019) that is written into a finished run."""
+"""The model card (Mitchell et al. 2019) of a finished run."""
 
 from __future__ import annotations
 
@@ -7,51 +7,61 @@ from nmt.training.parts import Training
 
 
 def write_card(training: Training) -> None:
-    """Write `README.md` into the run: what the model is, what it was trained on, what it scores."""
-    run, config, tokenizers = training.run, training.config, training.tokenizers
-    info, index = run.info(), run.index()
-    report, best = run.read_json(run.report_file), index["checkpoints"][index["best"]]
-    data, model, settings = config.data, config.model, config.training
-    size, valid_size = training.model.num_parameters(), len(run.read_pairs("valid")[0])
-    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
-    vocabulary = ", ".join(f"{side} {t.type} of {t.vocab_size} tokens" for side, t in sides.items())
-    base = f"; continued from {settings.init_from}" if settings.init_from else ""
-    files = data.train.tsv or f"{data.train.src}, {data.train.tgt}"
-    write_text(
-        run.card,
-        f"""# {run.path.name}: {data.src_lang} to {data.tgt_lang}
-
-A Transformer encoder-decoder trained with nmt {info.nmt}.
-
-| | |
-|---|---|
-| languages | {data.src_lang} to {data.tgt_lang} |
-| size | {size / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, \
-d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads |
-| vocabulary | {vocabulary} |
-| trained on | {report["pairs"]:,} pairs of {files} |
-| training | {training.update:,} updates in {training.monitor.train_seconds / 60:.1f} minutes on {info.device} \
-({info.precision}, {info.threads} threads), seed {settings.seed}{base} |
-| weights | {index["best"]} |
-
-## Scores
-
-On the validation set ({valid_size} pairs, `data/valid.src` and `data/valid.tgt`), which also chose
-the checkpoint, greedy:
-
-| | | |
-|---|---|---|
-| BLEU | {best["bleu"]:.2f} | `{index["signatures"]["bleu"]}` |
-| chrF | {best["chrf"]:.2f} | `{index["signatures"]["chrf"]}` |
-| perplexity | {best["perplexity"]:.2f} | a token |
-
-`nmt eval --model {run.path}` scores the test set and keeps the result under `eval/`.
-
-## Use
-
-    nmt translate --model {run.path} "text"
-
-License of the model: that of the corpus it was trained on decides; fill it in before you share this folder.
-Sentences longer than {model.max_src_len} tokens are cut; text unlike the training corpus is translated badly.
-""",
+    """Write `README.md` into the run: the model, its training data, its scores, and how to use it."""
+    run, data = training.run, training.config.data
+    parts = (
+        f"# {run.path.name}: {data.src_lang} to {data.tgt_lang}",
+        f"A Transformer encoder-decoder, trained with nmt {run.info().nmt}.",
+        _facts(training),
+        *_scores(training),
+        *_usage(training),
     )
+    write_text(run.card, "\n\n".join(parts) + "\n")
+
+
+def _facts(training: Training) -> str:
+    run, config, model = training.run, training.config, training.config.model
+    info, tokenizers = run.info(), training.tokenizers
+    sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
+    files = config.data.train.tsv or f"{config.data.train.src}, {config.data.train.tgt}"
+    size = f"{training.model.num_parameters() / 1e6:.1f}M parameters"
+    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
+    base = f"; continued from {config.training.init_from}" if config.training.init_from else ""
+    seed = f"seed {config.training.seed}{base}"
+    minutes = training.monitor.train_seconds / 60
+    machine = f"{info.device} ({info.precision}, threads: {info.threads})"
+    facts = {
+        "languages": f"{config.data.src_lang} to {config.data.tgt_lang}",
+        "size": f"{size}: {layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads",
+        "vocabulary": ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in sides.items()),
+        "trained on": f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}",
+        "training": f"{training.update:,} updates in {minutes:.1f} minutes on {machine}, {seed}",
+        "weights": f"checkpoint {run.index().best}",
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())])
+
+
+def _scores(training: Training) -> list[str]:
+    run, index = training.run, training.run.index()
+    assert index.best is not None
+    best, num_pairs = index.checkpoints[index.best], len(run.read_pairs("valid")[0])
+    return [
+        "## Scores",
+        f"Greedy search on the validation set ({num_pairs:,} pairs, `data/valid.src` and `data/valid.tgt`),\n"
+        "which also selected the checkpoint:",
+        # A list, because the signatures contain the separator of table cells.
+        f"- BLEU {best['bleu']:.2f} (`{index.signatures['bleu']}`)\n"
+        f"- chrF {best['chrf']:.2f} (`{index.signatures['chrf']}`)\n"
+        f"- perplexity {best['perplexity']:.2f} per token",
+        f"`nmt eval --model {run.path}` scores the test set and saves the result under `eval/`.",
+    ]
+
+
+def _usage(training: Training) -> list[str]:
+    return [
+        "## Use",
+        f'    nmt translate --model {training.run.path} "text"',
+        f"The model reads up to {training.config.model.max_src_len} tokens at a time; nmt splits longer texts.\n"
+        "Expect poor translations of text that is unlike the training corpus.",
+        "The license of the training corpus determines that of the model. Add it here before you share this folder.",
+    ]

@@ -1,17 +1,17 @@
-"""The checkpoints of a run: which there are, which is the best, which are kept."""
+"""The checkpoints of a run: their scores, the best one, and which of them to keep."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from nmt.rundir import RunDir, checkpoint_quality
+from nmt.rundir import CheckpointIndex, RunDir, checkpoint_quality
 from nmt.training.validation import ValidationResult
 
 
 @dataclass
 class CheckpointHistory:
-    """Validated checkpoints, oldest first, and the standing of early stopping; `index.json` is its image."""
+    """Validated checkpoints, oldest first, and the state of early stopping, as saved in `index.json`."""
 
     early_stopping_metric: str
     checkpoints: dict[str, dict[str, float]] = field(default_factory=dict)  # scores by name
@@ -22,11 +22,11 @@ class CheckpointHistory:
 
     @property
     def last(self) -> str | None:
-        """The newest checkpoint that is no average."""
+        """The newest checkpoint that is not an average."""
         return next(iter(self.newest(1)), None)
 
     def newest(self, count: int) -> list[str]:
-        """Return the last `count` checkpoints that are no averages, oldest first."""
+        """Return the last `count` checkpoints that are not averages, oldest first."""
         names = [name for name in self.checkpoints if name.startswith("step-")]
         return names[max(0, len(names) - count) :]
 
@@ -49,7 +49,7 @@ class CheckpointHistory:
         return checkpoint_quality(self.checkpoints[name], self.early_stopping_metric)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove these checkpoints, whose weights are lost; the best is the best of the others."""
+        """Remove checkpoints whose weights are lost, and choose the best of the others."""
         for name in names:
             del self.checkpoints[name]
         if self.best not in self.checkpoints:
@@ -57,8 +57,16 @@ class CheckpointHistory:
 
     def write_index(self, run: RunDir) -> None:
         """Write `index.json`."""
-        index = {name: value for name, value in asdict(self).items() if name != "listed_before"}
-        run.write_json(run.index_file, {"last": self.last, **index})
+        run.write_index(
+            CheckpointIndex(
+                last=self.last,
+                early_stopping_metric=self.early_stopping_metric,
+                checkpoints=self.checkpoints,
+                best=self.best,
+                validations_since_best=self.validations_since_best,
+                signatures=self.signatures,
+            )
+        )
 
     def delete_unlisted(self, run: RunDir) -> None:
         """Delete weights that neither the saved state nor the one before it lists: training may resume from either."""

@@ -1,4 +1,4 @@
-"""The text files of one configuration, and the sentences that are held out of them for validation and test."""
+"""The text files of one configuration, and the sentences held out of them for validation and test."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nmt.files import FileHashes, write_text
 class Corpus:
     """The text files of one configuration.
 
-    Choosing sentences to hold out takes two passes over the training files, so they are kept under `store_root`.
+    Choosing sentences to hold out takes two passes over the training files, so the choice is saved in `store_root`.
     """
 
     def __init__(self, config: Config, store_root: Path | None = None):
-        """DataError if one of the files is a pipe. Without `store_root` nothing is kept."""
+        """Raise DataError if one of the files is a pipe. Without `store_root` the held-out choice is not saved."""
         self.config = config
         data = config.data
         self.named: dict[Split, ParallelFiles] = {
@@ -34,11 +34,11 @@ class Corpus:
         self._store_root = store_root
 
     def files(self) -> list[Path]:
-        """Return every file that the corpus is read from."""
+        """Return all files of the corpus."""
         return [path for files in (self.config.data.train, *self.named.values()) for path in paths_of(files)]
 
     def identity(self, store_root: Path) -> dict[str, object]:
-        """Return what decides the text of every set. Hashes of large files are remembered under `store_root`."""
+        """Return everything that determines the text of each set; hashes of files are cached in `store_root`."""
         hashes, data = FileHashes(store_root / "hashes.json"), self.config.data
         return {
             "files": [hashes.sha256(path) for path in self.files()],
@@ -47,11 +47,11 @@ class Corpus:
         }
 
     def pairs(self, split: Split) -> Iterator[SentencePair]:
-        """Yield the pairs of a validation or test set; if the set is named, those with an empty side too."""
+        """Yield the pairs of a validation or test set; those with an empty side only if the set has its own files."""
         return read_parallel(self.named[split]) if split in self.named else iter(self._held_out[split])
 
     def train_pairs(self) -> Iterator[SentencePair]:
-        """Yield the pairs to train on, those with an empty side too."""
+        """Yield the pairs to train on, including those with an empty side."""
         pairs = read_parallel(self.config.data.train)
         if not self.missing:
             return pairs
@@ -71,7 +71,7 @@ class Corpus:
 
     @cached_property
     def _held_out(self) -> dict[Split, list[SentencePair]]:
-        """The held-out pairs: as kept under the store's root, else chosen, and kept."""
+        """Return the held-out pairs: those saved in the store's root, else newly chosen and saved."""
         kept = self._read_held_out()
         if kept is not None:
             return kept
@@ -86,7 +86,7 @@ class Corpus:
         return held_out
 
     def _read_held_out(self) -> dict[Split, list[SentencePair]] | None:
-        """Return the held-out pairs as they were kept; None if they were not, or cannot be read."""
+        """Return the saved held-out pairs; None if there are none, or they cannot be read."""
         if self._store_root is None or not self._store_root.is_dir():
             return None
         try:
@@ -101,5 +101,5 @@ class Corpus:
 
 
 def whole(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
-    """Yield the pairs in which neither side is empty."""
+    """Yield the pairs that have text on both sides."""
     return (pair for pair in pairs if pair.src and pair.tgt)

@@ -38,11 +38,11 @@ class ProcessGroup:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is rank 0, which writes the run and prints the log."""
+        """True for rank 0, which writes the run and prints the log."""
         return self.rank == 0
 
     def await_main(self) -> None:
-        """Wait until rank 0 calls this too; it may prepare a corpus first. Asleep, so that signals are heard."""
+        """Wait until rank 0 calls this too, which may prepare a corpus first; sleep in between, to handle signals."""
         if self._store is None:
             return
         if self.is_main:
@@ -51,12 +51,12 @@ class ProcessGroup:
             time.sleep(0.05)
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has called this."""
         if self.world_size > 1:
             self.gather(None)  # of objects, so over gloo: a device may be busy
 
     def any(self, flag: bool) -> bool:
-        """Return whether `flag` is set in any rank."""
+        """Return True in every rank if `flag` is set in any."""
         if self.world_size == 1:
             return flag
         flags = torch.tensor([flag], dtype=torch.int32)
@@ -82,7 +82,7 @@ class ProcessGroup:
 
 @contextmanager
 def joined_process_group() -> Iterator[ProcessGroup]:
-    """Connect to the other ranks that torchrun started, if it did. If one of them is lost, RunError in the others."""
+    """Connect to the other ranks if torchrun started this process. If one rank is lost, the others get a RunError."""
     timeout = timedelta(seconds=environment_count(TIMEOUT_VARIABLE, _DEFAULT_TIMEOUT_SECONDS, minimum=1))
     group = _join(timeout)
     try:
@@ -123,12 +123,12 @@ def _join(timeout: timedelta) -> ProcessGroup:
 
 
 def local_world_size() -> int:
-    """Return how many of the ranks share this machine."""
+    """Return the number of ranks on this machine."""
     return environment_count("LOCAL_WORLD_SIZE", 1, minimum=1)
 
 
 def launch(arguments: Sequence[str], num_processes: int) -> int:
-    """Run `nmt ARGUMENTS` in `num_processes` processes under torchrun's agent; return the first exit code but 0.
+    """Run `nmt ARGUMENTS` in `num_processes` processes under torchrun's agent; return the first nonzero exit code.
 
     The agent passes Ctrl-C and SIGTERM on to the processes, which finish their update and save.
     """

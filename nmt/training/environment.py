@@ -1,4 +1,4 @@
-"""The machine a run is trained on, and what a change of it means."""
+"""The machine that a run is trained on, and what a change of machine means."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PACKAGES = ("numpy", "safetensors", "sentencepiece", "sacrebleu")
 
 
 class Setup(NamedTuple):
-    """Where one rank trains, and how."""
+    """The device, precision and threads of one rank."""
 
     device: torch.device
     precision: Precision
@@ -29,7 +29,7 @@ class Setup(NamedTuple):
 
 
 def new_info(environment: Environment, *, seed: int, precision: str, data_fingerprint: str) -> RunInfo:
-    """Return what is known of a run before its first update."""
+    """Return the record of a run before its first update."""
     values = {"command": sys.argv[1:], "seed": seed, "precision": precision, "data_fingerprint": data_fingerprint}
     return RunInfo.model_validate(environment.model_dump() | values)
 
@@ -47,7 +47,7 @@ _SHAPES_THE_BITS = {
 
 
 def describe_environment(device: torch.device, world_size: int) -> Environment:
-    """Return what this process trains on."""
+    """Describe the software and hardware that this process trains on."""
     return Environment(
         nmt=nmt.__version__,
         commit=_git_commit(),
@@ -65,7 +65,7 @@ def describe_environment(device: torch.device, world_size: int) -> Environment:
 
 
 def changes(before: Environment, now: Environment) -> list[str]:
-    """Return the differences that bear on the bits of the weights."""
+    """Return the differences that can change the bits of the weights."""
     return [
         f"{text.format(getattr(before, key))} before, {text.format(getattr(now, key))} now"
         for key, text in _SHAPES_THE_BITS.items()
@@ -74,7 +74,7 @@ def changes(before: Environment, now: Environment) -> list[str]:
 
 
 def change_warning(differences: list[str]) -> str:
-    """Return the warning that a run is resumed on a machine with `differences`."""
+    """Return the warning about resuming a run on a machine with `differences`."""
     return (
         f"{'; '.join(differences)}. Training continues normally, but the result will not be "
         "bit-identical to an uninterrupted run."
@@ -89,7 +89,7 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """Return the commit of the code that trains, if it runs from a checkout of its own."""
+    """Return the commit of this code if it runs from its own git checkout."""
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, check=True, timeout=5)

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class Interrupt:
-    """While entered, SIGINT and SIGTERM stop the work: at once before `defer` is called, after it with the update.
+    """In this context, SIGINT and SIGTERM stop the work: immediately before `defer`, after it at the end of the update.
 
     To stop at once, they raise KeyboardInterrupt. After `defer` the first signal sets `requested`, and a second SIGINT
     stops at once.
@@ -25,11 +25,11 @@ class Interrupt:
 
     @property
     def exit_code(self) -> int:
-        """The code by which a shell reports a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+        """The exit code that a shell reports for a process killed by a signal: 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + (self.requested or signal.SIGINT)
 
     def defer(self) -> None:
-        """Finish the update from now on, because there is something to save."""
+        """Finish the update before stopping from now on, because there is something to save."""
         self.deferred = True
 
     def __enter__(self) -> Self:

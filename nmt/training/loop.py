@@ -15,10 +15,10 @@ from nmt.training.parts import Training
 
 
 def train(training: Training, interrupt: Interrupt) -> bool:
-    """Train to the end, or until `interrupt`; return whether the end was reached. Both ways the state is saved.
+    """Train to the end or until `interrupt`, and save the state; return whether the end was reached.
 
-    Each update gathers batches, computes gradients, and moves the weights; then it is time for a line of the log,
-    or for a checkpoint.
+    Each update gathers batches, computes gradients and changes the weights; some end with a line of the log or with a
+    checkpoint.
     """
     settings = training.settings
     with training.monitor.showing_progress(training.update):
@@ -68,9 +68,9 @@ def _checkpoint(training: Training) -> None:
 
 
 def _average(training: Training) -> None:
-    """Score the mean of the last checkpoints, which becomes the best if it is (Vaswani et al. 2017, section 6.1).
+    """Average the last checkpoints and score the result, which may become the best (Vaswani et al. 2017, section 6.1).
 
-    It is not part of the saved state, so a run that is resumed with more updates averages anew.
+    The average is not part of the saved state: a run that is resumed with more updates averages anew.
     """
     names = training.history.newest(training.settings.average_checkpoints)
     training.setup.group.barrier()  # rank 0 has written the last of them
@@ -79,7 +79,7 @@ def _average(training: Training) -> None:
 
 
 def _score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
-    """Validate fp32 `weights`, as they will be loaded; write them, and enter them into the history and the log."""
+    """Validate fp32 `weights`, the precision they are loaded in; save them, and record their scores."""
     started = time.perf_counter()
     result = training.validator(_fp32_model(training, weights))
     is_best = training.history.add(name, result, training.settings.keep_checkpoints)
@@ -91,7 +91,7 @@ def _score_and_write(training: Training, name: str, weights: Mapping[str, Tensor
 
 
 def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
-    """Return a model in fp32 that holds `weights`: the one in training, if it does."""
+    """Return a model in fp32 with `weights`: the model in training if it holds them, else a copy."""
     if weights is training.optimizer.model_parameters:
         return training.model
     model = copy.deepcopy(training.model).float()

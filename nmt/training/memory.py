@@ -1,4 +1,4 @@
-"""Estimates the memory of training before it starts: the kernel kills a CPU process that allocates too much."""
+"""Estimate memory before training starts, because the kernel kills a CPU process that allocates too much."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
 class MemoryNeeds(NamedTuple):
-    """All that the memory of one training process depends on, but for its batches."""
+    """Everything that the memory of one training process depends on, except its batches."""
 
     model: ModelConfig
     num_parameters: int
@@ -40,21 +40,21 @@ class MemoryNeeds(NamedTuple):
         return (kept + self._working_set(tokens)) * self.bytes_per_number
 
     def _kept_by_attention(self, num_keys: int) -> int:
-        """Numbers that one attention keeps per query."""
+        """Return how many numbers one attention layer keeps per query."""
         scores = 3 * self.model.num_heads * num_keys
         # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
         return scores + (self.model.d_model * num_keys if self.model.attention == "additive" else 0)
 
     def _working_set(self, tokens: int) -> int:
-        """Numbers of the largest temporaries: features before tanh, and their gradients."""
+        """Return how many numbers the largest temporaries hold: features before tanh, and their gradients."""
         longest = max(self.longest)
         return 3 * max(tokens, longest) * longest * self.model.d_model if self.model.attention == "additive" else 0
 
 
 def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, available: int | None) -> int:
-    """Return into how many micro-batches, at least `minimum`, to cut batches of `tokens`.
+    """Return the number of micro-batches, at least `minimum`, for batches of `tokens`.
 
-    Micro-batches have the size that is fastest, or a smaller one if that needs more than the `available` bytes.
+    Micro-batches have the fastest size, or a smaller one if that exceeds the `available` bytes.
     """
     num_micro_batches = max(minimum, -(-tokens // FASTEST_ON_CPU))
     while (
@@ -67,7 +67,7 @@ def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, avai
 
 
 def available_bytes() -> int | None:
-    """Return the free memory of this machine; None if it does not tell."""
+    """Return the free memory of this machine in bytes; None if it is unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         left = next(line for line in lines if line.startswith("MemAvailable:"))
@@ -80,7 +80,7 @@ def available_bytes() -> int | None:
 
 
 def refuse_beyond_memory(required: int, available: int | None) -> None:
-    """RunError if training requires more bytes than are available."""
+    """Raise RunError if training requires more bytes than are available."""
     if available is not None and required > available:
         raise RunError(
             f"this training needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are free",

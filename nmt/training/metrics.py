@@ -1,4 +1,4 @@
-"""The records of `logs/metrics.jsonl`, the file, and the progress that the user sees."""
+"""The records of `logs/metrics.jsonl`, the file itself, and the progress display."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRecord:
-    """One line of the log: means over the updates since the line before."""
+    """One line of the log: means over the updates since the previous line."""
 
     kind: Literal["train"] = "train"
     update: int
@@ -86,7 +86,7 @@ class MetricsLog:
         self.path = path
 
     def append(self, record: TrainRecord | ValidRecord) -> None:
-        """Append one record, and flush it: it is on the disk before a state that counts it in."""
+        """Append one record and flush it, so that it reaches the disk before a state that includes it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(record)) + "\n")
@@ -115,7 +115,7 @@ class Progress:
     """A tqdm bar if stderr is a terminal, else plain lines."""
 
     def __init__(self, max_updates: int, start: int, silent: bool = False):
-        """`silent`: show nothing, because another rank does."""
+        """Start at update `start`; if `silent`, show nothing, because another rank does."""
         self.max_updates = max_updates
         hidden = silent or sys.stderr is None or not sys.stderr.isatty()
         self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
@@ -127,7 +127,7 @@ class Progress:
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
-        """Hide the bar if the terminal has gone: training goes on without."""
+        """Hide the bar if the terminal is gone: training continues without it."""
         try:
             yield
         except (OSError, ValueError):
@@ -146,6 +146,6 @@ class Progress:
                 self.bar.set_postfix_str(line)
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Leave the bar on the screen as it is."""
         with self._surviving():
             self.bar.close()

@@ -1,4 +1,4 @@
-"""Counts updates, brings their losses to the host, and writes the log."""
+"""Count updates, copy their losses to the host, and write the log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Unflushed(NamedTuple):
 
 
 class Monitor:
-    """The clock and the log of one training."""
+    """The clock and the log of a training."""
 
     def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
         self.run, self.settings, self.setup, self.flops = run, settings, setup, flops
@@ -49,7 +49,7 @@ class Monitor:
 
     @contextmanager
     def showing_progress(self, update: int) -> Iterator[None]:
-        """Show a bar that starts at `update`, to the user of rank 0."""
+        """Show a progress bar from `update` on; only rank 0 does."""
         self._progress = Progress(self.settings.max_updates, update, silent=not self.setup.group.is_main)
         try:
             yield
@@ -58,7 +58,7 @@ class Monitor:
 
     @contextmanager
     def timing(self) -> Iterator[None]:
-        """Count the seconds of the block as training."""
+        """Add the seconds of the block to the training time."""
         started = time.perf_counter()
         yield
         seconds = time.perf_counter() - started
@@ -66,7 +66,7 @@ class Monitor:
         self.train_seconds += seconds
 
     def count(self, number: int, update: Update, loss_sum: Tensor, norm: Tensor) -> None:
-        """Count an update; `loss_sum` is this rank's, and both tensors may still be in the making on the device."""
+        """Count an update; `loss_sum` is this rank's, and the device may still be computing both tensors."""
         self._unflushed.append(_Unflushed(number, update.num_tokens, loss_sum, norm))
         self.window.reading_seconds += update.reading_seconds
         self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in update.indices)
@@ -76,7 +76,7 @@ class Monitor:
             self.flush()  # there is nothing to wait for
 
     def flush(self) -> None:
-        """Bring losses and norms to the host. Only here the host waits for the device, and sums over the ranks."""
+        """Copy losses and norms to the host and sum over the ranks; only here does the host wait for the device."""
         if not self._unflushed:
             return
         with self.timing():
@@ -93,11 +93,11 @@ class Monitor:
                 self._count_skipped(update.number)
 
     def _count_skipped(self, number: int) -> None:
-        """RunError after `MAX_SKIPPED_IN_A_ROW` updates without a finite loss and gradient, which change nothing."""
+        """Count an update whose loss or gradient is not finite; RunError after `MAX_SKIPPED_IN_A_ROW` of them."""
         self.skipped_in_a_row += 1
         log.warning(f"update {number} skipped: its loss or gradient is not finite")
         if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
-            last = self.run.index().get("last")
+            last = self.run.index().last
             raise RunError(
                 f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
                 f"up to update {number}",
@@ -107,7 +107,7 @@ class Monitor:
             )
 
     def log_training(self, number: int, epoch: int, num_micro_batches: int) -> None:
-        """Write and show the means over the updates since the line before, of which `number` is the last."""
+        """Write and show the means over the updates since the previous line, up to update `number`."""
         self.flush()
         window, self.window = self.window, Window()
         flops_per_second = window.flops / window.seconds

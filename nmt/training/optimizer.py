@@ -19,7 +19,7 @@ Moments = dict[str, dict[str, Tensor]]
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
-    """Return the rate of an update, counted from 1: linear warmup to `lr`, then the schedule's decay.
+    """Return the learning rate of an update (from 1): linear warmup to `lr`, then the schedule's decay.
 
     inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3); cosine (Loshchilov and Hutter 2017) and
     linear fall to 0 at `max_updates`.
@@ -37,11 +37,11 @@ class Optimizer:
     """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights.
 
     If the model computes in fp32, the copy is the model's own parameters. If it computes in bf16, whose 8 bits of
-    mantissa would swallow small steps, gradients are added up and applied in fp32, and the result is rounded back.
+    mantissa would lose small steps, gradients are accumulated and applied in fp32, and the result is rounded to bf16.
     """
 
     def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
-        """`model`, in fp32, is changed to compute in `dtype`; its tables of positions stay in fp32."""
+        """Convert `model` from fp32 to compute in `dtype`; its position tables stay in fp32."""
         self.config = config
         self.model_parameters = dict(model.named_parameters())
         self.reduced = dtype != torch.float32
@@ -103,7 +103,7 @@ class Optimizer:
         torch._foreach_copy_(grads, [part.view_as(grad) for part, grad in zip(parts, grads, strict=True)])
 
     def zero_grad(self) -> None:
-        """Drop what was accumulated, and give its memory back."""
+        """Drop the accumulated gradients and free their memory."""
         self._grads.clear()
         for parameter in (*self.model_parameters.values(), *self.master.values()):
             parameter.grad = None
@@ -114,8 +114,8 @@ class Optimizer:
     def step(self, update: int, loss: Tensor | None = None) -> Tensor:
         """Clip, apply and clear the gradients; return their norm before clipping.
 
-        If the norm or `loss` (summed over all processes) is not finite, weights and moments stay as they are. The
-        device decides that, as for scaled gradients: the host need not wait for it.
+        If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
+        decides that, so the host need not wait for it.
         """
         limit = self.config.clip_norm or math.inf
         norm = nn.utils.clip_grad_norm_(self.master.values(), limit)

@@ -1,4 +1,4 @@
-"""Whether to train without padding, and the packings of a batch."""
+"""Choose between packed and padded training, and pack batches."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from nmt.special_tokens import EOS_ID, PAD_ID
 
 
 class PackingChoice(NamedTuple):
-    """Whether batches are packed, and why."""
+    """The choice to pack batches or not, and its reason."""
 
     packed: bool
     reason: str
 
 
 class Packings(NamedTuple):
-    """Those of the sources and the targets of a batch."""
+    """The packings of the sources and the targets of a batch."""
 
     sources: Packing
     targets: Packing
 
     @classmethod
     def from_batch(cls, batch: Batch) -> Packings:
-        """Find the packings of `batch`; on the host, as it takes some twenty operations."""
+        """Build the packings of `batch` on the host, because a GPU would launch some twenty small kernels."""
         return cls(Packing.from_ids(batch.src, batch.src_real), Packing.from_ids(batch.tgt_out, batch.tgt_real))
 
     def to(self, device: torch.device) -> Packings:
-        """Copy them to `device`; to a GPU while the host continues."""
+        """Copy both to `device`; the copy to a GPU is asynchronous."""
         return Packings(self.sources.to(device), self.targets.to(device))
 
 
 def choose_packing(model: Transformer) -> PackingChoice:
-    """Return whether rows can be packed: whether attention has a kernel for that which computes plain attention.
+    """Choose packing if attention has a kernel for packed rows that computes the same as plain attention.
 
-    That kernel is for GPUs. A trial on the device, forward and backward, takes some hundredths of a second.
+    Only GPUs have one. A trial on the device, forward and backward, takes some hundredths of a second.
     """
     attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
     weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads

@@ -24,7 +24,7 @@ from nmt.training.validation import Validator
 
 
 class Training:
-    """One run in training on one rank: its parts, and all that changes from update to update."""
+    """The training of one run on one rank: its parts, and everything that changes from update to update."""
 
     def __init__(self, run: RunDir, config: Config, prepared: Prepared, setup: Setup):
         self.run, self.config, self.settings, self.setup = run, config, config.training, setup

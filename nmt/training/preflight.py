@@ -1,4 +1,4 @@
-"""Checks before the first update, so that what would fail later fails now."""
+"""Checks before the first update, so that a training that cannot work fails immediately."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt.training.state import random_state, set_random_state
 
 
 def refuse_differing_ranks(group: ProcessGroup, facts: Mapping[str, str]) -> None:
-    """RunError in every rank, with the first difference, unless all ranks give the same `facts` (value by name)."""
+    """Raise RunError in every rank, with the first difference, unless all ranks have the same `facts` by name."""
     all_facts = group.gather(dict(facts))
     for rank, others in enumerate(all_facts):
         for name, value in all_facts[0].items():
@@ -31,7 +31,7 @@ def refuse_differing_ranks(group: ProcessGroup, facts: Mapping[str, str]) -> Non
 def fit_into_memory(training: Training) -> None:
     """Cut batches so that they fit into memory: on a CPU by an estimate, elsewhere by trying the longest batch.
 
-    All ranks cut alike. RunError if no cut suffices on a CPU; elsewhere torch.OutOfMemoryError.
+    All ranks cut the same way. RunError if no cut suffices on a CPU; elsewhere torch.OutOfMemoryError.
     """
     group, step = training.setup.group, training.step
     longest = training.batches.longest()
@@ -55,7 +55,7 @@ def fit_into_memory(training: Training) -> None:
 
 
 def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
-    """Return all that the memory of `training` depends on; `longest`: source and target, in tokens."""
+    """Return what the memory of `training` depends on; `longest` has the longest source and target in tokens."""
     return MemoryNeeds(
         training.config.model,
         training.model.num_parameters(),

@@ -1,4 +1,4 @@
-"""Preparation of the data before training: held-out sets, tokenizers, tokenized corpus, and the report on them."""
+"""Prepare the data before training: held-out sets, tokenizers, tokenized corpus, and the report on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SAMPLE_PAIRS = 2000  # pairs that the size of a store is estimated from
 
 @dataclass
 class Prepared:
-    """What training needs of the data."""
+    """The prepared data of a training."""
 
     tokenizers: TokenizerPair
     store: TokenStore
@@ -41,11 +41,11 @@ class Prepared:
 
 
 def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:
-    """Make or find all that training reads.
+    """Make or find everything that training reads.
 
-    Writes the validation and test sets, the tokenizer and the report into `run`, unless they are there, and the
-    tokenized corpus under `store_root`, unless one with the same fingerprint is there.
-    RunError if the fingerprint is not the one `expected` (by a run that is resumed).
+    Writes the validation and test sets, the tokenizer and the report into `run`, unless they exist, and the
+    tokenized corpus under `store_root`, unless one with the same fingerprint exists.
+    RunError if the fingerprint differs from `expected`, that of a resumed run.
     """
     corpus = Corpus(config, store_root)
     _write_splits(corpus, run)
@@ -74,7 +74,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
 
 
 def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
-    """Open what `prepare` made for `run`. RunError if it is damaged."""
+    """Open the data that `prepare` made for `run`. RunError if it is damaged."""
     try:
         report = CorpusReport.from_json(run.read_json(run.report_file))
     except ValueError:
@@ -98,7 +98,7 @@ def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPa
 
 
 def _write_splits(corpus: Corpus, run: RunDir) -> None:
-    """Write the validation and the test set into the run, unless they are there."""
+    """Write the validation and the test set into the run, unless they exist."""
     for split in SPLITS:
         if not (run.data / f"{split}.src").exists():
             pairs = list(whole(corpus.pairs(split)))
@@ -108,7 +108,7 @@ def _write_splits(corpus: Corpus, run: RunDir) -> None:
 
 
 def _log_holdout(corpus: Corpus, run: RunDir) -> None:
-    """Say so if the corpus is too small to hold out as many sentences as configured."""
+    """Log it if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
     size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
     if corpus.missing and size < wanted:
@@ -121,7 +121,7 @@ def _log_holdout(corpus: Corpus, run: RunDir) -> None:
 
 
 def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
-    """Return those of the run; else those that the configuration names; else newly trained ones."""
+    """Return the tokenizers of the run, else those that the configuration names, else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
     if config.training.init_from:
@@ -136,7 +136,7 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
 
 
 def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
-    """ConfigError if the tokenizers cannot do what the configuration says."""
+    """Raise ConfigError if the tokenizers cannot do what the configuration requires."""
     place = config.tokenizer.path or config.training.init_from
     if tokenizers.joint != config.tokenizer.joint:
         vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
@@ -159,12 +159,12 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
 
 
 def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
-    """Return the pair as the model is to see it."""
+    """Return the pair with placeholders for protected spans, if the configuration says so."""
     return insert_placeholders(pair, config.tokenizer.user_symbols) if config.data.protect else pair
 
 
 def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
-    """Log how much disk a store will take, estimated from its first pairs; DataError if there is less."""
+    """Log the disk space that a store will take, estimated from its first pairs; DataError if it is not free."""
     size = _estimated_bytes(corpus, tokenizers)
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
@@ -190,7 +190,7 @@ def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:
 
 
 def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
-    """Return a hash of all that decides the contents of a store."""
+    """Return a hash of everything that determines the contents of a store."""
     data, regularization = corpus.config.data, corpus.config.tokenizer.subword_regularization
     parts = {
         "format": FORMAT,
@@ -214,7 +214,7 @@ def _build(folder: Path, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair)
 
 
 def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the training pairs that have text on both sides, counted into `counts`, and copies with placeholders."""
+    """Yield the training pairs with text on both sides, and copies with placeholders; count them into `counts`."""
     data = corpus.config.data
     count_src, count_tgt = _word_counter(data.src_lang), _word_counter(data.tgt_lang)
     valid_sources, test_sources = (set(run.read_pairs(split)[0]) for split in SPLITS)
@@ -235,7 +235,7 @@ def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[Sent
 
 
 def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the pair as the model is to see it and, for a share of the pairs, a copy with placeholders."""
+    """Yield the pair as the model sees it and, for a share of the pairs, a copy with placeholders."""
     data = config.data
     if not data.protect:
         yield pair
@@ -251,7 +251,7 @@ def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> 
 
 
 def _word_counter(language: str) -> Callable[[str], int]:
-    """Return what counts the words of a text; its characters, if the language is written without spaces."""
+    """Return a function that counts words, or characters if the language is written without spaces."""
     return len if written_without_spaces(language) else lambda text: len(text.split())
 
 
@@ -276,7 +276,7 @@ def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: Token
 
 
 def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
-    """Report what the scores on the validation or test set leave out."""
+    """Report the parts of the validation or test set that its scores leave out."""
     sources = run.read_pairs(split)[0]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
     limit = corpus.config.model.max_src_len

@@ -18,8 +18,9 @@ from nmt.config import Config, SearchOptions, dump_config
 from nmt.device import choose_device, choose_precision
 from nmt.errors import RunError
 from nmt.files import remove_leftovers
+from nmt.find_model import find_run
 from nmt.machine import num_cores
-from nmt.rundir import Resumption, RunDir, find_run, new_run, restore_replaced
+from nmt.rundir import Resumption, RunDir, new_run, restore_replaced
 from nmt.training.batches import refuse_beyond_epoch
 from nmt.training.card import write_card
 from nmt.training.distributed import ProcessGroup, joined_process_group, local_world_size
@@ -58,8 +59,8 @@ _MAY_CHANGE = {
 def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt: Interrupt | None = None) -> bool:
     """Train a new run at `path`; return whether it was finished (False: interrupted, state saved).
 
-    The folder appears once its data is prepared, so a fault in the data leaves nothing behind, and an old run as it
-    was. Under torchrun every process calls this; rank 0 prepares.
+    The folder appears once its data is prepared: a fault in the data leaves nothing behind, and an old run
+    untouched. Under torchrun every process calls this; rank 0 prepares.
     """
     with joined_process_group() as group:
         return _start(config, path, group, overwrite=overwrite, interrupt=interrupt)
@@ -78,7 +79,7 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
 
 
 def start_or_resume_run(config: Config, path: Path, interrupt: Interrupt | None = None) -> bool:
-    """Continue the run at `path` if there is one, else start it, as a job needs that a cluster restarts.
+    """Continue the run at `path` if it exists, else start it: for jobs that a cluster restarts.
 
     Return as `start_run`.
     """
@@ -130,7 +131,7 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
 
 
 def _record_changes(training: Training) -> None:
-    """Warn of changes of the machine that end the promise of equal bits; record them."""
+    """Record changes of the machine, and warn that results may no longer be bit-identical."""
     device, group = training.setup.device, training.setup.group
     info, now = training.run.info(), describe_environment(device, group.world_size)
     resumed = info.resumed
@@ -147,7 +148,7 @@ def _clean_up(config: Config, path: Path) -> None:
 
 
 def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
-    """Prepare the data and put a run with nothing trained in place."""
+    """Prepare the data and create the run, still untrained."""
     _clean_up(config, path)
     with new_run(path, overwrite=overwrite) as run:
         if config.training.init_from:
@@ -173,7 +174,7 @@ def _held(run: RunDir, group: ProcessGroup) -> AbstractContextManager[None]:
 
 
 def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
-    """RunError in every rank unless all have the same versions, configuration and run before them."""
+    """Raise RunError in every rank unless all have the same versions, configuration and run."""
     digest = hashlib.sha256(dump_config(config).encode()).hexdigest()[:12]
     facts = {"nmt": nmt.__version__, "torch": torch.__version__, "the configuration's digest": digest}
     facts["the run folder"] = "there" if run.config_file.is_file() else "missing"
@@ -181,7 +182,7 @@ def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
 
 
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
-    """Build the parts of the training of a run whose data is prepared, on this rank's device."""
+    """Build the parts of a training, whose data is prepared, on this rank's device."""
     _set_threads(config)
     device, info = choose_device(config.training.device), run.info()
     prepared = open_prepared(run, _store_root(config, run.path), info.data_fingerprint)
@@ -206,7 +207,7 @@ def _train(training: Training, interrupt: Interrupt | None) -> bool:
 
 @contextmanager
 def _explained_errors(run: RunDir) -> Iterator[None]:
-    """Turn a full disk, and a compiler that fails, into a RunError."""
+    """Turn a full disk or a failing compiler into a RunError."""
     try:
         yield
     except OSError as error:
@@ -238,7 +239,7 @@ def _store_root(config: Config, path: Path) -> Path:
 
 
 def _refuse_changes(old: Config, new: Config, path: Path) -> None:
-    """RunError with all differences if `new` differs from the run's own configuration in more than `_MAY_CHANGE`."""
+    """Raise RunError with all differences if `new` differs from the run's configuration in more than `_MAY_CHANGE`."""
     before, after = old.model_dump(), new.model_dump()
     differences = [
         f"{section}.{key} was {before[section][key]!r} when the run was started and is {value!r} now"
@@ -256,7 +257,7 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
 
 
 def _refuse_unfit_base(config: Config, path: Path) -> None:
-    """RunError if the run to continue from is the one to be overwritten, or has another model."""
+    """Raise RunError if the run to continue from would be overwritten, or has another model."""
     base = find_run(config.training.init_from)
     if base.path.resolve() == path.resolve():
         raise RunError(

@@ -1,4 +1,4 @@
-"""The training state: all that a resumed run needs to continue as if it had never been stopped.
+"""The training state: everything that a resumed run needs to continue as if it had never stopped.
 
 The only place that knows its schema. On disk it is one safetensors file with a checksum, which holds the tensors
 `counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`.
@@ -39,7 +39,7 @@ _COUNTERS = "counters"  # the tensor that holds what is no tensor, as JSON
 
 
 class Counters(BaseModel):
-    """The part of a training state that is no tensor."""
+    """The part of a training state that is not tensors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -114,13 +114,13 @@ class TrainState:
         return cls(_read_counters(tensors), weights, moments, [random[rank] for rank in range(len(random))])
 
     def save(self, path: Path, previous: Path | None = None) -> None:
-        """Write the state, atomically; the one at `path` is kept as `previous`. Raises OSError, as for a full disk."""
+        """Write the state atomically; keep the old one at `path` as `previous`. Raises OSError, as for a full disk."""
         with write_atomically(path, keep_old_as=previous) as partial:
             write_tensors(partial, self.to_tensors())
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a state. The file holds numbers and JSON, so it cannot run code. RunError if missing or damaged."""
+        """Read a state; the file holds only numbers and JSON, so it cannot run code. RunError if missing or damaged."""
         if not path.exists():
             hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
             raise RunError("there is no training state to resume from", path=path, hint=hint)
@@ -133,7 +133,7 @@ class TrainState:
             raise RunError(f"the training state is damaged ({error})", path=path) from error
 
     def check_fits(self, optimizer: Optimizer) -> None:
-        """ValueError unless the tensors have the names, shapes and types of those that `optimizer` trains."""
+        """Raise ValueError unless the tensors have the names, shapes and types of those that `optimizer` trains."""
         master = {f"weights {name}": parameter for name, parameter in optimizer.master.items()}
         _check_tensors({f"weights {name}": tensor for name, tensor in self.weights.items()}, master)
         if unknown := self.moments.keys() - optimizer.master.keys():
@@ -173,10 +173,10 @@ def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]
 
 
 def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
-    """Return the newest undamaged training state, and those of its checkpoints that are damaged or missing.
+    """Return the newest undamaged training state, and the names of its checkpoints that are damaged or missing.
 
-    If the newest state is damaged, or lacks a checkpoint, and the one before it does not, that one takes its place, and
-    a warning says so: what was trained since is trained again. RunError if there is none.
+    If the newest state is damaged or lacks a checkpoint, and the previous one does not, return the previous one and log
+    a warning: the updates since then are repeated. RunError if there is no usable state.
     """
     faults: list[RunError] = []
     incomplete: tuple[TrainState, list[str]] | None = None
@@ -208,7 +208,7 @@ def _warn_of(faults: Iterable[RunError]) -> None:
 
 
 def _damaged_checkpoints(run: RunDir, state: TrainState) -> dict[str, str]:
-    """Return the checkpoints of a state whose weights are not whole, and why."""
+    """Return the fault of each checkpoint of a state whose weights are damaged or missing, by name."""
     names = state.counters.history.checkpoints
     return {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
 
@@ -224,7 +224,7 @@ def random_state(device: torch.device) -> RandomState:
 
 
 def set_random_state(device: torch.device, states: RandomState) -> None:
-    """Set what `random_state` returned. Raises RuntimeError if it is not a state."""
+    """Restore the result of `random_state`. Raises RuntimeError if it is not a state."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)

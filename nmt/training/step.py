@@ -1,4 +1,4 @@
-"""One update: batches in, gradients of all processes added, weights moved."""
+"""One update: compute the gradients of its batches, sum them over all ranks, change the weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.training.packing import Packings, choose_packing
 
 
 class BatchLoss(nn.Module):
-    """A batch in, the sum of its loss out."""
+    """The sum of the loss of a batch, as a module."""
 
     def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
         super().__init__()
@@ -48,7 +48,7 @@ class BatchLoss(nn.Module):
 
 
 class Step:
-    """Makes updates: the same ones for any number of processes, as each takes its share of the rows of a batch."""
+    """Computes updates, the same for any number of processes: each takes a share of the rows of a batch."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Step:
         label_smoothing: float,
         compiled: bool = False,
     ):
-        """`packed` and `packed_reason` tell whether the step computes no padding, and why."""
+        """Choose packing for `model`; the attribute `packing` says if padding is left out, and why."""
         self.optimizer = optimizer
         self.group = group
         self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
@@ -67,10 +67,10 @@ class Step:
         self.loss = BatchLoss(model, label_smoothing, compiled)
 
     def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
-        """Learn from this process's share of an update with `num_tokens` real target tokens in all processes.
+        """Train on this process's share of an update that has `num_tokens` real target tokens over all processes.
 
-        Return (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. If the
-        memory of a rank does not suffice, all ranks cut batches in two from here on, and compute the update anew.
+        Return (this process's sum of the loss in nats, norm of the gradient before clipping), on the device. If a rank
+        runs out of memory, all ranks halve their batches from then on, and repeat the update.
         """
         with tf32_products(self.device):
             loss_sum = self._within_memory(batches, num_tokens, self.group)
@@ -79,7 +79,7 @@ class Step:
         return loss_sum, self.optimizer.step(update, loss_sum if self.group.world_size == 1 else None)
 
     def _within_memory(self, batches: Sequence[Batch], num_tokens: int, group: ProcessGroup) -> Tensor:
-        """Compute gradients, with batches cut in two until the memory of every rank of `group` suffices."""
+        """Compute gradients, halving batches until the memory of every rank of `group` suffices."""
         while True:
             parts = list(batches)
             if self.num_micro_batches > 1:
@@ -108,15 +108,15 @@ class Step:
         return loss_sum
 
     def _loss(self, batch: Batch) -> Tensor:
-        """Return the sum of the loss of `batch`, which is on the host."""
+        """Return the sum of the loss of `batch`, a batch on the host."""
         packings = Packings.from_batch(batch).to(self.device) if self.packed and batch.num_tgt_tokens else None
         loss: Tensor = self.loss(*batch.to(self.device), **({} if packings is None else {"packings": packings}))
         return loss
 
     def dry_run(self, batch: Batch) -> None:
-        """Compute forward and backward without learning, so that too little memory shows at once.
+        """Compute forward and backward without an update, so that insufficient memory shows at once.
 
-        Each process tries by itself; then all cut batches as the one with the least memory has to.
+        Each process tries by itself; then all cut batches as much as the one with the least memory.
         """
         with tf32_products(self.device):
             self._within_memory([batch], max(1, batch.num_tgt_tokens), ProcessGroup())

@@ -24,7 +24,7 @@ _LOSS_TOKENS = 4096  # of a batch whose loss is computed, where training leaves 
 
 
 class ValidationResult(NamedTuple):
-    """`loss` is cross-entropy in nats a token, without label smoothing; perplexity is its exponential."""
+    """Scores on the validation set: `loss` in nats per token, without label smoothing; perplexity is exp(loss)."""
 
     loss: float
     perplexity: float
@@ -33,7 +33,7 @@ class ValidationResult(NamedTuple):
     signatures: dict[str, str]  # sacreBLEU's, of bleu and chrf
 
     def values(self) -> dict[str, float]:
-        """The figures alone."""
+        """Return the figures by name, without the signatures."""
         return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
 
 
@@ -48,7 +48,7 @@ class Validator:
         config: Config,
         group: ProcessGroup | None = None,
     ):
-        """Each of `group` scores its share; all of them come to the same scores."""
+        """Set the data to score; each rank of `group` scores its share, and all get the same result."""
         self.group = group or ProcessGroup()
         self.sources = sources
         self.references = references
@@ -56,7 +56,7 @@ class Validator:
         self.config = config
 
     def __call__(self, model: Transformer) -> ValidationResult:
-        """Score `model`, which is left in the mode it was in."""
+        """Score `model`; its mode (training or evaluation) is restored."""
         was_training = model.training
         model.eval()
         loss = self._loss(model)
@@ -72,7 +72,7 @@ class Validator:
         return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
 
     def dry_run(self, model: Transformer, src_len: int) -> None:
-        """Translate a batch of the longest sources, so that memory that will not suffice is met at once."""
+        """Translate a batch of the longest sources, so that insufficient memory shows at once."""
         was_training = model.training
         model.eval()
         with self._translator(model) as translator:

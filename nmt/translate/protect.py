@@ -1,4 +1,4 @@
-"""Protected spans of a source text: placeholders for them, and whether a translation brings each back exactly once."""
+"""Protected spans of a source text: replace them by placeholders, restore them, and find those that are lost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _DOUBLE_SPACE = re.compile(r" {2,}")
 
 
 class Restored(NamedTuple):
-    """A translation with its spans put back."""
+    """A translation with its spans restored."""
 
     text: str
     lost: list[str]  # spans of the source that did not come back exactly once, in their order
 
 
 def missing(spans: Sequence[str], text: str) -> list[str]:
-    """Those of `spans` that are not to be found in `text` as often as there are of them."""
+    """Return those of `spans` that `text` does not contain exactly as often."""
     wanted = Counter(spans)
     found = Counter(text[span.start : span.end] for span in find_spans(text))
     return [span for span, count in wanted.items() if found[span] != count]
@@ -34,19 +34,19 @@ class Protected(NamedTuple):
 
     @classmethod
     def from_spans(cls, text: str, spans: Sequence[Span]) -> Protected:
-        """Return `text` with placeholders for `spans`; later ones than there are placeholders stay as they are."""
+        """Replace `spans` in `text` by placeholders; surplus spans stay as they are."""
         kept = spans[:NUM_PLACEHOLDERS]
         masked = replace_spans(text, kept, PLACEHOLDERS[: len(kept)])
         return cls(masked, [text[span.start : span.end] for span in kept])
 
     def is_only_spans(self) -> bool:
-        """Whether there is nothing to translate."""
+        """Return True if the text holds nothing but spans, so that there is nothing to translate."""
         return bool(self.spans) and not ANY_PLACEHOLDER.sub("", self.text).strip()
 
     def restore(self, translation: str) -> Restored:
-        """Put the spans back. What stands for none, or for one that is there already, is left out.
+        """Restore the spans; drop placeholders that are unknown or repeated.
 
-        Where a span would run into its neighbor (a URL and the word after it), spaces keep them apart.
+        Spaces separate a span from its neighbor if the two would merge, such as a URL and the word after it.
         """
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
             return Restored(translation, [])
@@ -63,12 +63,12 @@ class Protected(NamedTuple):
         return Restored(apart, []) if not missing(self.spans, apart) else Restored(text, missing(self.spans, text))
 
     def between(self) -> list[str]:
-        """The stretches before, between and after the spans: one more than there are spans."""
+        """Return the text before, between and after the spans: n + 1 stretches for n spans."""
         return ANY_PLACEHOLDER.split(self.text)
 
 
 def _without_strangers(translation: str, known: Collection[str]) -> str:
-    """`translation` with the first of each known placeholder, and no other."""
+    """Keep only the first occurrence of each known placeholder in `translation`."""
     seen: set[str] = set()
 
     def kept(match: re.Match[str]) -> str:

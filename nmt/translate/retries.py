@@ -1,4 +1,4 @@
-"""Second attempts: outputs that repeat themselves, and outputs that lost a protected span."""
+"""Retry segments whose output loops or lost a protected span."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from nmt.translate.segments import Segment, SegmentTranslation
 from nmt.translate.texts import TextSegment
 
 RETRY_BEAM_SIZE = 5
-"""Hypotheses that are searched for one that has every protected span."""
+"""Beam size of the search for a hypothesis that has every protected span."""
 
 Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
-"""Translates segments; the best translation of each first."""
+"""A function from segments to their translations, best first."""
 
 
 def has_loop(translation: SegmentTranslation) -> bool:
-    """Return whether an output repeats itself."""
+    """Return True if the output repeats itself."""
     return find_loop(translation.tgt_ids, translation.src_ids) is not None
 
 
 def lost_spans(segment: TextSegment, translation: SegmentTranslation) -> list[str]:
-    """Return the protected spans of `segment` that `translation` does not have exactly once."""
+    """Return the protected spans of `segment` that `translation` does not contain exactly once."""
     return segment.protected.restore(translation.text).lost if segment.protected.spans else []
 
 
 def retry_loops(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
-    """Decode segments with a loop once more: first without its n-gram twice, then without any bigram twice."""
+    """Decode looping segments again: first forbid repeats of n-grams of the loop's size, then of all bigrams."""
     by_size: dict[int, list[TextSegment]] = {}
     for segment in segments:
         best = segment.hypotheses[0]
@@ -51,7 +51,7 @@ def _retry_without_repeats(segments: Sequence[TextSegment], search: Search, opti
 def retry_lost_spans(
     segments: Sequence[TextSegment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
 ) -> None:
-    """Find another hypothesis for segments that lost a span; else translate the text between the spans separately."""
+    """Find a complete hypothesis for segments that lost a span, else translate the text between the spans."""
     lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
     for segment, hypotheses in zip(lossy, _search_again(lossy, search, beam), strict=True):
@@ -82,7 +82,7 @@ def _translate_around(
 def _search_again(
     segments: Sequence[TextSegment], search: Search, options: SearchOptions
 ) -> list[list[SegmentTranslation]]:
-    """Search with other options; find nothing with an engine that does not support them."""
+    """Search with other options; return no hypotheses if the engine does not support them."""
     try:
         return search([segment.segment for segment in segments], options) if segments else []
     except NmtError:

@@ -1,4 +1,4 @@
-"""Segments, which are searched at once, to translations: sort, batch, search, restore the order, decode."""
+"""Translate segments, the units of search: sort, batch, search, restore the order, decode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.translate.engine import Engine
 
 MAX_BATCH_SENTENCES = 256
 MIN_BATCH_SENTENCES = 16
-"""Fewer are not shared out among the threads of an engine."""
+"""Smaller batches are not worth distributing over the threads of an engine."""
 
 
 class Segment(NamedTuple):
@@ -23,7 +23,7 @@ class Segment(NamedTuple):
 
 
 class SegmentTranslation(NamedTuple):
-    """One output of a search for one segment."""
+    """One hypothesis for one segment, as text."""
 
     text: str
     score: float  # sum of natural-log probabilities of the tokens, eos included
@@ -31,21 +31,21 @@ class SegmentTranslation(NamedTuple):
     tgt_ids: list[int]
     truncated: bool  # the source was longer than the model's limit; its end is not translated
     finished: bool  # the output ended with eos, not at its maximum length
-    # The summands of `score`, that of eos last if it is finished; nobody writes into it.
+    # The summands of `score`, that of eos last if the output is finished; read-only.
     token_scores: Sequence[float] = ()
 
 
 class ForcedScore(NamedTuple):
-    """The probability that the model gives to a given translation."""
+    """The log-probability of a given translation under the model."""
 
     score: float  # sum of natural-log probabilities of the tokens, eos included
     tgt_ids: list[int]
     token_scores: list[float]  # the summands of `score`, that of eos last
-    truncated: bool  # a side was longer than the model's limit; what was cut off is not in the score
+    truncated: bool  # a side exceeded the model's limit; the score does not include the part that was cut off
 
 
 def untranslated(text: str) -> SegmentTranslation:
-    """Return `text` as its own translation, without a token."""
+    """Return `text` as its own translation, with no tokens."""
     return SegmentTranslation(text, 0.0, [], [], truncated=False, finished=True)
 
 
@@ -81,14 +81,14 @@ def translate_segments(
 def score_segments(
     engine: Engine, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str], batch_tokens: int
 ) -> list[ForcedScore]:
-    """Return the probability of each of `targets` as the translation of the source beside it, in order."""
+    """Score each of `targets` as the translation of the source with the same index."""
     limit = engine.max_src_len - 1  # eos
     src_ids, tgt_ids = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(targets)
 
     def score(batch: list[int]) -> list[list[float]]:
         return engine.score([src_ids[i][:limit] for i in batch], [tgt_ids[i] for i in batch])
 
-    # A pair of empty texts has a score too, that of eos.
+    # Even a pair of empty texts has a score, that of eos.
     lengths = [max(len(src), len(tgt), 1) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
     batches = list(make_batches(lengths, engine, batch_tokens))
     scores: dict[int, ForcedScore] = {}
@@ -100,10 +100,10 @@ def score_segments(
 
 
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
-    """Yield indices of sources of `lengths` tokens, empty ones left out: similar lengths together, longest first.
+    """Yield batches of indices into `lengths` (tokens), without empty ones: similar lengths together, longest first.
 
-    A batch has up to `batch_tokens` tokens, padding included, and leaves something for each thread of `engine`. An
-    engine that forms no batches gets all sources at once, in order.
+    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give each thread work. An engine
+    that forms no batches gets all sources at once, in order.
     """
     if not engine.forms_batches:
         if all_sources := [i for i, length in enumerate(lengths) if length]:

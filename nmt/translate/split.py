@@ -1,7 +1,7 @@
-"""Text longer than a model's limit, split where that harms least: line ends, sentences, clauses, words, characters.
+"""Split text that exceeds a model's limit where that harms least: at lines, sentences, clauses, words, characters.
 
-Sentence ends are found by sentencex (Wikimedia, MIT), which knows the marks and abbreviations of some 300 languages.
-What is split loses nothing: `lead` and each part with the white space after it make the text again.
+sentencex (Wikimedia, MIT) finds sentence ends; it knows the punctuation and abbreviations of some 300 languages.
+Splitting loses nothing: `lead`, and each part with the white space after it, concatenate to the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WHITE_SPACE = re.compile(r"\s")
 _SPACES = re.compile(r"\s+")
 # A clause ends after these marks: Western ones before white space, those of CJK anywhere.
 _CLAUSE_END = re.compile(r"[,;:.!?،؛)\]}»”’\"—–-](?=\s)|[，；：、。！？）】」』》〉…](?![，；：、。！？）】」』》〉…])")
-_WINDOW_CHARACTERS = 20_000  # sentencex is quadratic in some texts, so it sees no more at once
+_WINDOW_CHARACTERS = 20_000  # given to sentencex at once, because it takes quadratic time on some texts
 _JOINER = "\u200d"
 
 
@@ -31,33 +31,30 @@ class Part(NamedTuple):
     start: int
     end: int
     space: str
-    cut: bool = False  # it begins or ends within a sentence, which alone is too long
+    cut: bool = False  # begins or ends within a sentence that is too long by itself
 
 
 class Split(NamedTuple):
-    """A text in parts. `lead` is the white space before the first; all of a blank text."""
+    """A text in parts. `lead` is the white space before the first part; a blank text is all lead."""
 
     lead: str
     parts: list[Part]
 
 
 def whole(text: str) -> Split:
-    """`text` as one part, or none if it is blank."""
+    """Return `text` as one part, or as none if it is blank."""
     start, end = _stripped(text, 0, len(text))
     return Split(text[:start], [Part(start, end, text[end:])] if start < end else [])
 
 
 def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size: Callable[[int, int], int]) -> Split:
-    """Split `text` into its lines, and lines of more than `limit` tokens into sentences and less.
+    """Split `text` into its lines, and lines of more than `limit` tokens into sentences or smaller parts.
 
-    `size(start, end)` is the number of tokens of that stretch; none of `spans` is cut. A part is over the limit only if
-    a single character or span is.
+    `size(start, end)` returns the number of tokens of a stretch. No part cuts one of `spans`, so a part exceeds the
+    limit only if a single span or character does.
     """
-    stretches = [
-        stretch
-        for start, end in _lines(text)
-        for stretch in _within_limit(text, start, end, spans, language, limit, size)
-    ]
+    source = _Text(text, spans, limit, size)
+    stretches = [stretch for start, end in _lines(text) for stretch in source.split_line(start, end, language)]
     if not stretches:
         return Split(text, [])
     following = [start for start, _, _ in stretches[1:]] + [len(text)]
@@ -68,27 +65,28 @@ def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size
 
 
 def sentence_starts(text: str, language: str) -> list[int]:
-    """Where sentences begin, the first left out; white space after a sentence belongs to it."""
-    import sentencex  # when it is needed: most texts are short
+    """Return the start of every sentence but the first; white space belongs to the sentence before it."""
+    import sentencex  # only when needed: most texts are short
 
-    # sentencex counts a white-space character as one byte and knows no surrogates; the stand-ins keep all lengths.
+    # sentencex counts a white-space character as one byte and rejects surrogates; the replacements keep all lengths.
     plain = without_surrogates(_WHITE_SPACE.sub(" ", text))
     starts: list[int] = []
     begin = 0
     while begin < len(plain):
         window = plain[begin : begin + _WINDOW_CHARACTERS]
         lengths = [len(sentence) for sentence in sentencex.segment(language, window)]
-        if sum(lengths) != len(window):  # its promise is broken: one sentence, which is cut at clauses if it must be
+        if sum(lengths) != len(window):  # sentencex lost text: take one sentence, which clauses can still cut
             lengths = [len(window)]
         last_window = begin + len(window) == len(plain)
-        for length in lengths if last_window or len(lengths) == 1 else lengths[:-1]:  # the last may go on
+        # The last sentence of a window may continue in the next.
+        for length in lengths if last_window or len(lengths) == 1 else lengths[:-1]:
             begin += length
             starts.append(begin)
     return starts[:-1]
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the lines that are not blank, without the white space around them."""
+    """Yield the stretches of the lines that are not blank, without the white space around them."""
     ends = [*(match.span() for match in _LINE_END.finditer(text)), (len(text), len(text))]
     begin = 0
     for end, following in ends:
@@ -98,93 +96,85 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
         begin = following
 
 
-def _within_limit(
-    text: str,
-    start: int,
-    end: int,
-    spans: Sequence[Span],
-    language: str,
-    limit: int,
-    size: Callable[[int, int], int],
-) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, cut) of the stretches of one line, each within the limit where that can be."""
-    if size(start, end) <= limit:
-        yield start, end, False
-        return
-    # A span is a word to the segmenter, whatever marks it holds.
-    first, last = (bisect_left(spans, at, key=lambda span: span.start) for at in (start, end))
-    inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
-    line = replace_spans(text[start:end], inside, ["x" * (span.end - span.start) for span in inside])
-    starts = [start, *(start + at for at in sentence_starts(line, language)), end]
-    for from_, to in pairwise(starts):
-        begin, stop = _stripped(text, from_, to)
-        if begin < stop:
-            yield from _clauses(text, begin, stop, spans, limit, size)
+class _Text(NamedTuple):
+    """A text to split, and the limit of its parts."""
 
+    text: str
+    spans: Sequence[Span]  # not to be cut; in ascending order
+    limit: int  # tokens
+    size: Callable[[int, int], int]  # tokens of a stretch
 
-def _clauses(
-    text: str, start: int, end: int, spans: Sequence[Span], limit: int, size: Callable[[int, int], int]
-) -> Iterator[tuple[int, int, bool]]:
-    """One sentence, cut if it is over the limit: after a clause if one fits, else a word, else a character."""
-    cut = False
-    while start < end:
-        longest = _longest(text, start, end, spans, limit, size)
-        if longest == end:
-            yield start, end, cut
+    def split_line(self, start: int, end: int, language: str) -> Iterator[tuple[int, int, bool]]:
+        """Yield the stretches (start, end, cut) of one line, within the limit if possible."""
+        if self.size(start, end) <= self.limit:
+            yield start, end, False
             return
-        cut = True
-        at = _last_boundary(text, start, longest, spans)
-        first, last = _stripped(text, start, at)
-        yield first, last, True
-        start, _ = _stripped(text, at, end)
+        # Hide punctuation inside spans from the sentence splitter.
+        first, last = (bisect_left(self.spans, at, key=lambda span: span.start) for at in (start, end))
+        inside = [Span(span.start - start, span.end - start) for span in self.spans[first:last]]
+        line = replace_spans(self.text[start:end], inside, ["x" * (span.end - span.start) for span in inside])
+        starts = [start, *(start + at for at in sentence_starts(line, language)), end]
+        for from_, to in pairwise(starts):
+            begin, stop = _stripped(self.text, from_, to)
+            if begin < stop:
+                yield from self._split_sentence(begin, stop)
 
+    def _split_sentence(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+        """Yield one sentence, cut if it exceeds the limit: after a clause if one fits, else a word or a character."""
+        cut = False
+        while start < end:
+            longest = self._longest(start, end)
+            if longest == end:
+                yield start, end, cut
+                return
+            cut = True
+            at = self._last_boundary(start, longest)
+            first, last = _stripped(self.text, start, at)
+            yield first, last, True
+            start, _ = _stripped(self.text, at, end)
 
-def _longest(
-    text: str, start: int, end: int, spans: Sequence[Span], limit: int, size: Callable[[int, int], int]
-) -> int:
-    """Return the longest stretch from `start` within the limit, at least a character or span; not within a span."""
-    reach = start + limit
-    while reach < end and size(start, reach) <= limit:
-        reach = start + 2 * (reach - start)
-    if reach >= end and size(start, end) <= limit:
-        return end
-    low, high = start + 1, min(reach, end)  # `low` fits or is the least there is, `high` does not fit
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(start, middle) <= limit else (low, middle)
-    return _not_within(text, start, low, end, spans)
+    def _longest(self, start: int, end: int) -> int:
+        """Return the end of the longest stretch from `start` within the limit; at least a character or a span."""
+        reach = start + self.limit
+        while reach < end and self.size(start, reach) <= self.limit:
+            reach = start + 2 * (reach - start)
+        if reach >= end and self.size(start, end) <= self.limit:
+            return end
+        low, high = start + 1, min(reach, end)  # `low` fits or is the minimum, `high` does not fit
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.size(start, middle) <= self.limit else (low, middle)
+        return self._not_within(start, low, end)
 
+    def _last_boundary(self, start: int, longest: int) -> int:
+        """Return where to cut [start, longest): after a clause beyond the first quarter, else after a word."""
+        window = self.text[start : longest + 1]  # the white space of a mark may lie just behind
+        least = (longest - start) // 4
+        for pattern, after in ((_CLAUSE_END, start + least), (_SPACES, start)):
+            ends = [start + match.end() for match in pattern.finditer(window)]
+            fitting = [at for at in ends if after < at <= longest and self._around(at) is None]
+            if fitting:
+                return fitting[-1]
+        return longest
 
-def _last_boundary(text: str, start: int, longest: int, spans: Sequence[Span]) -> int:
-    """Where to cut [start, longest): after a clause, but not in its first quarter; else after a word."""
-    window = text[start : longest + 1]  # a mark's white space may lie just behind
-    least = (longest - start) // 4
-    for pattern, after in ((_CLAUSE_END, start + least), (_SPACES, start)):
-        ends = [start + match.end() for match in pattern.finditer(window)]
-        fitting = [at for at in ends if after < at <= longest and _around(spans, at) is None]
-        if fitting:
-            return fitting[-1]
-    return longest
+    def _around(self, at: int) -> Span | None:
+        """Return the span that contains position `at`, if any."""
+        index = bisect_left(self.spans, at, key=lambda span: span.end)
+        span = self.spans[index] if index < len(self.spans) else None
+        return span if span is not None and span.start < at < span.end else None
 
-
-def _around(spans: Sequence[Span], at: int) -> Span | None:
-    """Return the span that contains `at`."""
-    index = bisect_left(spans, at, key=lambda span: span.end)
-    return spans[index] if index < len(spans) and spans[index].start < at < spans[index].end else None
-
-
-def _not_within(text: str, start: int, at: int, end: int, spans: Sequence[Span]) -> int:
-    """`at`, moved to the edge of the span or of the character (with its marks) that it lies within."""
-    span = _around(spans, at)
-    if span is not None:
-        return span.start if span.start > start else span.end
-    moved = at
-    while moved > start + 1 and moved < end and at - moved < 16 and _belongs_to_previous(text, moved):
-        moved -= 1
-    if moved == start + 1 or at - moved == 16:
-        return at
-    span = _around(spans, moved)  # whose last character has marks after it
-    return moved if span is None else span.start if span.start > start else at
+    def _not_within(self, start: int, at: int, end: int) -> int:
+        """Move `at` to the edge of the span, or of the character with its marks, that contains it."""
+        span = self._around(at)
+        if span is not None:
+            return span.start if span.start > start else span.end
+        moved = at
+        while moved > start + 1 and moved < end and at - moved < 16 and _belongs_to_previous(self.text, moved):
+            moved -= 1
+        if moved == start + 1 or at - moved == 16:
+            return at
+        span = self._around(moved)  # a span whose last character has marks after it
+        return moved if span is None else span.start if span.start > start else at
 
 
 def _belongs_to_previous(text: str, at: int) -> bool:
@@ -193,7 +183,7 @@ def _belongs_to_previous(text: str, at: int) -> bool:
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
-    """[start, end) without the white space at its ends."""
+    """Return the stretch [start, end) without the white space at its ends."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():

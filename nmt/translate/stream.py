@@ -1,4 +1,4 @@
-"""Lines as they arrive, in blocks: small at first, so that an answer comes soon; larger while more are waiting."""
+"""Group lines into blocks as they arrive: small blocks first, for a quick answer, larger ones while lines wait."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MAX_BLOCK_CHARACTERS = 1 << 20
 READ_AHEAD_LINES = 256
 READ_AHEAD_CHARACTERS = 1 << 20
 PATIENCE_SECONDS = 0.05
-"""How long a line waits for others to be translated with it."""
+"""The longest time that a line waits for others to join its block."""
 
 
 def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """`lines`, which are all at hand, in blocks of 16, 32, … 1,024 lines, or fewer that are very long."""
+    """Yield `lines`, all of which are available, in blocks of 16, 32, … 1,024 lines; fewer if they are very long."""
     limit = FIRST_BLOCK_LINES
     block: list[str] = []
     characters = 0
@@ -33,9 +33,9 @@ def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """As `grow_blocks`, from a source that may be slow: what is there is given, after `PATIENCE_SECONDS` at most.
+    """Yield blocks like `grow_blocks`, from a source that may be slow: no line waits longer than `PATIENCE_SECONDS`.
 
-    A thread reads ahead, 256 lines at most. An exception of the source is raised here, after the lines before it.
+    A thread reads up to 256 lines ahead. An exception of the source is raised here, after the lines before it.
     """
     queue = _ReadAhead(lines)
     limit = FIRST_BLOCK_LINES
@@ -49,7 +49,7 @@ def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 class _ReadAhead:
-    """Reads lines in a thread of its own, as far ahead as is allowed."""
+    """Reads lines ahead in a separate thread, up to `READ_AHEAD_LINES` or `READ_AHEAD_CHARACTERS`."""
 
     def __init__(self, lines: Iterable[str]):
         self._lines = lines
@@ -59,11 +59,11 @@ class _ReadAhead:
         self._ended = False
         self._closed = False
         self._fault: BaseException | None = None
-        # A daemon: a source that never gives another line does not keep the program from ending.
+        # A daemon thread, so that a source that never yields another line cannot keep the program alive.
         Thread(target=self._read, name="read-ahead", daemon=True).start()
 
     def take(self, limit: int) -> list[str]:
-        """Up to `limit` lines, at least one; none at the end."""
+        """Return up to `limit` lines, at least one; an empty list at the end."""
         block: list[str] = []
         characters = 0
         deadline = None
@@ -90,7 +90,7 @@ class _ReadAhead:
         return block
 
     def close(self) -> None:
-        """Let the thread end with the line that it reads now."""
+        """Make the thread end after the line that it is reading."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

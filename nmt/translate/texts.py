@@ -1,4 +1,4 @@
-"""Texts of any length and structure to segments: split at the model's limit, with protected spans as placeholders."""
+"""Turn texts of any length into segments: split at the model's limit, with placeholders for protected spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt.translate.protect import Protected
 from nmt.translate.segments import Segment, SegmentTranslation
 from nmt.translate.split import Part, split_text, whole
 
-_TOO_MANY = 1 << 30  # tokens: the size of a stretch with more spans than there are placeholders
+_TOO_MANY = 1 << 30  # tokens: reported for a stretch with more spans than placeholders, so that it is split
 
 
 class LanguagePair(NamedTuple):
@@ -29,7 +29,7 @@ class LanguagePair(NamedTuple):
 
 @dataclass
 class TextSegment:
-    """One segment of a text, and its translations so far."""
+    """A segment of a text, with its translations so far."""
 
     segment: Segment
     protected: Protected
@@ -43,19 +43,19 @@ class TextSegment:
 
 
 class SegmentedText(NamedTuple):
-    """A text in segments; none if it is blank."""
+    """A text with its segments; a blank text has none."""
 
     text: str
     lead: str  # white space before the first segment
     segments: list[TextSegment]
-    spans: list[str] | None  # all that are to be kept, in order; None if no spans are protected
+    spans: list[str] | None  # the protected spans, in order; None if protection is off
 
 
 class TextSegmenter:
-    """Splits texts for one model."""
+    """Turns texts into segments for one model."""
 
     def __init__(self, tokenizers: TokenizerPair, languages: LanguagePair, max_src_len: int):
-        """`max_src_len` is the longest source in tokens, eos included."""
+        """Set the limit to `max_src_len`, the maximum source length in tokens, eos included."""
         self.tokenizers = tokenizers
         self.languages = languages
         self.limit = max_src_len - 1  # eos
@@ -66,10 +66,10 @@ class TextSegmenter:
     def segment(
         self, texts: Sequence[str], options: SearchOptions, prefixes: Sequence[str] | None = None
     ) -> list[SegmentedText]:
-        """Return the segments of each of `texts`, as `options.split` and `options.protect` say.
+        """Split each of `texts` into segments according to `options.split` and `options.protect`.
 
-        The translation of text i begins with `prefixes[i]`. User symbols at the beginning of a text, such as a tag
-        that names the target language, stand before each of its segments.
+        The translation of text i must begin with `prefixes[i]`. User symbols at the beginning of a text, such as a tag
+        that names the target language, are repeated before each of its segments.
         """
         protect = options.protect and self.knows_placeholders
         splits = [_Splitter(self, without_surrogates(text), protect) for text in texts]
@@ -83,13 +83,13 @@ class TextSegmenter:
         return segmented
 
     def leading_symbols(self, text: str, start: int = 0) -> str:
-        """Return the user symbols that `text` has at `start`, and the white space after them."""
+        """Return the user symbols at position `start` of `text`, with the white space after them."""
         match = self._leading_symbols.match(text, start) if self._leading_symbols else None
         return match[0].lstrip() if match else ""
 
 
 class _Splitter:
-    """One text that is to be split."""
+    """Splits one text."""
 
     def __init__(self, segmenter: TextSegmenter, text: str, protect: bool):
         self.segmenter = segmenter
@@ -107,7 +107,7 @@ class _Splitter:
         return self.protected[0].text if self.protected else ""
 
     def segment(self, ids: list[int], split: bool) -> SegmentedText:
-        """Return the segments of the text, of which `ids` are the tokens as one source."""
+        """Return the segments of the text; `ids` are the tokens of the whole text as one source."""
         spans = [self.text[span.start : span.end] for span in self.spans] if self.protect else None
         has_lines = "\n" in self.text and "\n" in self.text.strip()
         too_many = len(self.spans) > NUM_PLACEHOLDERS
@@ -125,7 +125,7 @@ class _Splitter:
         return SegmentedText(self.text, lead, segments, spans)
 
     def _tag_before(self, start: int) -> str:
-        """Return the symbols to put before a segment that begins at `start`: none if it has symbols of its own."""
+        """Return the symbols to add before a segment that begins at `start`; none if it begins with symbols itself."""
         is_first = not self.text[:start].strip()
         return "" if is_first or self.segmenter.leading_symbols(self.text, start) else self.tag
 
@@ -139,7 +139,7 @@ class _Splitter:
         return Protected.from_spans(self.text[start:end], inside)
 
     def _size(self, start: int, end: int) -> int:
-        """Return the number of tokens of a stretch; a huge one if its spans cannot be told apart."""
+        """Return the number of tokens of a stretch; `_TOO_MANY` if it has more spans than placeholders exist."""
         if len(self._inside(start, end)) > NUM_PLACEHOLDERS:
             return _TOO_MANY
         source = self._tag_before(start) + self._stretch(start, end).text

@@ -1,4 +1,4 @@
-"""The translation of a text: its segments put together again, with all that is known of them."""
+"""The translation of a text, assembled from the translations of its segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.translate.texts import LanguagePair, SegmentedText, TextSegment
 
 @dataclass(frozen=True)
 class Translation:
-    """One text, translated. Nobody writes into its lists.
+    """The translation of one text. Its lists are read-only.
 
     >>> from nmt import Translator
     >>> print(Translator.load("runs/demo-en-zh").translate(["I am from China"])[0])  # doctest: +SKIP
@@ -53,17 +53,17 @@ class Translation:
 
     @property
     def num_segments(self) -> int:
-        """Parts of the text that were searched at once; 0 if nothing was to be translated."""
+        """The number of segments that the text was translated in; 0 if there was nothing to translate."""
         return len(self.segments)
 
     @property
     def src_ids(self) -> list[int]:
-        """Source tokens as translated, with placeholders for protected spans."""
+        """The source tokens as translated, with placeholders for protected spans."""
         return [i for segment in self.segments for i in segment.src_ids]
 
     @property
     def tgt_ids(self) -> list[int]:
-        """Target tokens, without eos."""
+        """The target tokens, without eos."""
         return [i for segment in self.segments for i in segment.tgt_ids]
 
     @property
@@ -73,36 +73,36 @@ class Translation:
 
     @property
     def truncated(self) -> bool:
-        """A segment was longer than the model's limit; its end is not translated."""
+        """True if a segment exceeded the model's limit, so that its end is not translated."""
         return any(segment.truncated for segment in self.segments)
 
     @property
     def finished(self) -> bool:
-        """Every output ended with eos, not at its maximum length."""
+        """True if every output ended with eos, not at its maximum length."""
         return all(segment.finished for segment in self.segments)
 
     @property
     def copied_source(self) -> bool:
-        """Over half of the output's words are the source's: it was copied, not translated."""
+        """True if more than half of the output's words come from the source: it was copied, not translated."""
         return self.without_spans is not None and is_copy(*self.without_spans)
 
     @property
     def length_ratio(self) -> float:
-        """Target tokens per source token; 0 for a blank text."""
+        """The number of target tokens per source token; 0 for a blank text."""
         src_ids = self.src_ids
         return len(self.tgt_ids) / len(src_ids) if src_ids else 0.0
 
     @property
     def mean_log_prob(self) -> float:
-        """Natural-log probability per token, the eos of each segment counted; 0 for a blank text."""
+        """The natural-log probability per token, counting the eos of each segment; 0 for a blank text."""
         count = sum(len(segment.tgt_ids) + segment.finished for segment in self.segments)
         return self.score / count if count else 0.0
 
 
 def put_together(text: SegmentedText, languages: LanguagePair) -> Translation:
-    """Return the best translation of `text`, whose segments are translated, with its alternatives.
+    """Assemble the best translation of `text` from those of its segments, with its alternatives.
 
-    Alternative n of a text in several segments has alternative n of each.
+    Alternative n of a text consists of alternative n of each segment.
     """
     if not text.segments:
         return Translation("")
@@ -141,7 +141,7 @@ def _assemble(text: SegmentedText, languages: LanguagePair, rank: int) -> Transl
 
 
 def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
-    """Return the text of a segment with its spans, the translations that it is made of, and the spans it lost."""
+    """Return the output of a segment with its spans, the translations it consists of, and the spans that are lost."""
     if segment.around:
         output = _join_around(segment.protected, segment.around)
         return output, segment.around, missing(segment.protected.spans, output)
@@ -153,7 +153,7 @@ def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, 
 
 
 def _space(part: Part, languages: LanguagePair) -> str:
-    """Return the space between the translation of `part` and that of the next."""
+    """Return the white space between the translation of `part` and that of the next part."""
     if not part.space and written_without_spaces(languages.src) and not written_without_spaces(languages.tgt):
         return " "
     no_spaces = spaces_between_sentences(languages.src) and not spaces_between_sentences(languages.tgt)
@@ -161,7 +161,7 @@ def _space(part: Part, languages: LanguagePair) -> str:
 
 
 def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:
-    """Return the spans, in the order of the source, with `translations` of the text between them."""
+    """Join the spans, in source order, with `translations` of the text between them."""
     written = []
     for i, (source, translation) in enumerate(zip(protected.between(), translations, strict=True)):
         text = ANY_PLACEHOLDER.sub("", translation.text).strip()
@@ -172,7 +172,7 @@ def _join_around(protected: Protected, translations: Sequence[SegmentTranslation
 
 
 def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
-    """Return spans for which there was no placeholder (only without splitting) and that `output` does not have."""
+    """Return spans that had no placeholder (possible only without splitting) and are missing from `output`."""
     spans = text.spans or []
     if len(spans) == sum(len(segment.protected.spans) for segment in text.segments):
         return []
@@ -180,7 +180,7 @@ def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
 
 
 def _without_spans(text: SegmentedText, output: str) -> tuple[str, str]:
-    """Return source and output without the protected spans, which are rightly the same."""
+    """Return source and output without the protected spans, which both rightly share."""
     source = text.text
     for span in {span for segment in text.segments for span in segment.protected.spans}:
         source, output = source.replace(span, " "), output.replace(span, " ")

@@ -1,4 +1,4 @@
-"""The one door to translating: `nmt translate`, `nmt eval`, validation, exports and Python programs come in by it."""
+"""The only entry point to translation, shared by `nmt translate`, `nmt eval`, validation, exports and Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Self
 from nmt.config import SearchOptions
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
-from nmt.exportdir import ExportDir, find_model
+from nmt.exportdir import ExportDir
+from nmt.find_model import find_model
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
@@ -38,7 +39,7 @@ class Translator:
         languages: LanguagePair,
         options: SearchOptions | None = None,
     ):
-        """`options` are the defaults of `translate`."""
+        """Join tokenizers and an engine; `options` are the defaults of `translate`."""
         self.tokenizers = tokenizers
         self.engine = engine
         self.languages = languages
@@ -55,19 +56,19 @@ class Translator:
         precision: str = "auto",
         token_scores: bool = False,
     ) -> Translator:
-        """Load the best model of a run, or the one of a folder that `nmt export` made.
+        """Load the best model of a run, or the model of a folder that `nmt export` made.
 
         Default: that of $NMT_MODEL, or of the most recently trained run in ./runs. Several runs are an ensemble, whose
         options are those of the first; NmtError if their tokenizers differ. `token_scores` asks an export for scores
         per token, and for scores that mean the same as a run's, which takes time.
 
-        `engine` computes a run's model: native (C, on a CPU), torch, or auto, which is native for all that it serves.
-        `precision` is that of a run's model: fp32, bf16 (torch), int8 (on a CPU), or auto, which is int8 in the native
-        engine, unless the end of training found that it costs too much, and in torch bf16 on GPUs that are faster with
+        `engine` computes a run's model: native (C, on a CPU), torch, or auto, which is native wherever that can serve.
+        `precision` is that of a run's model: fp32, bf16 (torch), int8 (on a CPU), or auto. auto is int8 in the native
+        engine, unless the end of training found that int8 costs too much; in torch, bf16 on GPUs that are faster with
         it, else fp32. An export has its own.
 
         For the engine torch on Intel processors with AVX-512, set MKL_CBWR=AVX512,STRICT before the process computes
-        anything: it is as exact without, but small batches are faster with it.
+        anything: results are the same without it, but small batches are faster with it.
         """
         if model is None or isinstance(model, str | Path):
             model = find_model(None if model is None else str(model))
@@ -101,23 +102,24 @@ class Translator:
 
     @property
     def max_src_len(self) -> int:
-        """The longest source that the model reads, in tokens, eos included."""
+        """The maximum source length of the model in tokens, eos included."""
         return self.engine.max_src_len
 
     @property
     def protects(self) -> bool:
-        """Whether the model was trained to copy placeholders (data.protect)."""
+        """True if the model was trained to copy placeholders (data.protect)."""
         return self.segmenter.knows_placeholders
 
     def translate(
         self, texts: Sequence[str], options: SearchOptions | None = None, prefixes: Sequence[str] | None = None
     ) -> list[Translation]:
-        """Translate each of `texts`, in order; a blank text gives an empty one.
+        """Translate `texts`, in order; the translation of a blank text is empty.
 
         Texts longer than the model's limit are split into sentences, protected spans are kept, and outputs that repeat
-        themselves are decoded once more, all as `options` say (default: those of the run's decoding section). With
-        `options.num_hypotheses` over 1, the others of the n best are `Translation.alternatives`. The translation of
-        text i begins with `prefixes[i]`. NmtError for a text that is no str, and for a prefix with a line break.
+        themselves are decoded again, all according to `options` (default: the decoding section of the run). If
+        `options.num_hypotheses` exceeds 1, the rest of the n-best list is in `Translation.alternatives`. The
+        translation of text i begins with `prefixes[i]`. NmtError for a text that is not a str, or a prefix with a line
+        break.
         """
         options = options or self.options
         texts = _list_of_texts("texts", texts)
@@ -137,7 +139,7 @@ class Translator:
         return [put_together(text, self.languages) for text in segmented]
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScore]:
-        """Return the probability of each of `targets` as the translation of the source beside it, in order."""
+        """Score each of `targets` as the translation of the source with the same index."""
         return score_segments(self.engine, self.tokenizers, sources, targets, self.options.batch_tokens)
 
     def cross_attention(
@@ -145,15 +147,15 @@ class Translator:
     ) -> list[list[float]]:
         """Return attention weights [T][S]: for each target token of `segment`, and eos if it ended, over its source.
 
-        S counts the source's eos. Of decoder layer `layer` (negative: from the last) and one head, or the mean over
-        heads; NmtError if there is no such layer or head.
+        S counts the source's eos. `layer` is the decoder layer (negative: from the last), `head` one of its heads
+        (None: average over heads); NmtError if there is no such layer or head.
         """
         target = [*segment.tgt_ids, EOS_ID] if segment.finished else segment.tgt_ids
         look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
         return self.engine.map(look, [segment.src_ids])[0]
 
     def close(self) -> None:
-        """End the threads of the engine. A translator that is no longer used ends them too."""
+        """Stop the threads of the engine. Garbage collection of a translator stops them, too."""
         self.engine.close()
 
     def __enter__(self) -> Self:
@@ -166,7 +168,7 @@ class Translator:
 
 
 def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
-    """Return `values` as a list; NmtError, with their `name`, if they are not several str."""
+    """Return `values` as a list; NmtError, with their `name`, unless they are a sequence of str."""
     if isinstance(values, str | bytes):
         hint = "put it into a list: translator.translate([text])"
         raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
@@ -178,7 +180,7 @@ def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
 
 
 def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[str] | None:
-    """Return `prefixes`; NmtError if they are not one line per text."""
+    """Return `prefixes`; NmtError unless there is one per text, each a single line."""
     if prefixes is None:
         return None
     prefixes = _list_of_texts("prefixes", prefixes)
@@ -190,7 +192,7 @@ def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[st
 
 
 def _shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
-    """Return the tokenizers of `runs`; NmtError unless all have the same."""
+    """Return the tokenizers that `runs` share; NmtError if they differ."""
     first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
     for run, other in zip(runs[1:], others, strict=True):
         if (other.src.fingerprint, other.tgt.fingerprint) != (first.src.fingerprint, first.tgt.fingerprint):

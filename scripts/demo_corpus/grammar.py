@@ -85,7 +85,7 @@ def _fill(pattern: str, language: str, chosen: dict[str, Entry]) -> str:
 
 
 def fillings(template: Template, tables: Tables) -> Iterator[tuple[str, str]]:
-    """Every (English, Mandarin) sentence of a template, with its final punctuation."""
+    """Yield every (English, Mandarin) sentence of a template, with its final punctuation."""
     slots = list(dict.fromkeys(match["name"] + match["digit"] for match in _SLOT.finditer(template.src)))
     for entries in itertools.product(*(tables[slot.rstrip("0123456789")] for slot in slots)):
         if len({tuple(entry.items()) for entry in entries}) < len(entries):

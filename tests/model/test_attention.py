@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.cache import KVCache
 from nmt.model.kernels.attention import sdpa
+from nmt.model.kernels.preallocated_cache import PreallocatedKVCache
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 from nmt.model.positions import sinusoidal_positions
 from nmt.model.scores import AdditiveScore, GaussianScore, ScaledDotProductScore, attend, masked_softmax
@@ -152,7 +152,7 @@ def test_torchs_kernel_with_the_mask_of_a_cache_equals_plain_attention(num_cache
     """`is_causal` aligns to the top left: right for a whole target, wrong for a chunk after cached positions."""
     heads = [torch.randn(2, 3, n, 11) for n in (num_new, num_cached + num_new, num_cached + num_new)]
     cross = [(torch.randn(2, 3, 4, 11), torch.randn(2, 3, 4, 11))]
-    cache = KVCache(cross, AttentionMask(torch.zeros(2, 1, 1, 4)), max_len=9)
+    cache = PreallocatedKVCache(cross, AttentionMask(torch.zeros(2, 1, 1, 4)), max_len=9)
     cache.advance(num_cached)
     mask = cache.self_mask(num_new, heads[0])
     assert mask.causal == causal

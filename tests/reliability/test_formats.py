@@ -10,7 +10,8 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import RunError
-from nmt.rundir import FORMAT, RunDir, find_run
+from nmt.find_model import find_run
+from nmt.rundir import FORMAT, RunDir
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 

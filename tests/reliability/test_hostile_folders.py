@@ -124,7 +124,7 @@ def edit_yaml(section: str, **values: Any) -> Callable[[RunDir], None]:
 
 
 def edit_index(**values: Any) -> Callable[[RunDir], None]:
-    return lambda run: run.write_json(run.index_file, run.index() | values)
+    return lambda run: run.write_json(run.index_file, run.index().model_dump() | values)
 
 
 def edit_state(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[RunDir], None]:
@@ -250,7 +250,8 @@ CASES = {
     "index.json: best is /etc/passwd": Case(
         edit_index(best="/etc/passwd"), "translate", "not the name of a checkpoint"
     ),
-    "index.json: best is a list": Case(edit_index(best=["x"]), "translate", "not the name of a checkpoint"),
+    "index.json: best is a list": Case(edit_index(best=["x"]), "translate", "best: Input should be a valid string"),
+    "index.json: scores are a list": Case(edit_index(checkpoints=[1]), "translate", "checkpoints: Input should be a"),
     "index.json of 10 GB": Case(claim("checkpoints/index.json"), "translate", "over 10,000,000 bytes"),
     "index.json nested 200,000 deep": Case(put("checkpoints/index.json", DEEP), "translate", "nested too deeply"),
     "metrics.jsonl of 10 GB": Case(claim("logs/metrics.jsonl"), "plot", "over 200,000,000 bytes"),

@@ -61,7 +61,7 @@ def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, pr
     assert done.stderr.count("done: ") == 1
     one, two = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
     assert two.read_json(two.info_file)["world_size"] == 2
-    assert one.index().keys() == two.index().keys()
+    assert one.index().checkpoints.keys() == two.index().checkpoints.keys()
     assert TrainState.load(two.state).counters.position == TrainState.load(one.state).counters.position
     weights = [flat(read_weights(run.checkpoint("step-00000004"))) for run in (one, two)]
     way = weights[0] - flat(initial_weights(one))
@@ -238,7 +238,7 @@ def test_torchrun_starts_again_from_the_last_checkpoint_when_a_process_has_died(
     assert done.returncode == 0, done.stderr
     assert "resuming" in done.stderr
     assert whole.index() == broken.index()
-    for name in whole.index()["checkpoints"]:
+    for name in whole.index().checkpoints:
         assert whole.checkpoint(name).read_bytes() == broken.checkpoint(name).read_bytes()
 
 

@@ -87,7 +87,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
     assert same(state_of(whole), state_of(stopped))
     assert whole.index() == stopped.index()
     assert deterministic_metrics(whole) == deterministic_metrics(stopped)
-    for name in whole.index()["checkpoints"]:
+    for name in whole.index().checkpoints:
         assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_a_finished_run_goes_on_with_more_updates(digits, tmp_path):
     path = tmp_path / "run"
     start_run(tiny_config(digits), path)
     assert resume_run(tiny_config(digits, training={"max_updates": 16}), path)
-    assert list(RunDir(path).index()["checkpoints"])[-2:] == ["step-00000016", "average"]
+    assert list(RunDir(path).index().checkpoints)[-2:] == ["step-00000016", "average"]
 
 
 def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
@@ -152,9 +152,9 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
     start_run(tiny_config(digits, training=training), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     kept = {path.stem for path in run.checkpoints.glob("*.safetensors")}
-    assert set(run.index()["checkpoints"]) == {run.index()["best"], "step-00000012"}
+    assert set(run.index().checkpoints) == {run.index().best, "step-00000012"}
     # And that of the state before, which a damaged state is gone back to.
-    assert kept == {*run.index()["checkpoints"], "step-00000010"}
+    assert kept == {*run.index().checkpoints, "step-00000010"}
 
 
 def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
@@ -565,4 +565,4 @@ def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path,
     assert resume_run(None, run.path)
     assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in messages
     assert "continuing without step-00000004" in messages
-    assert "step-00000004" not in run.index()["checkpoints"]
+    assert "step-00000004" not in run.index().checkpoints

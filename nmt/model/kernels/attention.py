@@ -1,4 +1,4 @@
-"""The kernels of attention: plain, torch's fused one, and the one for packed rows. The only place that chooses."""
+"""Choose the kernel of attention: plain, torch's fused one, or the one for packed rows."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def fused_attend(
 def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout_rate: float = 0.0) -> Tensor:
     """Attend with torch's kernel for scaled dot products; shapes as for `fused_attend`, without packings.
 
-    FlashAttention serves only without a bias, so a causal mask is passed as `is_causal`; torch aligns that to the top
-    left, which is right for as many keys as queries. torch accepts a bias beside it without complaint: never pass both.
+    FlashAttention takes no bias, so a causal mask is passed as `is_causal`, which torch aligns to the top
+    left: correct for as many keys as queries. torch accepts both a bias and `is_causal` silently: never pass both.
     """
     bias = None if mask.causal else mask.bias
     return F.scaled_dot_product_attention(
@@ -40,7 +40,7 @@ def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, d
 
 
 def varlen_may_serve(score: nn.Module, dtype: torch.dtype, head_size: int, dropout: Dropout) -> bool:
-    """Return whether torch's kernel for packed rows on GPUs takes this; it has no dropout of attention weights."""
+    """Return whether torch's GPU kernel for packed rows supports this; it has no dropout of attention weights."""
     drops = dropout.training and dropout.rate > 0.0
     fits = dtype in (torch.bfloat16, torch.float16) and head_size % 8 == 0 and head_size <= 256
     return fits and isinstance(score, ScaledDotProductScore) and not drops
@@ -78,7 +78,7 @@ def _varlen_attention(
         keys.offsets,
         queries.width,
         keys.width,
-        window_size=(-1, 0 if causal else -1),  # how far a query may look back and ahead
+        window_size=(-1, 0 if causal else -1),  # how far a query may attend back and ahead; -1: no limit
     )
     assert isinstance(pooled, Tensor)
     return pooled.transpose(0, 1).unsqueeze(0)

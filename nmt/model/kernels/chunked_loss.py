@@ -1,4 +1,4 @@
-"""The loss from the decoder's states, with the logits of a few rows in memory at a time."""
+"""The loss from the decoder's states, holding the logits of only a few rows in memory at a time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_ROWS = 1024  # rows of logits alive at once on a CPU
-_GPU_CHUNK_NUMBERS = 1 << 28  # logits alive at once on a GPU, which large chunks keep busy: 1 GiB in fp32
+CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
+_GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
 
 
 def projected_token_loss(
@@ -25,7 +25,7 @@ def projected_token_loss(
     """Return the sum of `token_loss(states @ weight.T, tgt_out)`, in nats, without ever holding all the logits.
 
     states [B, T, D] or packed [1, N, D], weight [V, D], tgt_out [B, T], real [N]: the positions of B x T that count.
-    Gradients are made chunk by chunk in the forward pass, where the logits are at hand (as in Hsu et al. 2024, Liger
+    The forward pass computes gradients chunk by chunk, while the logits exist (as in Hsu et al. 2024, Liger
     Kernel, section 3.2). With `compiled`, torch.compile fuses everything but the products.
     """
     rows = states.flatten(0, 1)
@@ -64,12 +64,12 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         rows_grad, weight_grad = ctx.saved_tensors
-        # The gradient from above scales both: 1 / tokens of the update, as a rule.
+        # The incoming gradient scales both; usually it is 1 / tokens of the update.
         return rows_grad * grads[0], (weight_grad * grads[0]).to(rows_grad.dtype), None, None, None
 
 
 def chunk_rows(weight: Tensor) -> int:
-    """Return how many rows of logits to hold at once, by the device and the vocabulary of weight [V, D]."""
+    """Return the number of rows of logits to hold at once, for the device and vocabulary of weight [V, D]."""
     if weight.device.type == "cpu":
         return CHUNK_ROWS
     return max(CHUNK_ROWS, min(8192, _GPU_CHUNK_NUMBERS // weight.size(0)))
@@ -103,5 +103,5 @@ def _loss_and_gradient(
 
 @functools.cache
 def _compiled() -> LossAndGradient:
-    # With sizes that may change: the last chunk of a batch has any number of rows.
+    # dynamic, because the last chunk of a batch has any number of rows.
     return torch.compile(_loss_and_gradient, dynamic=True)

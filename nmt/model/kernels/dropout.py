@@ -13,9 +13,9 @@ from torch.nn import functional as F
 class Dropout(nn.Module):
     """Zero a share `rate` of the elements in training and scale up the rest (Srivastava et al. 2014).
 
-    On a CPU torch draws one Bernoulli number an element, which can cost more than the products around it. Here each
+    On a CPU, torch draws one Bernoulli number per element, which can cost more than the products around it. Here each
     64-bit draw decides eight elements, so the rate is rounded to 1/256 (0.1 becomes 26/256 = 0.1016); the scale uses
-    the rounded rate, so the expectation is exact. Elsewhere torch's kernel serves.
+    the rounded rate, so the expectation is exact. Other devices use torch's kernel.
     """
 
     def __init__(self, rate: float):
@@ -35,6 +35,7 @@ class Dropout(nn.Module):
         return self.training and self.rate > 0.0
 
     def extra_repr(self) -> str:
+        """Return the rate, for the printed model."""
         return f"rate={self.rate}"
 
 
@@ -62,7 +63,7 @@ def _draw_mask(like: Tensor, threshold: int) -> Tensor:
     seed = int(torch.empty((), dtype=torch.int64).random_())
     random_bytes = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words).view(np.uint8))
     mask = torch.empty_like(like, memory_format=torch.contiguous_format)
-    torch.ge(random_bytes[: like.numel()].view(like.shape), threshold, out=mask)  # 0 and 1, without a bool between
+    torch.ge(random_bytes[: like.numel()].view(like.shape), threshold, out=mask)  # 0 and 1, with no boolean copy
     return mask.mul_(256 / (256 - threshold))
 
 
@@ -93,7 +94,7 @@ class _AddDropped(torch.autograd.Function):
 
 
 class _DropAfterReLU(torch.autograd.Function):
-    """Saves only its output, which is positive exactly where the gradient passes."""
+    """Save only the output, which is positive exactly where the gradient passes."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, threshold: int) -> Tensor:

@@ -18,9 +18,9 @@ _TRIED_ROWS = 64
 
 
 class Int8Linear(nn.Module):
-    """y = W x + b with W and x rounded to 8 bits: each output has a scale of its own, and so has each row of x.
+    """y = W x + b with W and x rounded to 8 bits, with one scale per output and one per row of x.
 
-    The products add up integers, so a row's result does not depend on the rows beside it, to the last bit.
+    The products sum integers, so the result of a row does not depend on the other rows, to the last bit.
     """
 
     weight: Tensor
@@ -38,8 +38,8 @@ class Int8Linear(nn.Module):
         self.register_buffer("tiny", torch.tensor(1e-30))
 
     def forward(self, states: Tensor) -> Tensor:
-        """states [..., in], fp32 -> [..., out], fp32."""
-        # Each operation costs as much as the product of a single row: few of them, without Python's numbers, in place.
+        """Map states [..., in] to [..., out], both fp32."""
+        # Each operation costs as much as the product of a single row: use few, in place, without Python scalars.
         rows = states.reshape(-1, states.size(-1))
         scale = torch.add(self.tiny, rows.abs().amax(1, keepdim=True), alpha=1 / 127)  # [rows, 1]
         totals = torch._int_mm((rows / scale).round_().to(torch.int8), self.weight)  # [rows, out], int32
@@ -76,7 +76,7 @@ def quantize_if_faster(models: Sequence[Transformer]) -> list[Transformer]:
 
 @torch.inference_mode()
 def int8_speedup(model: Transformer) -> float:
-    """Measure how many times faster the model's widest hidden layer is in 8 bits than in fp32; less than 1: slower."""
+    """Measure the speed of the model's widest hidden layer in int8 relative to fp32; less than 1: slower."""
     layer = model.encoder_layers[0]
     assert isinstance(layer, EncoderLayer)
     linear = layer.feed_forward.input_proj
@@ -85,7 +85,7 @@ def int8_speedup(model: Transformer) -> float:
 
 
 def _fastest_seconds(layer: Callable[[Tensor], Tensor], rows: Tensor) -> float:
-    """Time the layer, warm, a few times in less than a second; return the shortest."""
+    """Return the shortest of a few timings of the warmed-up layer, within less than a second."""
     layer(rows)
     seconds: list[float] = []
     while len(seconds) < 8 and sum(seconds) < 0.2:

@@ -1,7 +1,7 @@
-"""Packing: rows of different lengths one after the other, without their padding.
+"""Packing: concatenate rows of different lengths without their padding.
 
-What works on single positions (products, norms, dropout) then works on real tokens alone. Attention, which looks along
-rows, is told where each row begins.
+Operations on single positions (products, norms, dropout) then compute real tokens only. Attention, which works along
+rows, gets the offset of each row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nmt.special_tokens import PAD_ID
 
 
 class Packing(NamedTuple):
-    """Where the N real tokens of right-padded rows [B, T] lie."""
+    """The positions of the N real tokens of right-padded rows [B, T]."""
 
     real: Tensor  # [N]: their indices among the B x T positions, in order
     offsets: Tensor  # [B + 1], int32: where each row begins among the N, and N
@@ -26,7 +26,7 @@ class Packing(NamedTuple):
 
     @classmethod
     def from_ids(cls, ids: Tensor, real: Tensor | None = None) -> Packing:
-        """Find the real tokens of ids [B, T]. Without `real` [N], the host waits for a GPU that holds the ids."""
+        """Find the real tokens of ids [B, T]. Without `real` [N], this synchronizes with a GPU that holds the ids."""
         is_real = ids != PAD_ID
         if real is None:
             real = is_real.flatten().nonzero().squeeze(1)
@@ -35,7 +35,7 @@ class Packing(NamedTuple):
         return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
 
     def to(self, device: torch.device) -> Packing:
-        """Copy it to `device`; to a GPU while the host continues."""
+        """Copy the packing to `device`; the copy to a GPU is asynchronous."""
         tensors = [self.real, self.offsets, self.inverse, self.positions]
         if device.type == "cuda":
             tensors = [tensor if tensor.is_cuda else tensor.pin_memory() for tensor in tensors]
@@ -47,5 +47,5 @@ class Packing(NamedTuple):
         return states.flatten(0, 1).index_select(0, self.real)[None]
 
     def unpack(self, states: Tensor) -> Tensor:
-        """Unpack states [1, N, ...] into [B, T, ...], with something finite at padding."""
+        """Unpack states [1, N, ...] into [B, T, ...], with arbitrary finite values at padding."""
         return states[0].index_select(0, self.inverse).unflatten(0, (-1, self.width))

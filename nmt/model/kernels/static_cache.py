@@ -1,4 +1,4 @@
-"""A cache of fixed sizes at fixed addresses, whose steps can be recorded as CUDA graphs."""
+"""A cache of fixed size at fixed addresses, whose steps can be recorded as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nmt.model.cache import KeyValue, KVCache, rows_of
+from nmt.model.cache import KeyValue
+from nmt.model.kernels.preallocated_cache import PreallocatedKVCache, rows_of
 from nmt.model.masks import AttentionMask, mask_bias
 
 
-class StaticKVCache(KVCache):
-    """A `KVCache` whose steps, of one position each, compute the same operations on the same tensors.
+class StaticKVCache(PreallocatedKVCache):
+    """A cache whose steps, of one position each, compute the same operations on the same tensors.
 
     The position is a tensor, and attention reads the whole capacity, masked. Recorded steps run no Python, so the
     caller adds to `length` after each step.
@@ -23,14 +24,14 @@ class StaticKVCache(KVCache):
         super().__init__(cross, AttentionMask(cross_bias.clone()), capacity, beam_size=beam_size)
         key = self.cross[0][0]
         shape = (len(cross), 2, key.size(0) * beam_size, key.size(1), capacity, key.size(3))
-        self._buffer = key.new_zeros(shape)  # what is masked must be finite
+        self._buffer = key.new_zeros(shape)  # masked values must be finite
         self._stored = [(layer[0], layer[1]) for layer in self._buffer]
         self._position = torch.zeros(1, dtype=torch.int64, device=key.device)
         self._positions = torch.arange(capacity, device=key.device)
 
     @property
     def num_bytes(self) -> int:
-        """The memory of all keys and values."""
+        """The memory of all keys and values, in bytes."""
         return self._buffer.nbytes + sum(key.nbytes + value.nbytes for key, value in self.cross)
 
     @property
@@ -39,7 +40,7 @@ class StaticKVCache(KVCache):
         return self._position
 
     def restart(self, cross: Sequence[KeyValue], cross_bias: Tensor) -> None:
-        """Take other sources of the same shapes, and forget the targets."""
+        """Replace the sources by others of the same shapes, and forget the targets."""
         assert self.cross_mask.bias is not None
         for (key, value), (new_key, new_value) in zip(self.cross, cross, strict=True):
             key.copy_(new_key)
@@ -50,7 +51,7 @@ class StaticKVCache(KVCache):
         self.length = 0
 
     def continue_from(self, other: StaticKVCache, sentences: Tensor | None) -> None:
-        """Take the targets that `other` holds of `sentences` [B], or of all, in place of the own ones."""
+        """Copy the targets of `sentences` [B], or of all (None), from `other`, in place of the current ones."""
         past = other._buffer[..., : other.length, :]  # [layers, 2, R, H, length, K]
         if sentences is not None:
             past = past.index_select(2, rows_of(sentences, self.beam_size))
@@ -59,12 +60,12 @@ class StaticKVCache(KVCache):
         self.length = other.length
 
     def self_mask(self, num_new: int, like: Tensor) -> AttentionMask:
-        """Mask what is not decoded yet: the bias is [1, capacity]."""
+        """Mask the positions that are not decoded yet; the bias is [1, capacity]."""
         assert num_new == 1, f"a step of {num_new} positions"
         return AttentionMask(mask_bias((self._positions <= self._position)[None], like.dtype))
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Add key and value [R, H, 1, K] of `layer`; return all that is stored, [R, H, capacity, K]."""
+        """Add key and value [R, H, 1, K] of `layer`; return those of the whole capacity, [R, H, capacity, K]."""
         keys, values = self._buffer[layer]
         keys.index_copy_(2, self._position, key)
         values.index_copy_(2, self._position, value)
@@ -75,5 +76,5 @@ class StaticKVCache(KVCache):
         self._position.add_(num_positions)
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Not for sizes that are fixed: a smaller cache can `continue_from` this one."""
+        """Raise TypeError, because the size is fixed; a smaller cache can `continue_from` this one."""
         raise TypeError("a static cache keeps its sentences")

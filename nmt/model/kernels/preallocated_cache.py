@@ -1,0 +1,86 @@
+"""A cache whose storage is allocated ahead, for decoding step by step, and whose rows a search can select and copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nmt.model.cache import KeyValue, KVCache
+from nmt.model.masks import AttentionMask
+
+_FIRST_POSITIONS = 32  # allocated at first; storage doubles as outputs grow, so that a high limit costs nothing
+
+
+class PreallocatedKVCache(KVCache):
+    """A `KVCache` that stores up to `max_len` target positions, for inference.
+
+    Each sentence has W = `beam_size` consecutive rows in the batch (R = B x W rows), which have their own self keys and
+    values, and share those of the source.
+    """
+
+    def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, max_len: int, *, beam_size: int = 1):
+        """Set the source part as `KVCache` does, and allow `max_len` target positions."""
+        # Every product would copy the strided output of the projection into one block, so copy it once.
+        super().__init__([(key.contiguous(), value.contiguous()) for key, value in cross], cross_mask)
+        self.max_len = max_len
+        self.beam_size = beam_size
+        self._stored: list[KeyValue | None] = [None] * len(self.cross)
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
+        """Add key and value [R, H, T, K] of `layer`; return those of all positions, [R, H, length + T, K]."""
+        end = self.length + key.size(2)
+        assert end <= self.max_len, f"cache for {self.max_len} positions was given {end}"
+        stored = self._stored[layer]
+        if stored is None or stored[0].size(2) < end:
+            capacity = min(self.max_len, max(_FIRST_POSITIONS, 2 * (end - 1), end))
+            stored = self._stored[layer] = self._grown(stored, key, capacity)
+        stored[0][:, :, self.length : end] = key
+        stored[1][:, :, self.length : end] = value
+        return stored[0][:, :, :end], stored[1][:, :, :end]
+
+    def _grown(self, stored: KeyValue | None, like: Tensor, capacity: int) -> KeyValue:
+        """Allocate `capacity` positions for heads like those of `like` [R, H, T, K], and copy the stored ones."""
+        key, value = like.new_empty(2, *like.shape[:2], capacity, like.size(3)).unbind()
+        if stored is not None:
+            key[:, :, : self.length] = stored[0][:, :, : self.length]
+            value[:, :, : self.length] = stored[1][:, :, : self.length]
+        return key, value
+
+    def advance(self, num_positions: int) -> None:
+        """Count `num_positions` as decoded, once every layer has appended them."""
+        self.length += num_positions
+
+    def by_sentence(self, states: Tensor) -> Tensor:
+        """Join the rows of each sentence, which attend to the same source: [R, T, D] -> [B, W x T, D]."""
+        return states if self.beam_size == 1 else states.reshape(-1, self.beam_size * states.size(1), states.size(2))
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep and reorder sentences with their hypotheses; `sentences` [B'] are indices into the current ones."""
+        assert self.cross_mask.bias is not None
+        self.cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
+        self.cross_mask = AttentionMask(self.cross_mask.bias.index_select(0, sentences))
+        rows = rows_of(sentences, self.beam_size)
+        self._stored = [
+            stored and (self._select(stored[0], rows), self._select(stored[1], rows)) for stored in self._stored
+        ]
+
+    def _select(self, stored: Tensor, rows: Tensor) -> Tensor:
+        selected = stored.new_empty(len(rows), *stored.shape[1:])
+        selected[:, :, : self.length] = stored[:, :, : self.length].index_select(0, rows)
+        return selected
+
+    def copy_rows(self, source: Tensor, target: Tensor) -> None:
+        """Copy the past of row `source[i]` to row `target[i]`; no row may be in both. The source part is shared."""
+        for stored in self._stored:
+            for buffer in stored or ():
+                past = buffer[:, :, : self.length]
+                past.index_copy_(0, target, past.index_select(0, source))
+
+
+def rows_of(sentences: Tensor, beam_size: int) -> Tensor:
+    """Return the rows [B x beam_size] of `sentences` [B], each of which has `beam_size` consecutive rows."""
+    if beam_size == 1:
+        return sentences
+    return (sentences[:, None] * beam_size + torch.arange(beam_size, device=sentences.device)).flatten()
