@@ -157,8 +157,10 @@ class Four(ProcessGroup):
         return [value, 4] if isinstance(value, int) else [value]
 
 
-def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path):
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # where the memory is estimated, and any where it is tried
+def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path, device):
     training = open_training(tmp_path / "run", tiny_config(digits, training=FEW), Four())
+    training.setup = training.setup._replace(device=torch.device(device))
     fit_into_memory(training)
     assert training.step.num_micro_batches == 4
 
