@@ -15,6 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.cli import app
+from nmt.commands.evaluate import sacrebleu_command
+from nmt.evaluate import score
 from nmt.rundir import RunDir
 
 
@@ -43,6 +45,17 @@ def test_the_printed_command_gives_the_same_scores_with_sacrebleu_itself(run):
     assert (result["set"], result["sentences"]) == ("test", 40)
     assert result["hypotheses"] == str(run.path / "eval" / "test.hyp")
     assert json.loads((run.path / "eval" / "test.json").read_text()) == result
+
+
+def test_the_printed_command_tokenizes_chinese_as_the_score_does(tmp_path):
+    hypotheses, references = ["我来自中国。", "你是我最好的朋友。"], ["我来自中国。", "你我是最好的朋友。"]
+    for name, lines in (("hyp", hypotheses), ("ref", references)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = shlex.split(sacrebleu_command(tmp_path / "hyp", tmp_path / "ref", ["bleu"], "zh"))
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, encoding="utf-8", env=environment)
+    theirs, (ours,) = json.loads(done.stdout), score(hypotheses, references, "zh", ["bleu"])
+    assert (theirs["score"], theirs["signature"]) == (round(ours.value, 2), ours.signature)
 
 
 def test_given_files_are_scored_and_their_command_prints_the_same(run, tmp_path):

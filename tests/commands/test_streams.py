@@ -89,12 +89,15 @@ def test_a_full_standard_output_is_one_message(digits_run, tmp_path):
 
 
 @needs_full
-def test_a_full_standard_output_is_not_complained_of_at_exit(tmp_path, digits):
+@pytest.mark.parametrize("arguments", [["--version"], ["config", "show", "-c", "a.yaml"]], ids=" ".join)
+def test_a_full_standard_output_is_not_complained_of_at_exit(tmp_path, digits, arguments):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(tiny_values(digits)))
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    environment.pop("PYTHONUNBUFFERED", None)  # with it nothing is left to be flushed at exit
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "nmt", "config", "show", "-c", "a.yaml"], cwd=tmp_path, stdout=full,
-            stderr=subprocess.PIPE, text=True, check=False, env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+            [sys.executable, "-m", "nmt", *arguments], cwd=tmp_path, stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False, env=environment,
         )  # fmt: skip
     assert done.stderr == "error: cannot write to standard output (No space left on device)\n"
     assert done.returncode == 1

@@ -93,3 +93,11 @@ def test_every_package_that_nmt_imports_is_asked_for():
     foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
     asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["ctranslate2"]]
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked}
+
+
+def test_the_sdist_leaves_out_what_git_ignores_in_the_documentation():
+    ignored = [line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if "docs/" in line]
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
+    excluded = {name for line in manifest if line.startswith("exclude ") for name in line.split()[1:]}
+    assert ignored
+    assert set(ignored) <= excluded

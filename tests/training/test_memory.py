@@ -66,8 +66,10 @@ def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits)
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
 def test_the_estimate_of_what_layers_keep_is_near_what_they_keep(attention):
     """Against the bytes of all tensors that autograd saves: less than half would be too few, three times too many."""
-    src_len, tgt_len, num_rows = 47, 53, 3
-    config = ModelConfig(d_model=32, num_heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, attention=attention)
+    src_len, tgt_len, num_rows = 151, 157, 1
+    # So many layers and such long sentences that what attention keeps in each layer is most of it.
+    sizes_of_model = {"d_model": 64, "num_heads": 2, "d_ff": 64, "encoder_layers": 6, "decoder_layers": 6}
+    config = ModelConfig(**sizes_of_model, attention=attention, max_src_len=src_len, max_tgt_len=tgt_len)
     model = Transformer(config, 50, 50).train()
     sizes = {}
 
@@ -157,8 +159,10 @@ class Four(ProcessGroup):
         return [value, 4] if isinstance(value, int) else [value]
 
 
-def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path):
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # where the memory is estimated, and any where it is tried
+def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(digits, tmp_path, device):
     training = open_training(tmp_path / "run", tiny_config(digits, training=FEW), Four())
+    training.setup = training.setup._replace(device=torch.device(device))
     fit_into_memory(training)
     assert training.step.num_micro_batches == 4
 

@@ -15,6 +15,7 @@ from nmt.model.transformer import Transformer
 log = logging.getLogger(__name__)
 
 _TRIED_ROWS = 64
+_TRIED_INPUTS = 64
 
 
 class Int8Linear(nn.Module):
@@ -60,10 +61,13 @@ def quantize(model: Transformer) -> Transformer:
 
 
 def quantize_if_faster(models: Sequence[Transformer]) -> list[Transformer]:
-    """Quantize `models` if that is faster here; otherwise return them in fp32 and log a warning with the measured rate.
+    """Quantize `models` if that is exact and faster here; otherwise return them in fp32 and log a warning with why.
 
-    torch has no fast 8-bit kernel for processors without VNNI instructions.
+    torch has no fast 8-bit kernel for processors without VNNI instructions, and oneDNN has an inexact one.
     """
+    if not int8_is_exact():
+        log.warning("8-bit products overflow on this processor: computing in fp32")
+        return [*models]
     speedup = min(int8_speedup(model) for model in models)
     if speedup >= 1.0:
         return [quantize(model) for model in models]
@@ -72,6 +76,19 @@ def quantize_if_faster(models: Sequence[Transformer]) -> list[Transformer]:
         1.0 / speedup,
     )
     return [*models]
+
+
+def int8_is_exact() -> bool:
+    """Return whether products of 8-bit integers are exact here, tried with the largest ones.
+
+    Without VNNI instructions oneDNN adds up pairs of products in 16 bits, which saturate.
+    """
+    for num_rows in (1, _TRIED_ROWS):
+        rows = torch.full((num_rows, _TRIED_INPUTS), 127, dtype=torch.int8)
+        weight = torch.full((_TRIED_ROWS, _TRIED_INPUTS), 127, dtype=torch.int8).t()
+        if not (torch._int_mm(rows, weight) == 127 * 127 * _TRIED_INPUTS).all():
+            return False
+    return True
 
 
 @torch.inference_mode()
