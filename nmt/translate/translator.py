@@ -47,14 +47,21 @@ class Translator:
 
     @classmethod
     def load(
-        cls, model: Model | None = None, *, device: str = "auto", precision: str = "fp32", token_scores: bool = False
+        cls,
+        model: Model | None = None,
+        *,
+        device: str = "auto",
+        precision: str = "fp32",
+        token_scores: bool = False,
+        scores: bool = True,
     ) -> Translator:
         """Load the best model of a run, or the one of a folder that `nmt export` made.
 
         Default: that of $NMT_MODEL, or of the most recently trained run in ./runs. Several runs are an ensemble, whose
         options are those of the first; NmtError if their tokenizers differ. `token_scores` asks an export for scores
-        per token, and for scores that mean the same as a run's, which takes time. `precision` is that of a run's
-        model: fp32, bf16, int8 (on a CPU), or auto, which is bf16 if that is faster; an export has its own.
+        per token, and for scores that mean the same as a run's, which takes time; without `scores` an export computes
+        none for single outputs, and their score is nan. `precision` is that of a run's model: fp32, bf16, int8 (on a
+        CPU), or auto, which is bf16 if that is faster; an export has its own.
 
         On Intel processors with AVX-512 set MKL_CBWR=AVX512,STRICT before the process computes anything: it is as
         exact without, but small batches are faster with it.
@@ -65,7 +72,7 @@ class Translator:
             if precision not in ("auto", "fp32"):
                 hint = "export the run again with --quantization"
                 raise NmtError("an export computes in the precision it was made with", path=model.path, hint=hint)
-            return cls._load_export(model, device, token_scores)
+            return cls._load_export(model, device, token_scores, scores)
         return cls._load_runs([model] if isinstance(model, RunDir) else list(model), device, precision)
 
     @classmethod
@@ -83,13 +90,13 @@ class Translator:
         return cls(tokenizers, TorchEngine.load(runs, tokenizers, device, precision), languages, config.decoding)
 
     @classmethod
-    def _load_export(cls, export: ExportDir, device: str, token_scores: bool) -> Translator:
+    def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
         from nmt.engines.ctranslate2_engine import CTranslate2Engine
 
         info = export.info()
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
-        engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores)
+        engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
         return cls(tokenizers, engine, LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols), info.decoding)
 
     @property
