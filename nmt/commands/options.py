@@ -201,8 +201,10 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> list
 def load_translator(
     models: list[RunDir] | ExportDir, engine: str, device: str, precision: str, *, token_scores: bool = False
 ) -> Translator:
-    """Load what `find_models` found, with the environment in which it is fastest."""
+    """Load what `find_models` found, with the environment in which it is fastest; no scores but those per token."""
     request_exact_mkl()
     from nmt.translate import Translator
 
-    return Translator.load(models, engine=engine, device=device, precision=precision, token_scores=token_scores)
+    return Translator.load(
+        models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
+    )

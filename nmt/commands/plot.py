@@ -10,7 +10,6 @@ import typer
 
 from nmt.commands.options import Models
 from nmt.find_model import find_run
-from nmt.plots import draw_curves, read_metrics
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +24,8 @@ def plot(
 
     Training and validation loss, BLEU and chrF of one run.
     """
+    from nmt.plots import draw_curves, read_metrics  # not needed by the other commands
+
     if models and len(models) > 1:
         raise typer.BadParameter("one run is drawn; give --model once")
     run = find_run(models[0] if models else None)

@@ -32,7 +32,6 @@ from nmt.config import SearchOptions
 from nmt.data.lines import count_lines
 from nmt.errors import DataError, NmtError
 from nmt.exportdir import ExportDir
-from nmt.plots.saving import picture_format
 from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -118,6 +117,8 @@ def _check_usage(files: _Files, prefix: str | None) -> None:
     if prefix is not None and ("\n" in prefix or "\r" in prefix):
         raise typer.BadParameter("--prefix is one line: it must not contain line breaks")
     if files.attention is not None:
+        from nmt.plots.saving import picture_format
+
         picture_format(files.attention)  # refuses a name it cannot draw
 
 

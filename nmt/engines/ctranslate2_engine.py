@@ -7,6 +7,7 @@ like lengths, which the workers take one after the other.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,14 +60,18 @@ class CTranslate2Engine:
         device: str = "auto",
         *,
         token_scores: bool = False,
+        scores: bool = True,
     ):
         """Load the model of `export`, whose files have been checked; with `token_scores`, rescore every output.
+
+        Without `scores`, single outputs have the score nan: CTranslate2 then computes no softmax in greedy search.
 
         RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
         """
         self.info = info
         self.max_src_len = info.max_src_len
         self.token_scores = token_scores
+        self.scores = scores
         self._device = _choose_device(device)
         self._num_workers = 1 if self._device == "cuda" else num_cores()
         self._path = export.path
@@ -128,7 +133,9 @@ class CTranslate2Engine:
                 found[i] = hypotheses
         if self.token_scores:
             return self._scored_anew(found, kept, options)
-        return found if forced is None else self._with_prefix_scores(found, kept, forced, options)
+        if forced is None or not self._asks_for_scores(options):
+            return found
+        return self._with_prefix_scores(found, kept, forced, options)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Implement `Engine.score`."""
@@ -199,7 +206,7 @@ class CTranslate2Engine:
                     max_input_length=0,
                     max_decoding_length=chunk.max_len,
                     min_decoding_length=min(options.min_len, chunk.max_len),
-                    return_scores=True,
+                    return_scores=self._asks_for_scores(options),
                     return_end_token=True,
                     suppress_sequences=self._never_generated,
                     **_search_arguments(options),
@@ -209,6 +216,10 @@ class CTranslate2Engine:
                 for i, result in zip(chunk.rows, results, strict=True):
                     found[i] = self._hypotheses(result.result(), options)
         return found
+
+    def _asks_for_scores(self, options: SearchOptions) -> bool:
+        """Return whether CTranslate2's own scores are read: given to the caller, or used to rank outputs."""
+        return options.num_hypotheses > 1 or (self.scores and not self.token_scores)
 
     def _limits(self, sources: list[list[int]], options: SearchOptions, prefixes: list[list[int]]) -> list[int]:
         """Return the maximum output length of each source, eos counted; a prefix raises it up to the model's limit."""
@@ -244,7 +255,7 @@ class CTranslate2Engine:
         In a beam search CTranslate2 divides scores by length^penalty, eos counted; ours are sums.
         """
         hypotheses: list[Hypothesis] = []
-        for tokens, ranked_by in zip(result.hypotheses, result.scores, strict=True):
+        for tokens, ranked_by in zip(result.hypotheses, result.scores or [math.nan], strict=True):
             finished = bool(tokens) and tokens[-1] == self._eos
             ids = [self._tgt_ids[token] for token in (tokens[:-1] if finished else tokens)]
             score = ranked_by * len(tokens) ** options.length_penalty if options.beam_size > 1 else ranked_by

@@ -46,7 +46,7 @@ def export_ctranslate2(
         if run.card.is_file():
             shutil.copyfile(run.card, export.card)
         info = _describe_export(run, config, quantization)
-        engines = TorchEngine([model], tokenizers), CTranslate2Engine(export, info, tokenizers, "cpu")
+        engines = TorchEngine([model], tokenizers), CTranslate2Engine(export, info, tokenizers, "cpu", scores=False)
         agreement = _check(run, config, tokenizers, engines, quantization)
         info = info.model_copy(update={"agreement": agreement, "files": export.mark_files()})
         export.write_info(info)

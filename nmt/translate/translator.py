@@ -55,12 +55,14 @@ class Translator:
         device: str = "auto",
         precision: str = "auto",
         token_scores: bool = False,
+        scores: bool = True,
     ) -> Translator:
         """Load the best model of a run, or the model of a folder that `nmt export` made.
 
         Default: that of $NMT_MODEL, or of the most recently trained run in ./runs. Several runs are an ensemble, whose
         options are those of the first; NmtError if their tokenizers differ. `token_scores` asks an export for scores
-        per token, and for scores that mean the same as a run's, which takes time.
+        per token, and for scores that mean the same as a run's, which takes time; without `scores` it computes none for
+        single outputs, and their score is nan.
 
         `engine` computes a run's model: native (C, on a CPU), torch, or auto, which is native wherever that can serve.
         `precision` is that of a run's model: fp32, bf16 (torch), int8 (on a CPU), or auto. auto is int8 in the native
@@ -78,7 +80,7 @@ class Translator:
                 raise NmtError("an export computes in the precision it was made with", path=model.path, hint=hint)
             if engine != "auto":
                 raise NmtError("an export has an engine of its own, CTranslate2", path=model.path, hint="leave it auto")
-            return cls._load_export(model, device, token_scores)
+            return cls._load_export(model, device, token_scores, scores)
         return cls._load_runs([model] if isinstance(model, RunDir) else list(model), engine, device, precision)
 
     @classmethod
@@ -91,13 +93,13 @@ class Translator:
         return cls(tokenizers, load_engine(runs, tokenizers, engine, device, precision), languages, config.decoding)
 
     @classmethod
-    def _load_export(cls, export: ExportDir, device: str, token_scores: bool) -> Translator:
+    def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
         from nmt.engines.ctranslate2_engine import CTranslate2Engine
 
         info = export.info()
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
-        engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores)
+        engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
         return cls(tokenizers, engine, LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols), info.decoding)
 
     @property

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
+from math import isnan
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,12 @@ def engine(translator) -> CTranslate2Engine:
 def scoring(digits_export) -> CTranslate2Engine:
     """The same engine, which gives scores per token."""
     return Translator.load(digits_export, device="cpu", token_scores=True).engine
+
+
+@pytest.fixture(scope="module")
+def silent(digits_export) -> CTranslate2Engine:
+    """The same engine, which gives no scores."""
+    return Translator.load(digits_export, device="cpu", scores=False).engine
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +199,53 @@ def test_forced_scores_are_those_of_the_run(engine, ours, sources, digits_run, t
     targets[3], targets[4] = [], [9] * 50
     for a, b in zip(ours.score(sources, targets), engine.score(sources, targets), strict=True):
         assert b == pytest.approx(a, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(),
+        SearchOptions(beam_size=4),
+        SearchOptions(beam_size=4, num_hypotheses=4),
+        SearchOptions(max_len_factor=0.5, max_len_offset=3),
+        SearchOptions(sample=True, seed=3, num_hypotheses=2),
+    ],
+    ids=["greedy", "beam", "n-best", "cut", "sample"],
+)
+def test_outputs_are_the_same_without_scores(engine, silent, sources, translator, options):
+    prefixes = [translator.tokenizers.tgt.encode("9" * (i % 4)) for i in range(len(sources))]
+    for given in (None, prefixes):
+        a, b = engine.search(sources, options, given), silent.search(sources, options, given)
+        assert ids(a) == ids(b)
+        assert [[x.finished for x in best] for best in a] == [[x.finished for x in best] for best in b]
+        # Several outputs are ranked by their scores; a single one has none.
+        scores = [x.score for best in b for x in best]
+        assert (
+            scores == [x.score for best in a for x in best] if options.num_hypotheses > 1 else all(map(isnan, scores))
+        )
+
+
+def test_ctranslate2_computes_scores_only_if_they_are_read(translator, digits_export, sources, monkeypatch):
+    asked = []
+
+    class Spy:
+        def translate_batch(self, *arguments, **options):
+            asked.append(options["return_scores"])
+            return translator.engine._model.get().translate_batch(*arguments, **options)
+
+    several = SearchOptions(beam_size=3, num_hypotheses=2)
+    for flags, options, expected in [
+        ({}, SearchOptions(), True),
+        ({"scores": False}, SearchOptions(), False),
+        ({"scores": False}, several, True),
+        ({"token_scores": True}, SearchOptions(), False),  # they are computed anew
+        ({"token_scores": True}, several, True),
+    ]:
+        engine = Translator.load(digits_export, device="cpu", **flags).engine
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "_model_for", lambda _: nullcontext(Spy()))
+            engine._search(sources[:2], [9, 9], options, None, exact_limits=True)
+        assert asked.pop() is expected
 
 
 def test_attention_is_the_mean_of_the_last_layer(engine, ours, sources, translator):
