@@ -17,13 +17,11 @@ from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
 from nmt.files import write_atomically
+from nmt.model.shapes import Shapes, check_number_of_layers, check_shapes
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 
 Weights = dict[str, Tensor]
-Shapes = dict[str, tuple[int, ...]]
-
-_VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -70,38 +68,20 @@ def shapes_in(path: Path) -> Shapes:
 
 def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
     """Raise RunError unless `weights` (from `path`) have exactly the names and shapes of the model's."""
-    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
-
-
-def check_shapes(model: Transformer, shapes: Shapes, path: Path) -> None:
-    """Raise RunError unless `shapes` (of the weights in `path`, by name) are those of the model's."""
-    own = {name: tuple(p.shape) for name, p in model.named_parameters()}  # a shared one is there once
-    for name in _VOCABULARIES:
-        if name in own and name in shapes and own[name][:1] != shapes[name][:1] and own[name][1:] == shapes[name][1:]:
-            raise RunError(
-                f"the tokenizer has {own[name][0]:,} tokens, and these weights were trained with {shapes[name][0]:,}",
-                path=path,
-                hint="tokenizer and weights of a run belong together; copy the whole run again",
-            )
-    odd = sorted(name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name))
-    if odd:
-        raise _of_another_model(f"{odd[0]} and {len(odd) - 1} more differ", path)
-
-
-def _of_another_model(difference: str, path: Path) -> RunError:
-    hint = "the model section of config.yaml must be the one the weights were trained with"
-    return RunError(f"these weights belong to another model: {difference}", path=path, hint=hint)
+    check_shapes(_shapes_of(model), {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
 
 
 def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
     """Raise RunError unless a model of `config` has the tensors of the weights in `path`; allocate neither."""
     shapes = shapes_in(path)
-    num_layers = config.encoder_layers + config.decoder_layers
-    if num_layers > len(shapes):
-        raise _of_another_model(f"{num_layers:,} layers, but {len(shapes):,} tensors", path)
+    check_number_of_layers(config, shapes, path)
     with torch.device("meta"):
         model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    check_shapes(model, shapes, path)
+    check_shapes(_shapes_of(model), shapes, path)
+
+
+def _shapes_of(model: Transformer) -> Shapes:
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}  # a shared one is there once
 
 
 @torch.no_grad()

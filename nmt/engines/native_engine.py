@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from nmt.checksum import find_corruption
 from nmt.config import SearchOptions
 from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
@@ -23,7 +22,7 @@ from nmt.decoding.limits import output_limits
 from nmt.engines.per_process import PerProcess
 from nmt.errors import NmtError, RunError
 from nmt.machine import num_cores
-from nmt.model.shapes import parameter_shapes
+from nmt.model.shapes import check_number_of_layers, check_shapes, parameter_shapes
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 
@@ -217,29 +216,25 @@ def _random_numbers(options: SearchOptions, sources: Sequence[Sequence[int]], lo
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """Read named fp32 arrays (numpy); RunError if the file is missing or damaged."""
+    """Read named fp32 arrays (numpy) without a look at their checksum. RunError if the file cannot be read."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    if fault := find_corruption(path):
-        raise RunError(f"these weights are {fault}", path=path, hint="copy the file again, or use another checkpoint")
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise RunError(f"cannot read these weights ({error})", path=path) from error
 
 
-def arrays_in_order(
-    config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path | None = None
-) -> list[Any]:
-    """Return named arrays in the order in which nmt/native/model.c takes them; RunError if shapes or types differ."""
+def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path) -> list[Any]:
+    """Return the arrays at `path`, by name, in the order in which nmt/native/model.c takes them.
+
+    RunError if their shapes are not those of the model, or they are not in fp32.
+    """
+    found = {name: tuple(array.shape) if array.dtype.name == "float32" else () for name, array in arrays.items()}
+    check_number_of_layers(config, found, path)
     shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
-    found = {name: tuple(array.shape) for name, array in arrays.items() if array.dtype.name == "float32"}
-    if found != shapes:
-        odd = sorted(name for name in shapes.keys() | arrays.keys() if found.get(name) != shapes.get(name))
-        hint = "the model section of config.yaml must be the one the weights were trained with"
-        difference = f"{odd[0]} and {len(odd) - 1} more differ"
-        raise RunError(f"these weights belong to another model: {difference}", path=path, hint=hint)
+    check_shapes(shapes, found, path)
     source = arrays["src_embedding.tokens.weight"]
     target = arrays.get("tgt_embedding.tokens.weight", source)
     if config.positions == "learned":

@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from nmt.config.sections import ModelConfig
+from nmt.errors import RunError
 
 Shapes = dict[str, tuple[int, ...]]
+
+_VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
+
+
+def check_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
+    """RunError unless the shapes `found` in the weights at `path` are those `expected` of the model, by name."""
+    for name in _VOCABULARIES:
+        ours, theirs = expected.get(name, ()), found.get(name, ())
+        if ours[1:] == theirs[1:] and ours[:1] != theirs[:1] and ours and theirs:
+            raise RunError(
+                f"the tokenizer has {ours[0]:,} tokens, and these weights were trained with {theirs[0]:,}",
+                path=path,
+                hint="tokenizer and weights of a run belong together; copy the whole run again",
+            )
+    odd = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if odd:
+        raise _of_another_model(f"{odd[0]} and {len(odd) - 1} more differ", path)
+
+
+def check_number_of_layers(config: ModelConfig, found: Shapes, path: Path) -> None:
+    """RunError if `config` has more layers than there are tensors in the weights at `path`."""
+    num_layers = config.encoder_layers + config.decoder_layers
+    if num_layers > len(found):
+        raise _of_another_model(f"{num_layers:,} layers, but {len(found):,} tensors", path)
+
+
+def _of_another_model(difference: str, path: Path) -> RunError:
+    hint = "the model section of config.yaml must be the one the weights were trained with"
+    return RunError(f"these weights belong to another model: {difference}", path=path, hint=hint)
 
 
 def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Shapes:

@@ -20,7 +20,7 @@ from nmt import Translator
 from nmt.machine import request_exact_mkl
 if sys.argv[3] == "requested":
     request_exact_mkl()
-translator = Translator.load(sys.argv[1], device="cpu")
+translator = Translator.load(sys.argv[1], engine="torch", device="cpu")
 texts = json.loads(sys.argv[2])
 among = [done.token_scores for done in translator.translate(texts)]
 alone = [translator.translate([text])[0].token_scores for text in texts]

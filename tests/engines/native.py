@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -60,7 +61,7 @@ class Random(NamedTuple):
         """The native engine of this model."""
         arrays = {name: parameter.detach().numpy() for name, parameter in self.model.named_parameters()}
         return NativeEngine(
-            self.config, arrays_in_order(self.config, TOKENIZERS, arrays), TOKENIZERS, precision, **options
+            self.config, arrays_in_order(self.config, TOKENIZERS, arrays, Path()), TOKENIZERS, precision, **options
         )
 
     def torch(self) -> TorchEngine:

@@ -325,7 +325,7 @@ def test_given_translations_are_scored_without_importing_torch(digits_export, di
     (tmp_path / "a.tsv").write_text("12\t21\n345\t543\n")
     done = run_cli("score", "--model", str(digits_export), "--tsv", str(tmp_path / "a.tsv"))
     assert (done.stderr, done.returncode) == ("torch: False", 0)
-    ours = Translator.load(RunDir(digits_run), device="cpu").score(["12", "345"], ["21", "543"])
+    ours = Translator.load(RunDir(digits_run), precision="fp32", device="cpu").score(["12", "345"], ["21", "543"])
     assert [float(line) for line in done.stdout.split()] == pytest.approx([found.score for found in ours], abs=1e-3)
 
 

@@ -6,6 +6,7 @@ import copy
 import os
 import random
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -212,7 +213,7 @@ def test_weights_of_another_model_are_refused(model):
     halved = arrays | {"decoder_norm.weight": arrays["decoder_norm.weight"].astype("float16")}
     for odd in (wider, missing, halved):
         with pytest.raises(RunError, match=r"these weights belong to another model: decoder_norm.weight and 0 more"):
-            arrays_in_order(model.config, TOKENIZERS, odd)
+            arrays_in_order(model.config, TOKENIZERS, odd, Path())
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from nmt import Translator
 from nmt.cli import app
 from nmt.config import SearchOptions
+from nmt.engines import native_engine
 from nmt.errors import NmtError
 from nmt.evaluate import score
 from nmt.interop.export import export_ctranslate2
@@ -79,11 +80,11 @@ def early_run(tmp_path_factory) -> Path:
 
 def test_evaluation_of_the_validation_set_prints_the_score_that_training_found(early_run):
     run = RunDir(early_run)
-    translations = Translator.load(run, device="cpu").translate(run.read_pairs("valid")[0])
+    translations = Translator.load(run, engine="torch", device="cpu").translate(run.read_pairs("valid")[0])
     assert any(translation.num_segments > 1 for translation in translations)
     assert any(translation.loop_retried or translation.protected_retried for translation in translations)
     index = json.loads((early_run / "checkpoints" / "index.json").read_text(encoding="utf-8"))
-    printed = json.loads(nmt("eval", "-m", early_run, "--split", "valid", "--device", "cpu", "--format", "json"))
+    printed = json.loads(nmt("eval", "-m", early_run, "--split", "valid", "--engine", "torch", "--format", "json"))
     best = index["checkpoints"][index["best"]]
     found = [printed["scores"][name]["value"] for name in ("BLEU", "chrF2")]
     assert found == [round(best["bleu"], 2), round(best["chrf"], 2)]
@@ -93,7 +94,7 @@ def test_the_check_of_an_export_and_evaluation_print_the_same_score(early_run, t
     pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
     export_ctranslate2(RunDir(early_run), tmp_path / "out", quantization="int8")
     checked = json.loads((tmp_path / "out" / "export.json").read_text(encoding="utf-8"))["agreement"]["bleu"]
-    printed = json.loads(nmt("eval", "-m", early_run, "--device", "cpu", "--format", "json"))["scores"]["BLEU"]
+    printed = json.loads(nmt("eval", "-m", early_run, "--engine", "torch", "--format", "json"))["scores"]["BLEU"]
     assert (checked["run"], checked["signature"]) == (printed["value"], printed["signature"])
     sources, references = RunDir(early_run).read_pairs("test")
     exported = texts_of(Translator.load(tmp_path / "out", device="cpu"), sources)
@@ -207,7 +208,7 @@ def test_eight_threads_may_use_one_export_at_once(digits_run, digits_export, sam
 def with_threads(run: Path, number: int) -> Translator:
     from nmt.engines.torch_engine import TorchEngine
 
-    loaded = Translator.load(run, device="cpu")
+    loaded = Translator.load(run, engine="torch", device="cpu")
     engine = TorchEngine(loaded.engine.models, loaded.tokenizers, number)
     return Translator(loaded.tokenizers, engine, loaded.languages, loaded.options)
 
@@ -311,10 +312,25 @@ def test_scores_and_attention_work_in_a_forked_process(digits_run):
     assert child.exitcode == 0
 
 
-def test_a_run_without_torch_installed_is_one_message(digits_run):
-    code = "import sys; sys.modules['torch'] = None; from nmt.cli import main; sys.argv[0] = 'nmt'; main()"
-    command = [sys.executable, "-c", code, "translate", "-m", str(digits_run), "12"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from nmt.cli import main; sys.argv[0] = 'nmt'; main()"
+
+
+def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`nmt` where torch cannot be imported."""
+    command = [sys.executable, "-c", WITHOUT_TORCH, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+
+
+@pytest.mark.skipif(not native_engine.is_available(), reason="the native decoder was not built")
+@pytest.mark.parametrize("command", [("translate",), ("translate", "--beam", "3"), ("translate", "--format", "jsonl")])
+def test_a_run_translates_without_torch(digits_run, command):
+    done = without_torch(*command, "-m", str(digits_run), "12")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "21" in done.stdout
+
+
+def test_what_needs_torch_is_one_message_without_it(digits_run):
+    done = without_torch("translate", "--engine", "torch", "-m", str(digits_run), "12")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"error: {digits_run}: this run needs PyTorch, which is not installed\n"
@@ -323,7 +339,7 @@ def test_a_run_without_torch_installed_is_one_message(digits_run):
 
 
 def test_weights_that_are_not_finite_are_one_error_whatever_is_asked_for(digits_run):
-    translator = Translator.load(digits_run, device="cpu")
+    translator = Translator.load(digits_run, engine="torch", device="cpu")
     with torch.no_grad():
         translator.engine.models[0].output_proj.weight[0] = float("nan")
     asked = [

@@ -11,13 +11,16 @@ import pytest
 
 from nmt import Translator
 from nmt.config import SearchOptions
+from nmt.engines import native_engine
 from nmt.engines.torch_engine import TorchEngine
 from nmt.rundir import RunDir
 
 
-@pytest.fixture(scope="module")
-def translator(digits_run):
-    return Translator.load(digits_run, device="cpu")
+@pytest.fixture(scope="module", params=["native", "torch"])
+def translator(digits_run, request):
+    if request.param == "native" and not native_engine.is_available():
+        pytest.skip("the native decoder was not built")
+    return Translator.load(digits_run, engine=request.param, device="cpu")
 
 
 def with_threads(translator: Translator, number: int) -> Translator:
@@ -71,7 +74,7 @@ def test_the_translator_needs_torch_only_when_it_loads_a_model():
 @pytest.mark.usefixtures("int8_faster")
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, texts, precision):
-    translator = Translator.load(digits_run, device="cpu", precision=precision)
+    translator = Translator.load(digits_run, engine="torch", device="cpu", precision=precision)
     together = translator.translate(texts)
     for text, expected in list(zip(texts, together, strict=True))[:12]:
         assert translator.translate([text])[0] == expected
@@ -80,7 +83,7 @@ def test_a_text_alone_is_translated_to_the_last_bit_as_among_others(digits_run, 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, texts):
-    translator = with_threads(Translator.load(digits_run, device="cpu"), 2)
+    translator = with_threads(Translator.load(digits_run, engine="torch", device="cpu"), 2)
     expected = translator.translate(texts)
     child = multiprocessing.get_context("fork").Process(
         target=lambda: sys.exit(translator.translate(texts) != expected)
@@ -94,12 +97,13 @@ def test_a_translator_that_has_been_used_works_in_a_forked_process(digits_run, t
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_lower_precision_translates_nearly_all_as_fp32_does(digits_run, texts, precision):
     exact, rounded = (
-        texts_of(Translator.load(digits_run, device="cpu", precision=p), texts) for p in ("fp32", precision)
+        texts_of(Translator.load(digits_run, engine="torch", device="cpu", precision=p), texts)
+        for p in ("fp32", precision)
     )
     assert sum(a == b for a, b in zip(exact, rounded, strict=True)) >= 0.9 * len(texts)
 
 
 def test_searches_in_threads_find_what_one_after_another_finds(digits_run, texts):
-    translator = Translator.load(digits_run, device="cpu")
+    translator = Translator.load(digits_run, engine="torch", device="cpu")
     found = [with_threads(translator, number).translate(texts) for number in (1, 3)]
     assert found[0] == found[1]
