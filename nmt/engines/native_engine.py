@@ -84,6 +84,7 @@ class NativeEngine:
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
         self.kernel = kernel or kernels()[0]
         self._config = config
+        self.scores = True  # False: greedy search computes none, which takes time; those of its outputs are nan
         self._never_generated = list(tokenizers.tgt.never_generated)
         self._num_workers = num_threads or num_cores()
         self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
@@ -100,13 +101,15 @@ class NativeEngine:
     @classmethod
     def load(
         cls, run: RunDir, tokenizers: TokenizerPair, precision: NativePrecision = "int8", *, kernel: str | None = None,
-        num_threads: int | None = None,
+        num_threads: int | None = None, scores: bool = True,
     ) -> NativeEngine:  # fmt: skip
         """Load the best model of `run`. RunError if its weights are damaged, or not of its configuration."""
         config = run.config().model
         path = run.usable_checkpoint()
         arrays = arrays_in_order(config, tokenizers, read_arrays(path), path)
-        return cls(config, arrays, tokenizers, precision, kernel=kernel, num_threads=num_threads)
+        engine = cls(config, arrays, tokenizers, precision, kernel=kernel, num_threads=num_threads)
+        engine.scores = scores
+        return engine
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """As `Engine.map`, one after the other: each search is shared out among the threads."""
@@ -126,11 +129,13 @@ class NativeEngine:
         """As `Engine.search`."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len)
-        found = self._translate(sources, prefixes, limits, options)
+        found = self._translate(sources, prefixes, limits, options, with_scores=self.scores)
         results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
         for hypotheses in results:
             for hypothesis in hypotheses:
                 check_finite(hypothesis.score)
+        if not self.scores and options.beam_size == 1 and not (options.sample or options.exact):  # sums of logits
+            results = [[h._replace(score=math.nan, token_scores=[]) for h in hypotheses] for hypotheses in results]
         if options.sample:
             for hypotheses in results:
                 hypotheses.sort(key=lambda h: -options.normalized(h.score, len(h.token_scores)))
@@ -166,6 +171,8 @@ class NativeEngine:
         limits: Sequence[int],
         options: SearchOptions,
         attention: tuple[int, int] = (-1, -1),
+        *,
+        with_scores: bool = True,
     ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], list[list[float]]]]:
         """Return outputs (ids, score, finished, token scores) and attention weights for each source."""
         if not sources:
@@ -178,7 +185,7 @@ class NativeEngine:
         divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
         search = (
             options.beam_size, options.num_hypotheses, options.exact, options.sample, options.min_len,
-            options.no_repeat_ngram, options.top_k, options.temperature, options.top_p, True, *attention,
+            options.no_repeat_ngram, options.top_k, options.temperature, options.top_p, with_scores, *attention,
         )  # fmt: skip
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,

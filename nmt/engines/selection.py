@@ -25,12 +25,15 @@ def load_engine(
     engine: str = "auto",
     device: str = "auto",
     precision: str = "auto",
+    *,
+    scores: bool = True,
 ) -> Engine:
     """Load the best models of `runs` into the engine `engine`: native, torch, or auto.
 
     auto is native on a CPU for everything that it serves, else torch. In the native engine the precision auto is int8,
     unless the end of training found that int8 costs this run too much; in torch it is bf16 on a GPU that is faster
-    with it, else fp32. NmtError if the engine does not serve this device, precision or model.
+    with it, else fp32. Without `scores` the native engine computes none where it needs none. NmtError
+    if the engine does not serve this device, precision or model.
     """
     obstacle = _obstacle(runs, device, precision)
     if engine == "native" and obstacle:
@@ -40,7 +43,7 @@ def load_engine(
             log.info("translating with torch: %s", _WITHOUT_COMPILER)
         return _load_torch(runs, tokenizers, device, precision)
     chosen = "fp32" if precision == "fp32" or (precision == "auto" and prefers_fp32(runs[0])) else "int8"
-    return NativeEngine.load(runs[0], tokenizers, "fp32" if chosen == "fp32" else "int8")
+    return NativeEngine.load(runs[0], tokenizers, "fp32" if chosen == "fp32" else "int8", scores=scores)
 
 
 def prefers_fp32(run: RunDir) -> bool:

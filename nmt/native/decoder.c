@@ -134,8 +134,8 @@ static void turn(const Model *m, float *heads, int position) {
 static uint16_t half_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, 4);
-    if ((bits & 0x7f800000u) == 0x7f800000u) return (uint16_t)(bits >> 16 | (bits & 0xffff ? 1 : 0));
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : nearest); /* NaN stays NaN */
 }
 
 /* Writes one position's key and value, A numbers each, to its block, from number `offset` on. */
@@ -148,8 +148,8 @@ static void put_key_value(const Worker *w, const float *key, const float *value,
         return;
     }
     uint16_t *numbers = block;
-    for (size_t i = 0; i < width; i++) numbers[offset + i * BLOCK + place] = half_of(key[i]);
     for (size_t i = 0; i < width; i++) numbers[values + i] = half_of(value[i]);
+    for (size_t i = 0; i < width; i++) numbers[offset + i * BLOCK + place] = half_of(key[i]);
 }
 
 static void embed(const Model *m, const float *table, int id, const float *positions, int position, float *out) {

@@ -19,7 +19,8 @@ typedef struct {
     Worker *worker;
     Job *job;
     int rows_per_source, max_sentences;
-    int fused; /* greedy search without conditions: logits are reduced as they are computed */
+    int fused; /* greedy search without prefixes: logits are reduced as they are computed */
+    float first_penalty[CHUNK]; /* of the first tokens, with eos forbidden */
     Reduction *reductions;
     struct Candidate *candidates;
     float *top_scores;
@@ -442,9 +443,13 @@ static void reduce_fused(const Search *search, const Rows *input) {
     for (int first = 0; first < last; first += panels) {
         int end = first + panels < last ? first + panels : last, count = (end - first) * LANES;
         m->kernel->product(input, w->num_active, &m->output, first, end, STORE, w->logits, CHUNK);
-        for (int row = 0; row < w->num_active; row++)
-            m->kernel->reduce(w->logits + row * CHUNK, search->job->penalty + first * LANES, count, first * LANES,
-                              search->job->options.with_scores, &search->reductions[row]);
+        for (int row = 0; row < w->num_active; row++) {
+            const Row *hypothesis = w->active[row];
+            const float *penalty = search->job->penalty + first * LANES;
+            if (!first && hypothesis->length < search->job->options.min_len) penalty = search->first_penalty;
+            m->kernel->reduce(w->logits + row * CHUNK, penalty, count, first * LANES, search->job->options.with_scores,
+                              &search->reductions[row]);
+        }
     }
 }
 
@@ -557,8 +562,10 @@ static int start(Search *search) {
     search->rows_per_source = options->sample ? options->num_hypotheses : options->beam_size;
     search->max_sentences = search->job->max_rows / search->rows_per_source;
     if (search->max_sentences < 1) search->max_sentences = 1;
-    search->fused = !options->sample && !options->exact && options->beam_size == 1 && !options->min_len &&
-                    !options->no_repeat_ngram;
+    search->fused = !options->sample && !options->exact && options->beam_size == 1 && !options->no_repeat_ngram;
+    size_t first = vocab < CHUNK ? vocab : CHUNK;
+    memcpy(search->first_penalty, search->job->penalty, first * sizeof(float));
+    search->first_penalty[EOS_ID] = -INFINITY;
     for (int i = 0; i < search->job->num_sources; i++) search->fused = search->fused && !search->job->prefix_lens[i];
     size_t rows = (size_t)search->max_sentences * search->rows_per_source, few = 2 * (size_t)options->beam_size;
     size_t candidates = options->sample ? vocab : options->beam_size * few;

@@ -61,8 +61,8 @@ class Translator:
 
         Default: that of $NMT_MODEL, or of the most recently trained run in ./runs. Several runs are an ensemble, whose
         options are those of the first; NmtError if their tokenizers differ. `token_scores` asks an export for scores
-        per token, and for scores that mean the same as a run's, which takes time; without `scores` it computes none for
-        single outputs, and their score is nan.
+        per token, and for scores that mean the same as a run's, which takes time. Without `scores`, exports and the
+        native engine compute none for single outputs, and their score is nan.
 
         `engine` computes a run's model: native (C, on a CPU), torch, or auto, which is native wherever that can serve.
         `precision` is that of a run's model: fp32, bf16 (torch), int8 (on a CPU), or auto. auto is int8 in the native
@@ -81,16 +81,19 @@ class Translator:
             if engine != "auto":
                 raise NmtError("an export has an engine of its own, CTranslate2", path=model.path, hint="leave it auto")
             return cls._load_export(model, device, token_scores, scores)
-        return cls._load_runs([model] if isinstance(model, RunDir) else list(model), engine, device, precision)
+        return cls._load_runs(
+            [model] if isinstance(model, RunDir) else list(model), engine, device, precision, scores or token_scores
+        )
 
     @classmethod
-    def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str) -> Translator:
+    def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str, scores: bool) -> Translator:
         from nmt.engines.selection import load_engine
 
         tokenizers = _shared_tokenizers(runs)
         config = runs[0].config()
         languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
-        return cls(tokenizers, load_engine(runs, tokenizers, engine, device, precision), languages, config.decoding)
+        loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
+        return cls(tokenizers, loaded, languages, config.decoding)
 
     @classmethod
     def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import random
 import threading
@@ -234,3 +235,15 @@ def test_a_transformer_of_the_papers_base_size_is_that_of_torch():
     assert all_close(
         model.native().score(SOURCES[:5], TARGETS[:5]), model.torch().score(SOURCES[:5], TARGETS[:5]), 1e-4
     )
+
+
+@pytest.mark.parametrize("options", [{}, {"min_len": 9}, {"beam_size": 2}, {"sample": True}], ids=str)
+def test_an_engine_that_computes_no_scores_finds_the_same(model, options):
+    with_scores, without = model.native("int8"), model.native("int8")
+    without.scores = False
+    found, expected = (engine.search(SOURCES, SearchOptions(**options)) for engine in (without, with_scores))
+    assert [[h.ids for h in hypotheses] for hypotheses in found] == [[h.ids for h in each] for each in expected]
+    if "beam_size" in options or "sample" in options:
+        assert found == expected
+    else:
+        assert all(math.isnan(h.score) and h.token_scores == [] for (h,) in found)
