@@ -34,7 +34,7 @@ from harness import (
     tail,
     take_turns,
 )
-from translation import FORCED_BATCH, ONE_LENGTH, PRECISIONS, SAME_WEIGHTS, Bench, Job, make_bench
+from translation import FORCED_BATCH, ONE_LENGTH, OURS, PRECISIONS, SAME_WEIGHTS, Bench, Job, make_bench
 
 from nmt.evaluate import score
 
@@ -106,8 +106,10 @@ def settings(system: str, threads: int) -> list[Job]:
         return [{"workers": w, "threads": t, "batch": b} for w, t in shares for b in (32, 64, 128)]
     if system in ONE_LENGTH:
         return [{"threads": threads, "batch": FORCED_BATCH}]
-    sizes = (1024, 4096, 16384) if system == "nmt" else (32, 64, 128)  # source tokens; sentences
-    own: list[Job] = [{}] if system == "nmt" else []
+    if system == "nmt":  # the native engine forms no batches
+        return [{}]
+    sizes = (1024, 4096, 16384) if system in OURS else (32, 64, 128)  # source tokens; sentences
+    own: list[Job] = [{}] if system in OURS else []
     return own + [{"threads": t, "batch": b} for t in sorted({1, threads}) for b in sizes]
 
 
@@ -159,7 +161,7 @@ def measure_single(bench: Bench) -> list[Row]:
     count = min(bench.num_sentences, 20 if bench.options.quick else 300)
     for system, precision in bench.systems():
         choices: list[Job] = [{"threads": t} for t in sorted({1, bench.threads})]
-        choices = [{}, *choices] if system == "nmt" and not bench.options.quick else choices
+        choices = [{}, *choices] if system in OURS and not bench.options.quick else choices
         tried = [bench.contender(system, precision, "single", s, batch=1, num_sentences=count) for s in choices]
         best, _ = try_settings(bench, tried, "mean_ms")
         if best is not None:
@@ -208,9 +210,9 @@ def measure_cold(bench: Bench) -> list[Row]:
         ("import torch", "-"): ([sys.executable, "-c", "import torch"], "nmt")
     }
     for system, precision in bench.systems():
-        if system == "nmt":
-            asked = [] if precision == "auto" else ["--precision", precision]
-            commands["nmt translate, run", precision] = ([*nmt, str(bench.run.path), *asked], "nmt")
+        if system in OURS:
+            asked = ["--precision", precision, "--engine", "torch" if system == "nmt-torch" else "auto"]
+            commands[f"{system} translate, run", precision] = ([*nmt, str(bench.run.path), *asked], "nmt")
             continue
         if system == "ctranslate2":
             commands["nmt translate, export", precision] = ([*nmt, str(bench.models[system, precision])], "nmt")

@@ -20,13 +20,15 @@ from nmt.rundir import RunDir
 
 # The precisions of each system; `auto` is what this project chooses when it is asked for nothing.
 PRECISIONS = {
-    "nmt": ("auto", "int8"),
+    "nmt": ("auto", "fp32"),
+    "nmt-torch": ("auto", "int8"),
     "ctranslate2": ("fp32", "int8"),
     "hf-marian": ("fp32", "bf16"),
     "opennmt-py": ("fp32",),
     "joeynmt": ("fp32",),
 }
-SAME_WEIGHTS = ("nmt", "ctranslate2")
+OURS = ("nmt", "nmt-torch")  # what `nmt translate` does, and the same with --engine torch
+SAME_WEIGHTS = (*OURS, "ctranslate2")
 ONE_LENGTH = ("opennmt-py", "joeynmt")  # their commands force one length on all outputs
 FORCED = {16: 960, 64: 384, 256: 128, 1024: 64}  # output length to sentences
 FORCED_BATCH = 64
@@ -84,8 +86,8 @@ class Bench:
             "label_smoothing": config.training.label_smoothing,
             "batch_tokens": config.training.batch_tokens,
         }
-        if system == "nmt":  # its own choice, where a setting says no other
-            job |= {"threads": None, "batch": None}
+        if system in OURS:  # its own choice, where a setting says no other
+            job |= {"threads": None, "batch": None, "engine": "torch" if system == "nmt-torch" else "auto"}
         if system == "hf-marian" and mode != "forced":
             job["lengths"] = self.lengths
         if system in ONE_LENGTH and mode != "forced":
@@ -103,11 +105,12 @@ class Bench:
 
     def command(self, system: str, job: Job) -> list[str | Path]:
         """Return the program that measures `system`."""
-        return [self.pythons[system], HERE / "peers" / f"{system.replace('-', '_')}_translate.py", json.dumps(job)]
+        program = "nmt" if system in OURS else system.replace("-", "_")
+        return [self.pythons[system], HERE / "peers" / f"{program}_translate.py", json.dumps(job)]
 
     def environment(self, system: str, threads: int | None) -> dict[str, str]:
         """Return the environment variables of its process."""
-        return clean_environment(threads) if system == "nmt" else foreign_environment(threads or self.threads)
+        return clean_environment(threads) if system in OURS else foreign_environment(threads or self.threads)
 
 
 def make_bench(options: argparse.Namespace, threads: int) -> Bench:
@@ -149,11 +152,11 @@ def trained_run(workload: Workload, updates: int) -> RunDir:
 def add_system(bench: Bench, system: str) -> None:
     """Prepare the Python of `system` and its form of the run's weights; note a failure, and continue."""
     try:
-        bench.pythons[system] = Path(sys.executable) if system == "nmt" else python_of(system, bench.options.envs)
+        bench.pythons[system] = Path(sys.executable) if system in OURS else python_of(system, bench.options.envs)
     except WorkerError as error:
         bench.faults[system] = f"pip could not install it:\n{error}"
     for precision in PRECISIONS[system]:
-        if system == "nmt":
+        if system in OURS:
             bench.models[system, precision] = bench.run.path
         elif system == "ctranslate2" and precision in bench.options.precisions:
             export_ctranslate2(bench, precision)

@@ -71,6 +71,21 @@ class RunInfo(Environment):
     resumed: list[Resumption] = Field(default_factory=list)
 
 
+class Int8Scores(Section):
+    """BLEU of the validation set, translated by the native engine with one checkpoint in int8 and in fp32."""
+
+    model_config = ConfigDict(strict=True)
+
+    checkpoint: str
+    int8_bleu: float = Field(ge=0.0, le=100.0)
+    fp32_bleu: float = Field(ge=0.0, le=100.0)
+
+    @property
+    def loss(self) -> float:
+        """The BLEU that int8 costs; negative if int8 scores higher."""
+        return self.fp32_bleu - self.int8_bleu
+
+
 class CheckpointIndex(Section):
     """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
 
@@ -83,6 +98,7 @@ class CheckpointIndex(Section):
     best: str | None = None
     validations_since_best: int = 0
     signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU's, of the scores")
+    int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
 
 
 Record = TypeVar("Record", bound=Section)

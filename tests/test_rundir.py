@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nmt.errors import RunError
@@ -22,13 +24,14 @@ def test_a_pointer_out_of_the_run_is_not_followed(tmp_path, best):
         run.best_checkpoint()
 
 
-INDEX = {
+INDEX: dict[str, Any] = {
     "last": "step-00000002",
     "early_stopping_metric": "bleu",
     "checkpoints": {"step-00000001": {"loss": 2.5, "bleu": 7.25}, "step-00000002": {"loss": float("inf"), "bleu": 0.0}},
     "best": "step-00000001",
     "validations_since_best": 1,
     "signatures": {"bleu": "nrefs:1"},
+    "int8": {"checkpoint": "step-00000001", "int8_bleu": 7.0, "fp32_bleu": 7.25},
 }
 
 
@@ -37,6 +40,8 @@ def test_the_index_is_read_as_a_record(tmp_path):
     assert run.index().model_dump() == INDEX
     run.write_json(run.index_file, INDEX | {"key_of_another_version": 1})
     assert run.index().model_dump() == INDEX
+    run.write_json(run.index_file, {key: value for key, value in INDEX.items() if key != "int8"})
+    assert run.index().int8 is None
     run.index_file.unlink()
     assert (run.index().best, run.index().checkpoints) == (None, {})
 
@@ -48,6 +53,11 @@ def test_the_index_is_read_as_a_record(tmp_path):
         ("best", ["a"], "best"),
         ("checkpoints", [], "checkpoints"),
         ("checkpoints", {"a": {"bleu": "7"}}, r"checkpoints\.a\.bleu"),
+        ("int8", 39.4, "int8"),
+        ("int8", INDEX["int8"] | {"int8_bleu": "7"}, r"int8\.int8_bleu"),
+        ("int8", INDEX["int8"] | {"int8_bleu": float("nan")}, r"int8\.int8_bleu"),
+        ("int8", INDEX["int8"] | {"fp32_bleu": 101.0}, r"int8\.fp32_bleu"),
+        ("int8", {"checkpoint": "step-00000001", "int8_bleu": 7.0}, r"int8\.fp32_bleu"),
     ],
 )
 def test_an_index_with_an_odd_value_is_one_error(tmp_path, key, value, place):

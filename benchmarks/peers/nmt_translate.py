@@ -17,8 +17,7 @@ def main() -> None:
     job = read_job()
     if job["threads"] is not None:  # else the project's own choice, as with `batch` below
         torch.set_num_threads(job["threads"])
-    arguments = {} if job["precision"] == "auto" else {"precision": job["precision"]}
-    translator = Translator.load(job["model"], **arguments)
+    translator = Translator.load(job["model"], engine=job["engine"], precision=job["precision"], scores=False)
     options = translator.options
     if job["mode"] == "bulk" and job["batch"] is not None:
         options = options.changed(batch_tokens=job["batch"])

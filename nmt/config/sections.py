@@ -19,13 +19,13 @@ MAX_SEED = 2**31 - 1  # the largest that every library takes
 
 
 class Section(BaseModel):
-    """What all sections share: unknown keys refused, values fixed once read."""
+    """The base of all sections: unknown keys are refused, and values are fixed once read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class ParallelFiles(Section):
-    """Where parallel text lies: two aligned files (`src`, `tgt`), or one tab-separated file (`tsv`, `columns`).
+    """The files of parallel text: two aligned ones (`src`, `tgt`), or a tab-separated one (`tsv`, `columns`).
 
     Paths are taken from the current directory; `$NAME`, `${NAME}` and `${NAME:-default}` are read from the
     environment. A name that ends in `.gz` is read as gzip.
@@ -89,7 +89,7 @@ class SubwordRegularization(Section):
 
 
 class TokenizerConfig(Section):
-    """How text becomes tokens."""
+    """The tokenizers, which split text into tokens."""
 
     type: Literal["unigram", "bpe", "char", "word"] = Field("unigram", description="`word` has no byte fallback")
     vocab_size: int = Field(
@@ -258,7 +258,7 @@ class TrainingConfig(Section):
 
 
 class SearchOptions(Section):
-    """How to search for a translation, and what to do around the search; the same for every engine.
+    """The search for a translation, and the steps before and after it; the same for every engine.
 
     Lengths are in target tokens. The longest output of a source of S tokens, end of sentence included, has
     `max_len_factor` x S + `max_len_offset` tokens, end of sentence included, and never more than `model.max_tgt_len`.

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines import native_engine
-from nmt.engines.native_engine import NativeEngine
+from nmt.engines.native_engine import NativeEngine, NativePrecision
 from nmt.errors import NmtError, RunError
 from nmt.rundir import RunDir
 from nmt.translate.engine import Engine
 
 log = logging.getLogger(__name__)
+
+MAX_INT8_LOSS = 0.2
+"""BLEU on the validation set that int8 may cost; a run that loses more is translated with in fp32."""
 
 _WITHOUT_COMPILER = "the native decoder was not built when nmt was installed (it needs a C compiler)"
 
@@ -42,13 +45,31 @@ def load_engine(
         if engine == "auto" and obstacle == _WITHOUT_COMPILER and device in ("auto", "cpu"):
             log.info("translating with torch: %s", _WITHOUT_COMPILER)
         return _load_torch(runs, tokenizers, device, precision)
-    chosen = "fp32" if precision == "fp32" or (precision == "auto" and prefers_fp32(runs[0])) else "int8"
-    return NativeEngine.load(runs[0], tokenizers, "fp32" if chosen == "fp32" else "int8", scores=scores)
+    return NativeEngine.load(runs[0], tokenizers, _native_precision(runs[0], precision), scores=scores)
 
 
 def prefers_fp32(run: RunDir) -> bool:
-    """Return whether int8 costs `run` too much quality, as the end of its training measured."""
-    return False
+    """Return whether int8 costs `run` more than MAX_INT8_LOSS, as the end of its training measured.
+
+    RunError if index.json is damaged, or all weights are.
+    """
+    return _int8_loss(run) > MAX_INT8_LOSS
+
+
+def _int8_loss(run: RunDir) -> float:
+    """Return the BLEU that int8 costs the weights to translate with; 0 if it was not measured with them."""
+    scores = run.index().int8
+    return scores.loss if scores is not None and scores.checkpoint == run.usable_checkpoint().stem else 0.0
+
+
+def _native_precision(run: RunDir, precision: str) -> NativePrecision:
+    """Return the precision of the native engine for `precision`: auto, int8 or fp32."""
+    if precision != "auto":
+        return "fp32" if precision == "fp32" else "int8"
+    if not prefers_fp32(run):
+        return "int8"
+    log.info("translating in fp32: int8 costs this run %.2f BLEU on the validation set", _int8_loss(run))
+    return "fp32"
 
 
 def _obstacle(runs: Sequence[RunDir], device: str, precision: str) -> str:

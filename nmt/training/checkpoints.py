@@ -56,7 +56,7 @@ class CheckpointHistory:
             self.best = max(self.checkpoints, key=self._quality, default=None)
 
     def write_index(self, run: RunDir) -> None:
-        """Write `index.json`."""
+        """Write `index.json`, without a comparison of int8 and fp32: that is made at the end of training."""
         run.write_index(
             CheckpointIndex(
                 last=self.last,

@@ -1,4 +1,4 @@
-"""A run from start to finish: prepare the data, train, write the model card."""
+"""A run from start to finish: prepare the data, train, compare int8 with fp32, write the model card."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from nmt.training.environment import (
     describe_environment,
     new_info,
 )
+from nmt.training.int8_check import check_int8
 from nmt.training.interrupt import Interrupt
 from nmt.training.loop import train
 from nmt.training.parts import Training
@@ -201,7 +202,9 @@ def _train(training: Training, interrupt: Interrupt | None) -> bool:
         fit_into_memory(training)
         finished = train(training, active_interrupt)
     if finished and group.is_main:
-        write_card(training)
+        with _explained_errors(training.run):
+            check_int8(training)
+            write_card(training)
     return finished
 
 

@@ -17,6 +17,7 @@ from nmt.model.transformer import Transformer
 from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup
 from nmt.translate import LanguagePair, Translator
+from nmt.translate.engine import Engine
 from nmt.translate.retries import RETRY_BEAM_SIZE
 from nmt.translate.segments import MAX_BATCH_SENTENCES
 
@@ -61,7 +62,7 @@ class Validator:
         model.eval()
         loss = self._loss(model)
         rank, count = self.group.rank, self.group.world_size
-        with self._translator(model) as translator:
+        with self._translator(self._engine(model)) as translator:
             translations = translator.translate(self.sources[rank::count])
         texts = [""] * len(self.sources)
         for start, share in enumerate(self.group.gather([t.text for t in translations])):
@@ -75,7 +76,7 @@ class Validator:
         """Translate a batch of the longest sources, so that insufficient memory shows at once."""
         was_training = model.training
         model.eval()
-        with self._translator(model) as translator:
+        with self._translator(self._engine(model)) as translator:
             options = translator.options
             if options.protect and translator.protects:  # a span that is lost is looked for with a beam
                 options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
@@ -83,10 +84,19 @@ class Validator:
             translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, options)
         model.train(was_training)
 
-    def _translator(self, model: Transformer) -> Translator:
+    def bleu(self, engine: Engine) -> float:
+        """Return BLEU of the whole validation set, translated by `engine` in this rank alone; close the engine."""
+        with self._translator(engine) as translator:
+            texts = [translation.text for translation in translator.translate(self.sources)]
+        (bleu,) = score(texts, self.references, self.config.data.tgt_lang, ("bleu",))
+        return bleu.value
+
+    def _engine(self, model: Transformer) -> Engine:
+        return TorchEngine([model], self.tokenizers)
+
+    def _translator(self, engine: Engine) -> Translator:
         data, symbols = self.config.data, self.config.tokenizer.user_symbols
         languages = LanguagePair(data.src_lang, data.tgt_lang, symbols)
-        engine = TorchEngine([model], self.tokenizers)
         return Translator(self.tokenizers, engine, languages, self.config.decoding.greedy())
 
     @torch.inference_mode()

@@ -252,6 +252,11 @@ CASES = {
     ),
     "index.json: best is a list": Case(edit_index(best=["x"]), "translate", "best: Input should be a valid string"),
     "index.json: scores are a list": Case(edit_index(checkpoints=[1]), "translate", "checkpoints: Input should be a"),
+    "index.json: the scores of int8 are text": Case(
+        edit_index(int8={"checkpoint": "step-00000004", "int8_bleu": "x", "fp32_bleu": "x"}),
+        "translate",
+        "int8.int8_bleu: Input should be a valid number",
+    ),
     "index.json of 10 GB": Case(claim("checkpoints/index.json"), "translate", "over 10,000,000 bytes"),
     "index.json nested 200,000 deep": Case(put("checkpoints/index.json", DEEP), "translate", "nested too deeply"),
     "metrics.jsonl of 10 GB": Case(claim("logs/metrics.jsonl"), "plot", "over 200,000,000 bytes"),

@@ -1,0 +1,43 @@
+"""The quality check of int8 at the end of training, which decides the precision that a CPU translates in."""
+
+from __future__ import annotations
+
+import logging
+
+from nmt.engines import native_engine
+from nmt.engines.native_engine import NativeEngine, NativePrecision
+from nmt.engines.selection import prefers_fp32
+from nmt.errors import NmtError
+from nmt.rundir import Int8Scores, RunDir
+from nmt.training.parts import Training
+
+log = logging.getLogger(__name__)
+
+
+def check_int8(training: Training) -> None:
+    """Translate the validation set in int8 and in fp32 with the best checkpoint; keep both BLEU scores in index.json.
+
+    Only the native engine is measured, because only its default is int8. Without it, or if it does not serve the
+    model, nothing is measured. A failure is a warning: the training itself is complete.
+    """
+    if not native_engine.is_available() or not native_engine.serves(training.config.model):
+        return
+    run = RunDir(training.run.path)  # the training's own might remember an older checkpoint
+    try:
+        scores = Int8Scores(
+            checkpoint=run.best_checkpoint().stem,
+            int8_bleu=_bleu(training, run, "int8"),
+            fp32_bleu=_bleu(training, run, "fp32"),
+        )
+    except NmtError as error:
+        log.warning("int8 and fp32 were not compared: %s", error.message)
+        return
+    run.write_index(run.index().model_copy(update={"int8": scores}))
+    choice = "; on a CPU, nmt translates with this run in fp32" if prefers_fp32(run) else ""
+    log.info("int8: %.2f BLEU on the validation set, fp32 %.2f%s", scores.int8_bleu, scores.fp32_bleu, choice)
+
+
+def _bleu(training: Training, run: RunDir, precision: NativePrecision) -> float:
+    num_threads = training.settings.threads or None
+    engine = NativeEngine.load(run, training.tokenizers, precision, num_threads=num_threads)
+    return training.validator.bleu(engine)

@@ -1,0 +1,155 @@
+"""The quality check of int8: measured at the end of training, with the best checkpoint, and with no older one."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+
+import pytest
+
+from nmt import Translator
+from nmt.engines import native_engine
+from nmt.evaluate import score
+from nmt.rundir import RunDir
+from nmt.training import int8_check
+from nmt.training import run as training_run
+from nmt.training.run import resume_run, start_run
+from nmt.training.step import Step
+from tests.tiny import tiny_config
+
+pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """A corpus of digits with spaces between them, so that BLEU is not 0, to copy."""
+    folder = tmp_path_factory.mktemp("words")
+    draw = random.Random(3)
+    for split, count in (("train", 2000), ("valid", 40), ("test", 4)):
+        rows = [" ".join(draw.choices("0123456789", k=draw.randint(5, 9))) for _ in range(count)]
+        (folder / f"{split}.tsv").write_text("".join(f"{row}\t{row}\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+TRAINING = {"max_updates": 60, "warmup_updates": 20, "validate_every": 20, "average_checkpoints": 2, "log_every": 20}
+
+
+@pytest.fixture(scope="module")
+def words_run(words, tmp_path_factory):
+    """A run that has learned a part of copying."""
+    path = tmp_path_factory.mktemp("run") / "words"
+    start_run(tiny_config(words, training=TRAINING), path)
+    return path
+
+
+def test_the_scores_are_those_of_the_native_engine_in_both_precisions(words_run):
+    run = RunDir(words_run)
+    scores = run.index().int8
+    sources, references = run.read_pairs("valid")
+    bleu = {}
+    for precision in ("int8", "fp32"):
+        with Translator.load(run, engine="native", precision=precision) as translator:
+            texts = [t.text for t in translator.translate(sources, run.config().decoding.greedy())]
+        bleu[precision] = score(texts, references, "en", ("bleu",))[0].value
+    assert scores.checkpoint == run.index().best
+    assert 0 < scores.fp32_bleu < 100
+    assert (scores.int8_bleu, scores.fp32_bleu) == (bleu["int8"], bleu["fp32"])
+
+
+def test_the_model_card_holds_both_scores_and_the_default(words_run):
+    run = RunDir(words_run)
+    scores = run.index().int8
+    default = "fp32" if scores.loss > 0.2 else "int8"
+    assert (
+        f"On a CPU, the native engine reaches BLEU {scores.int8_bleu:.2f} in int8 and {scores.fp32_bleu:.2f} in fp32.\n"
+        f"`nmt translate` uses {default} there unless you set `--precision`.\n"
+    ) in run.card.read_text()
+
+
+@pytest.mark.parametrize(
+    ("int8_bleu", "said"),
+    [(39.41, ""), (38.5, "; on a CPU, nmt translates with this run in fp32")],
+    ids=["little is lost", "much is lost"],
+)
+def test_one_line_of_the_log_holds_both_scores_and_what_follows(
+    digits, tmp_path, messages, monkeypatch, int8_bleu, said
+):
+    # No corpus so small loses a known amount, so the two scores are given.
+    monkeypatch.setattr(int8_check, "_bleu", lambda training, run, kind: int8_bleu if kind == "int8" else 39.44)
+    start_run(tiny_config(digits), tmp_path / "run")
+    lines = [line for line in messages if "int8" in line]
+    assert lines == [f"int8: {int8_bleu:.2f} BLEU on the validation set, fp32 39.44{said}"]
+    default = "fp32" if said else "int8"
+    assert f"`nmt translate` uses {default} there" in (tmp_path / "run" / "README.md").read_text()
+
+
+def test_a_run_that_was_interrupted_has_no_scores_until_it_is_resumed(digits, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        step = Step.__call__
+
+        def stopping_step(self, batches, num_tokens, number):
+            result = step(self, batches, num_tokens, number)
+            if number == 6:
+                signal.raise_signal(signal.SIGINT)
+            return result
+
+        patch.setattr(Step, "__call__", stopping_step)
+        assert not start_run(tiny_config(digits), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    assert run.index().int8 is None
+    assert resume_run(None, run.path)
+    assert run.index().int8.checkpoint == run.index().best
+
+
+def test_scores_of_older_weights_are_gone_when_a_resumed_run_is_killed_before_its_end(digits, tmp_path, monkeypatch):
+    """The average has the same name before and after, but other weights."""
+    run = RunDir(tmp_path / "run")
+    start_run(tiny_config(digits, training={"early_stopping_metric": "loss"}), run.path)
+    assert run.index().int8 is not None
+    more = tiny_config(digits, training={"early_stopping_metric": "loss", "max_updates": 16})
+    with monkeypatch.context() as patch:
+        patch.setattr(training_run, "check_int8", lambda training: sys.exit(9))
+        with pytest.raises(SystemExit):
+            resume_run(more, run.path)
+    assert run.index().last == "step-00000016"
+    assert run.index().int8 is None
+    assert resume_run(more, run.path)
+    assert run.index().int8.checkpoint == run.index().best
+
+
+def test_a_run_that_stops_early_is_measured(digits, tmp_path):
+    training = {"early_stopping_patience": 1, "validate_every": 1, "lr": 1e-12, "early_stopping_metric": "bleu"}
+    start_run(tiny_config(digits, training=training), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    assert run.index().last != "step-00000012"
+    assert run.index().int8.checkpoint == run.index().best
+
+
+@pytest.mark.parametrize("missing", ["the extension", "the attention"])
+def test_nothing_is_measured_if_the_native_engine_cannot_translate(digits, tmp_path, messages, monkeypatch, missing):
+    model = {}
+    if missing == "the extension":
+        monkeypatch.setattr(native_engine, "_decoder", None)
+    else:
+        model["attention"] = "additive"
+    start_run(tiny_config(digits, model=model), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    assert run.index().int8 is None
+    assert not [line for line in messages if "int8" in line]
+    assert "int8" not in run.card.read_text()
+
+
+def test_a_failure_to_measure_is_a_warning_and_the_training_is_finished(digits, tmp_path, messages, monkeypatch):
+    class Full:
+        def load(self, *arguments):
+            raise MemoryError
+
+        def kernels(self):
+            return ["portable"]
+
+    monkeypatch.setattr(native_engine, "_decoder", Full())
+    assert start_run(tiny_config(digits), tmp_path / "run")
+    assert "warning: int8 and fp32 were not compared: not enough memory to load this model" in messages
+    assert RunDir(tmp_path / "run").index().int8 is None
+    assert (tmp_path / "run" / "README.md").is_file()
