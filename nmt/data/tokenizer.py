@@ -19,17 +19,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import sentencepiece
 
 from nmt.config.sections import TokenizerConfig
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
-from nmt.data.subword_regularization import SubwordSampler
-from nmt.data.subword_vocabulary import SubwordVocabulary
 from nmt.errors import DataError, RunError
 from nmt.files import new_folder, read_at_most
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+if TYPE_CHECKING:
+    from nmt.data.subword_regularization import SubwordSampler
+    from nmt.data.subword_vocabulary import SubwordVocabulary
 
 DEFAULT_THREADS = 4
 """Fixed, not the number of cores: scores of unigram tokens depend on it in the last digits, and so does their order."""
@@ -97,6 +99,8 @@ class Tokenizer:
         unigram: by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe: each
         merge is left out with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
         """
+        from nmt.data.subword_regularization import SubwordSampler  # imports numpy, which translating does without
+
         return SubwordSampler(self._subword_vocabulary(), self.type, alpha, seed)
 
     def normalize_batch(self, texts: Iterable[str]) -> list[str]:
@@ -104,6 +108,8 @@ class Tokenizer:
         return self._processor.normalize([without_surrogates(text) for text in texts])
 
     def _subword_vocabulary(self) -> SubwordVocabulary:
+        from nmt.data.subword_vocabulary import SubwordVocabulary
+
         scores = self._processor.get_score(list(range(self.vocab_size)))
         types = _token_types(self.model_bytes)
         byte_ids = {value: i for i, value in self._byte_values.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from nmt.config import SearchOptions
 from nmt.config.sections import ModelConfig
@@ -222,34 +222,43 @@ def _random_numbers(options: SearchOptions, sources: Sequence[Sequence[int]], lo
     return numbers
 
 
-def read_arrays(path: Path) -> dict[str, Any]:
-    """Read named fp32 arrays (numpy) without a look at their checksum. RunError if the file cannot be read."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+class Array(NamedTuple):
+    """A tensor of a safetensors file, without numpy, which takes a while to import."""
+
+    shape: tuple[int, ...]
+    dtype: str  # F32 is fp32
+    data: Any  # a buffer
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read named arrays without a look at their checksum. RunError if the file cannot be read."""
+    from safetensors import SafetensorError, deserialize
 
     try:
-        return load_file(path)
+        entries = deserialize(path.read_bytes())
     except (OSError, SafetensorError) as error:
         raise RunError(f"cannot read these weights ({error})", path=path) from error
+    return {name: Array(tuple(entry["shape"]), entry["dtype"], entry["data"]) for name, entry in entries}
 
 
 def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path) -> list[Any]:
-    """Return the arrays at `path`, by name, in the order in which nmt/native/model.c takes them.
+    """Return the data of the arrays at `path` in the order in which nmt/native/model.c takes them.
 
     RunError if their shapes are not those of the model, or they are not in fp32.
     """
-    found = {name: tuple(array.shape) if array.dtype.name == "float32" else () for name, array in arrays.items()}
+    found = {name: array.shape if array.dtype == "F32" else () for name, array in arrays.items()}
     check_number_of_layers(config, found, path)
     shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
     check_shapes(shapes, found, path)
-    source = arrays["src_embedding.tokens.weight"]
-    target = arrays.get("tgt_embedding.tokens.weight", source)
+    source = arrays["src_embedding.tokens.weight"].data
+    target = arrays["tgt_embedding.tokens.weight"].data if "tgt_embedding.tokens.weight" in arrays else source
     if config.positions == "learned":
-        positions = [arrays[f"{side}_embedding.learned.weight"] for side in ("src", "tgt")]
+        positions = [arrays[f"{side}_embedding.learned.weight"].data for side in ("src", "tgt")]
     else:
         width = config.d_model // config.num_heads if config.positions == "rotary" else config.d_model
         positions = [array("f", [math.exp(-math.log(10000.0) * i / width) for i in range(0, width - 1, 2)])]
     apart = {"src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight"}
     apart |= {f"{side}_embedding.learned.weight" for side in ("src", "tgt")}
-    layers = [arrays[name] for name in shapes if name not in apart]
-    return [source, target, *positions, *layers, arrays.get("output_proj.weight", target)]
+    layers = [arrays[name].data for name in shapes if name not in apart]
+    output = arrays["output_proj.weight"].data if "output_proj.weight" in arrays else target
+    return [source, target, *positions, *layers, output]

@@ -11,7 +11,7 @@ import torch
 
 from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
-from nmt.engines.native_engine import NativeEngine, NativePrecision, arrays_in_order
+from nmt.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order
 from nmt.engines.torch_engine import TorchEngine
 from nmt.model.transformer import Transformer
 
@@ -57,9 +57,14 @@ class Random(NamedTuple):
     config: ModelConfig
     model: Transformer
 
+    def arrays(self) -> dict[str, Array]:
+        """The parameters as a file of weights holds them."""
+        named = self.model.named_parameters()
+        return {name: Array(tuple(p.shape), "F32", p.detach().numpy()) for name, p in named}
+
     def native(self, precision: NativePrecision = "fp32", **options: Any) -> NativeEngine:
         """The native engine of this model."""
-        arrays = {name: parameter.detach().numpy() for name, parameter in self.model.named_parameters()}
+        arrays = self.arrays()
         return NativeEngine(
             self.config, arrays_in_order(self.config, TOKENIZERS, arrays, Path()), TOKENIZERS, precision, **options
         )
