@@ -96,8 +96,11 @@ def environment() -> dict[str, str]:
 
 
 def run_tests() -> bool:
-    """Run the tests of the native engine with the instrumented extension; return whether they pass."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST]
+    """Run the tests of the native engine with the instrumented extension; return whether they pass.
+
+    Without capture: the report of a sanitizer ends the process.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", TEST]
     return subprocess.run(command, cwd=COPY, env=environment()).returncode == 0
 
 
