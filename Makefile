@@ -5,6 +5,7 @@
 # TEST_ARGS   further arguments for pytest in test, test-slow, test-machines and coverage: make test TEST_ARGS=tests/model
 # BENCH_ARGS  further arguments for bench-train, bench-translate and bench-compare: make bench-train BENCH_ARGS="--json OUT"
 # DIST_ARGS   further arguments for scripts/check_dist.py
+# SANITIZE_ARGS  further arguments for scripts/sanitize.py
 # MACHINES    the processors that test-machines emulates, of those in scripts/machines.py (all)
 
 PYTHON ?= python3
@@ -12,17 +13,19 @@ PIP_ARGS ?=
 TEST_ARGS ?=
 BENCH_ARGS ?=
 DIST_ARGS ?=
+SANITIZE_ARGS ?=
 MACHINES ?=
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
-# Stamps: newer than pyproject.toml and constraints.txt when what these ask for is installed.
+NATIVE := $(wildcard nmt/native/*.[ch])
+# Stamps: newer than pyproject.toml, constraints.txt and the C sources when what these ask for is installed and built.
 RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
 DOCS := .venv/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-slow test-machines coverage torture guards bench bench-train bench-translate \
+.PHONY: help setup demo check test test-slow test-machines coverage torture guards sanitize bench bench-train bench-translate \
 	bench-compare docs docs-serve dist clean
 
 help:  ## list these verbs
@@ -57,6 +60,9 @@ torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, an
 guards: $(DEV)  ## remove one safeguard at a time and check that a test fails; writes the table in docs/reliability.md
 	$(BIN)/python scripts/guards.py --write
 
+sanitize: $(DEV)  ## test and fuzz the native decoder under the address and undefined-behavior sanitizers (GCC, Linux)
+	$(BIN)/python scripts/sanitize.py $(SANITIZE_ARGS)
+
 bench: $(RUNTIME)  ## time the start of the command line against that of torch (benchmarks/startup.py)
 	$(BIN)/python benchmarks/startup.py
 
@@ -79,21 +85,21 @@ dist: $(DEV)  ## build wheel and sdist into dist/, install each in a fresh envir
 	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)
 
 clean:  ## remove .venv, caches and build output; runs/ stays
-	rm -rf .venv build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf nmt/native/*.so .venv build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find nmt tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or sys.exit("$(PYTHON) is Python %d.%d, and nmt needs 3.11 to 3.13: make setup PYTHON=python3.12" % v)'
 	$(PYTHON) -m venv .venv
 
-$(RUNTIME): pyproject.toml constraints.txt | $(BIN)/python
+$(RUNTIME): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	$(PIP_INSTALL) -e .
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+$(DEV): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	$(PIP_INSTALL) -e ".[dev,ctranslate2]"
 	@touch $(RUNTIME) $@
 
-$(DOCS): pyproject.toml constraints.txt | $(BIN)/python
+$(DOCS): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	$(PIP_INSTALL) -e ".[docs]"
 	@touch $(RUNTIME) $@

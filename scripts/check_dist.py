@@ -4,7 +4,8 @@
     python scripts/check_dist.py --with-dependencies  # installs what the metadata asks for, as a user's pip does
 
 Builds into dist/. In each environment nmt prints its version, writes a configuration, trains a tiny run and translates
-with it. Exit code 1 if a file is missing or does not belong, or if a command fails.
+with it: by the native decoder, and by torch in a third environment, where the sdist is installed without a C compiler.
+Exit code 1 if a file is missing or does not belong, or if a command fails.
 """
 
 from __future__ import annotations
@@ -38,18 +39,26 @@ tokenizer: {type: char, vocab_size: 300}
 model: {d_model: 32, num_heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, max_src_len: 32, max_tgt_len: 32}
 training: {batch_tokens: 512, max_updates: 8, warmup_updates: 2, validate_every: 4, device: cpu, precision: fp32}
 """
+EXTENSION = "nmt/native/_decoder"
+WITHOUT_COMPILER = {"CC": "/bin/false", "CXX": "/bin/false"}
 WHERE = "import nmt, sys; from nmt import Translator; sys.stdout.write(nmt.__file__ + ' ' + Translator.__name__)"
 
 
-def run(*command: str | Path, cwd: Path, stdin: str | None = None) -> str:
-    """Return the standard output of a program that runs without this checkout on its path; SystemExit if it fails."""
+def run(
+    *command: str | Path,
+    cwd: Path,
+    stdin: str | None = None,
+    variables: dict[str, str] | None = None,
+    stderr: bool = False,
+) -> str:
+    """Return the standard output (or error) of a program without this checkout on its path; SystemExit if it fails."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment |= {"PYTHONUTF8": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment |= {"PYTHONUTF8": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(variables or {})}
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=cwd, env=environment, input=stdin, capture_output=True, encoding="utf-8")
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return done.stderr if stderr else done.stdout
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -70,9 +79,12 @@ def check_names(wheel: Path, sdist: Path) -> None:
         in_sdist = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     tracked = set(run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines())
     package = {name for name in tracked if name.startswith("nmt/") and (ROOT / name).is_file()}
+    extensions = {name for name in in_wheel if name.startswith(EXTENSION) and name.endswith((".so", ".pyd"))}
+    sources = {name for name in package if name.endswith((".c", ".h"))}
     faults = {
-        "the wheel lacks": package - in_wheel,
-        "the wheel has, and nmt/ has not": in_wheel - package,
+        "the wheel lacks": (package - sources - in_wheel) | (set() if extensions else {EXTENSION}),
+        "the wheel is not for every Python from 3.11 on:": set() if "-cp311-abi3-" in wheel.name else {wheel.name},
+        "the wheel has, and nmt/ has not": in_wheel - extensions - (package - sources),
         "the sdist has, and the repository has not": {
             n for n in in_sdist - tracked if not n.startswith(MADE_BY_SETUPTOOLS)
         },
@@ -84,20 +96,32 @@ def check_names(wheel: Path, sdist: Path) -> None:
             raise SystemExit(f"{fault} {', '.join(sorted(names))}")
 
 
-def make_environment(folder: Path, package: Path, *, with_dependencies: bool) -> Path:
-    """Install `package` into a new environment in `folder`, and return that environment's programs' folder."""
+def make_environment(folder: Path, package: Path, variables: dict[str, str], *, with_dependencies: bool) -> Path:
+    """Install `package` under `variables` into a new environment in `folder`; return its programs' folder."""
     venv.create(folder, with_pip=True)
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     python = programs / ("python.exe" if os.name == "nt" else "python")
     if with_dependencies:
-        run(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", package, cwd=folder)
+        run(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", package, cwd=folder, variables=variables)
         return programs
     packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     borrowed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
     Path(packages, "borrowed.pth").write_text("".join(f"{entry}\n" for entry in borrowed), encoding="utf-8")
     run(python, "-m", "pip", "uninstall", "--yes", "setuptools", cwd=folder)  # what venv puts there may be too old
-    run(python, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--force-reinstall", package, cwd=folder)
+    options = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--force-reinstall")
+    run(python, "-m", "pip", "install", *options, package, cwd=folder, variables=variables)
     return programs
+
+
+def check_engine(programs: Path, folder: Path, *, is_native: bool) -> None:
+    """SystemExit unless the native decoder serves the run in `folder`, or torch does and `nmt translate` says why."""
+    program = "from nmt.engines.native_engine import kernels; print(*kernels())"
+    kernels = run(programs / "python", "-c", program, cwd=folder).split()
+    if ("portable" in kernels) != is_native:
+        raise SystemExit(f"the native decoder has the kernels {kernels}")
+    messages = run(programs / "nmt", "translate", "--model", "tiny", "--device", "cpu", "1234", cwd=folder, stderr=True)
+    if messages.count("translating with torch: the native decoder was not built") != (0 if is_native else 1):
+        raise SystemExit(f"`nmt translate` says of its engine: {messages}")
 
 
 def use(programs: Path, folder: Path) -> None:
@@ -133,11 +157,16 @@ def main() -> None:
     arguments = parser.parse_args()
     wheel, sdist = build(arguments.outdir.resolve())
     check_names(wheel, sdist)
-    for package in (wheel, sdist):
+    for package, variables in ((wheel, {}), (sdist, {}), (sdist, WITHOUT_COMPILER)):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            use(make_environment(folder / "env", package, with_dependencies=arguments.with_dependencies), folder)
-        sys.stdout.write(f"{package.name}: {package.stat().st_size / 1000:,.0f} kB\n")
+            programs = make_environment(
+                folder / "env", package, variables, with_dependencies=arguments.with_dependencies
+            )
+            use(programs, folder)
+            check_engine(programs, folder, is_native=not variables)
+        suffix = ", installed without a C compiler" if variables else ""
+        sys.stdout.write(f"{package.name}{suffix}: {package.stat().st_size / 1000:,.0f} kB\n")
 
 
 if __name__ == "__main__":

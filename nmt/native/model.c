@@ -192,6 +192,7 @@ static const double inverse_factorials[18] = {
     1.0 / 355687428096000,
 };
 static double sine(double x, int quarter_turns) {
+    if (!(fabs(x) < 1e7)) return NAN; /* the frequencies are an argument of load */
     double n = (double)(int64_t)(x * 0.63661977236758134308 + 0.5);
     double r = x - n * 1.57079632673412561417e+00 - n * 6.07710050650619224932e-11;
     int quarter = (int)((int64_t)n + quarter_turns) & 3;
@@ -266,7 +267,7 @@ Model *load_model(const Config *config, const Kernel *kernel, const float *const
     model->attention_width = config->num_heads * ROUND_UP(model->head_size, LANES);
     model->ff_width = ROUND_UP(config->d_ff, LANES);
     model->src_embedding = take_table(&loader, config->src_vocab_size, config->d_model);
-    if (num_arrays > 1 && arrays[0] == arrays[1]) { /* tied: one table */
+    if (num_arrays > 1 && arrays[0] == arrays[1] && counts[0] == counts[1]) { /* tied: one table */
         take(&loader, (size_t)config->tgt_vocab_size * config->d_model);
         model->tgt_embedding = model->src_embedding;
     } else

@@ -65,10 +65,11 @@ static int read_ints(PyObject *sequence, int count, int *out) {
     if (PySequence_Size(sequence) != count) return fail(PyExc_ValueError, "a sequence has another length"), -1;
     for (int i = 0; i < count; i++) {
         PyObject *item = PySequence_GetItem(sequence, i);
-        long value = item ? PyLong_AsLong(item) : -1;
+        int overflow = 0; /* a long has 32 bits on Windows */
+        long value = item ? PyLong_AsLongAndOverflow(item, &overflow) : -1;
         Py_XDECREF(item);
         if (PyErr_Occurred()) return -1;
-        if (value < -1 || value > INT32_MAX) return fail(PyExc_ValueError, "a number is out of range"), -1;
+        if (overflow || value < -1 || value > INT32_MAX) return fail(PyExc_ValueError, "a number is out of range"), -1;
         out[i] = (int)value;
     }
     return 0;
@@ -100,7 +101,10 @@ static PyObject *load(PyObject *self, PyObject *args) {
         counts[taken] = (size_t)views[taken].len / sizeof(float);
     }
     error = "out of memory";
-    if (taken == count && shared) {
+    int is_aligned = 1;
+    for (int i = 0; i < taken; i++) is_aligned = is_aligned && (uintptr_t)pointers[i] % sizeof(float) == 0;
+    if (!is_aligned) error = "an array does not begin at a multiple of 4 bytes";
+    if (is_aligned && taken == count && shared) {
         Py_BEGIN_ALLOW_THREADS
         shared->model = load_model(&config, kernel, pointers, counts, (int)count, &error);
         Py_END_ALLOW_THREADS

@@ -9,7 +9,9 @@ import random
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -187,6 +189,7 @@ def test_weights_that_are_not_finite_are_refused(model, precision):
         ([[5]], [[], []], [9], "there are not as many lists as sources"),
         ([[5]], [[]], [9, 9], "a sequence has another length"),
         ([[2**40]], [[]], [9], "a number is out of range"),
+        ([[2**70]], [[]], [9], "a number is out of range"),
     ],
 )
 def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, message):
@@ -215,6 +218,44 @@ def test_weights_of_another_model_are_refused(model):
     for odd in (wider, missing, halved):
         with pytest.raises(RunError, match=r"these weights belong to another model: decoder_norm.weight and 0 more"):
             arrays_in_order(model.config, TOKENIZERS, odd, Path())
+
+
+def parameters_in_order(model: Random) -> list[Any]:
+    arrays = {name: parameter.detach().numpy() for name, parameter in model.model.named_parameters()}
+    return arrays_in_order(model.config, TOKENIZERS, arrays)
+
+
+def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[float]:
+    decoder = native_engine._decoder
+    tokenizers = SimpleNamespace(src=SimpleNamespace(vocab_size=src_vocab), tgt=TOKENIZERS.tgt)
+    packed = decoder.load(kernels()[0], native_engine._numbers(model.config, tokenizers, "fp32"), arrays)
+    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1)
+    divisors = native_engine.array("d", [1.0] * 10)
+    forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
+    job = decoder.translate(packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0])
+    decoder.run(job)
+    return decoder.results(job)[0][0][0][3]
+
+
+def test_embeddings_in_one_buffer_may_have_different_lengths():
+    model = random_model(tied_embeddings="target")
+    _, target, *others = parameters_in_order(model)
+    apart = forced_scores(model, [target[:6].copy(), target, *others], 6)
+    assert forced_scores(model, [target[:6], target, *others], 6) == apart
+
+
+def test_an_array_that_is_not_aligned_is_refused(model):
+    arrays = parameters_in_order(model)
+    table = np.frombuffer(arrays[0].tobytes(), np.uint8)
+    odd = np.concatenate([table[:1], table])
+    with pytest.raises(ValueError, match="an array does not begin at a multiple of 4 bytes"):
+        forced_scores(model, [odd[1:], *arrays[1:]], SRC_VOCAB)
+
+
+def test_frequencies_that_are_no_numbers_are_refused_by_the_search(model):
+    arrays = parameters_in_order(model)
+    arrays[2] = native_engine.array("f", [float("inf")] * len(arrays[2]))
+    assert all(math.isnan(score) for score in forced_scores(model, arrays, SRC_VOCAB))
 
 
 @pytest.mark.parametrize(

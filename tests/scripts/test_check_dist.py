@@ -18,4 +18,4 @@ def test_wheel_and_sdist_are_whole_and_run_elsewhere(tmp_path):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".whl", ".gz"]
-    assert done.stdout.count("a tiny run trains and translates") == 2
+    assert done.stdout.count("a tiny run trains and translates") == 3
