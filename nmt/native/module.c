@@ -167,6 +167,7 @@ static int read_limits(PyObject *limits, Job *job) {
 /* A copy of `count` doubles in a buffer. */
 static double *read_doubles(PyObject *object, size_t count) {
     Py_buffer view;
+    if (count > SIZE_MAX / 16) return fail(PyExc_ValueError, "a buffer has another size"), NULL;
     if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE)) return NULL;
     double *out = NULL;
     if ((size_t)view.len != count * sizeof(double))
@@ -194,8 +195,8 @@ static int read_penalty(PyObject *never_generated, Job *job) {
 }
 
 static int are_sound(const Options *o, const Config *config) {
-    return o->beam_size >= 1 && o->beam_size <= 100000 && o->num_hypotheses >= 1 && o->num_hypotheses <= 1000000 &&
-           o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->top_p > 0 &&
+    return o->beam_size >= 1 && o->beam_size <= 10000 && o->num_hypotheses >= 1 && o->num_hypotheses <= 1000000 &&
+           o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->temperature <= 1e6 && o->top_p > 0 &&
            o->attention_layer < config->decoder_layers && o->attention_head < config->num_heads &&
            (o->attention_layer < 0 || (o->beam_size == 1 && !o->sample && !o->exact));
 }
