@@ -23,6 +23,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -32,7 +33,7 @@ from nmt.config import SearchOptions
 from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines import native_engine
-from nmt.engines.native_engine import NativeEngine, NativePrecision, arrays_in_order, kernels
+from nmt.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order, kernels
 from nmt.errors import RunError
 from nmt.model.shapes import parameter_shapes
 from nmt.native import _decoder
@@ -68,8 +69,8 @@ class Model:
         arrays = {}
         for name, shape in parameter_shapes(self.config, *sizes).items():
             kind = rare if draw.random() < 0.03 else usual
-            arrays[name] = np.asarray(VALUES[kind](numbers, shape), dtype=np.float32)
-        self.arrays = arrays_in_order(self.config, self.tokenizers, arrays)
+            arrays[name] = Array(shape, "F32", np.asarray(VALUES[kind](numbers, shape), dtype=np.float32))
+        self.arrays = arrays_in_order(self.config, self.tokenizers, arrays, Path())
 
     def engine(self, num_threads: int) -> NativeEngine:
         """Return the engine of this model."""

@@ -196,7 +196,8 @@ static int read_penalty(PyObject *never_generated, Job *job) {
 
 static int are_sound(const Options *o, const Config *config) {
     return o->beam_size >= 1 && o->beam_size <= 10000 && o->num_hypotheses >= 1 && o->num_hypotheses <= 1000000 &&
-           o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->temperature <= 1e6 && o->top_p > 0 &&
+           o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->temperature <= 1e6 &&
+           o->top_p > 0 &&
            o->attention_layer < config->decoder_layers && o->attention_head < config->num_heads &&
            (o->attention_layer < 0 || (o->beam_size == 1 && !o->sample && !o->exact));
 }

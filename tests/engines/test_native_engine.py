@@ -221,8 +221,7 @@ def test_weights_of_another_model_are_refused(model):
 
 
 def parameters_in_order(model: Random) -> list[Any]:
-    arrays = {name: parameter.detach().numpy() for name, parameter in model.model.named_parameters()}
-    return arrays_in_order(model.config, TOKENIZERS, arrays)
+    return arrays_in_order(model.config, TOKENIZERS, model.arrays(), Path())
 
 
 def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[float]:
