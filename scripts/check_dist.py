@@ -114,14 +114,12 @@ def make_environment(folder: Path, package: Path, variables: dict[str, str], *, 
 
 
 def check_engine(programs: Path, folder: Path, *, is_native: bool) -> None:
-    """SystemExit unless the native decoder serves the run in `folder`, or torch does and `nmt translate` says why."""
+    """SystemExit unless the native decoder serves the run in `folder`, or torch does."""
     program = "from nmt.engines.native_engine import kernels; print(*kernels())"
     kernels = run(programs / "python", "-c", program, cwd=folder).split()
     if ("portable" in kernels) != is_native:
         raise SystemExit(f"the native decoder has the kernels {kernels}")
-    messages = run(programs / "nmt", "translate", "--model", "tiny", "--device", "cpu", "1234", cwd=folder, stderr=True)
-    if messages.count("translating with torch: the native decoder was not built") != (0 if is_native else 1):
-        raise SystemExit(f"`nmt translate` says of its engine: {messages}")
+    run(programs / "nmt", "translate", "--model", "tiny", "--device", "cpu", "1234", cwd=folder)
 
 
 def use(programs: Path, folder: Path) -> None:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 MAX_INT8_LOSS = 0.2
 """BLEU on the validation set that int8 may cost; a run that loses more is translated with in fp32."""
 
-_WITHOUT_COMPILER = "the native decoder was not built when nmt was installed (it needs a C compiler)"
+NOT_BUILT = "the native decoder was not built when nmt was installed (it needs a C compiler)"
 
 
 def load_engine(
@@ -38,12 +38,10 @@ def load_engine(
     with it, else fp32. Without `scores` the native engine computes none where it needs none. NmtError
     if the engine does not serve this device, precision or model.
     """
-    obstacle = _obstacle(runs, device, precision)
+    obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
         raise NmtError(f"the native engine does not support {obstacle}", hint="use the engine torch, or auto")
     if engine == "torch" or obstacle or (device == "auto" and _has_gpu()):
-        if engine == "auto" and obstacle == _WITHOUT_COMPILER and device in ("auto", "cpu"):
-            log.info("translating with torch: %s", _WITHOUT_COMPILER)
         return _load_torch(runs, tokenizers, device, precision)
     return NativeEngine.load(runs[0], tokenizers, _native_precision(runs[0], precision), scores=scores)
 
@@ -72,7 +70,7 @@ def _native_precision(run: RunDir, precision: str) -> NativePrecision:
     return "fp32"
 
 
-def _obstacle(runs: Sequence[RunDir], device: str, precision: str) -> str:
+def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> str:
     """Return what keeps the native engine from translating with `runs`, in words; empty if nothing does."""
     if len(runs) > 1:
         return "ensembles"
@@ -82,7 +80,7 @@ def _obstacle(runs: Sequence[RunDir], device: str, precision: str) -> str:
         return f"the precision {precision}"
     if not native_engine.serves(config := runs[0].config().model):
         return f"{config.attention} attention" if config.attention != "scaled_dot_product" else "models as wide as this"
-    return "" if native_engine.is_available() else _WITHOUT_COMPILER
+    return "" if native_engine.is_available() else NOT_BUILT
 
 
 def _has_gpu() -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sys
 
 import pytest
 
+from nmt.commands.options import load_translator
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines import native_engine, selection
 from nmt.engines.native_engine import NativeEngine
@@ -90,11 +92,22 @@ def test_the_native_engine_refuses_in_one_message_what_it_does_not_serve(run, nu
     assert caught.value.hint == "use the engine torch, or auto"
 
 
-def test_without_the_extension_auto_is_torch_and_says_so_once(run, messages, monkeypatch):
+def test_without_the_extension_auto_is_torch(run, monkeypatch):
     monkeypatch.setattr(native_engine, "_decoder", None)
     assert isinstance(load(run), TorchEngine)
+
+
+@pytest.mark.parametrize(
+    ("at_a_terminal", "engine", "said"), [(True, "auto", 1), (True, "torch", 0), (False, "auto", 0)]
+)
+def test_a_person_is_told_that_torch_translates_for_want_of_a_compiler(
+    run, messages, monkeypatch, at_a_terminal, engine, said
+):
+    monkeypatch.setattr(native_engine, "_decoder", None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: at_a_terminal)
+    load_translator([run], engine, "cpu", "auto")
     reason = "the native decoder was not built when nmt was installed (it needs a C compiler)"
-    assert messages == [f"translating with torch: {reason}"]
+    assert messages == [f"translating with torch: {reason}"] * said
 
 
 def test_without_the_extension_torch_translates_in_silence_if_it_is_named_or_must(run, messages, monkeypatch):
