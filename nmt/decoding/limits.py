@@ -1,4 +1,4 @@
-"""How long an output may become. Imports no torch."""
+"""The maximum length of an output. Imports no torch."""
 
 from __future__ import annotations
 

@@ -76,9 +76,9 @@ class NativeEngine:
         kernel: str | None = None,
         num_threads: int | None = None,
     ):
-        """`arrays` are those of `arrays_in_order`. `kernel`: one of `kernels()`; default: the fastest.
+        """Pack the weights `arrays`, in the order of `arrays_in_order`, for `kernel` (default: the fastest here).
 
-        RunError if the decoder cannot use them. `num_threads` (default: one per core) translate at once.
+        `num_threads` (default: one per core) translate at once. RunError if the decoder cannot use the weights.
         """
         self.precision: str = precision
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len

@@ -1,4 +1,4 @@
-"""Which engine translates with the models of runs, and in which precision. Imports torch only if torch is chosen."""
+"""The choice of an engine and of its precision for the models of runs. Imports torch only if torch is chosen."""
 
 from __future__ import annotations
 

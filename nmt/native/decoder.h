@@ -69,7 +69,6 @@ Model *load_model(const Config *config, const Kernel *kernel, const float *const
                   int num_arrays, const char **error);
 void free_model(Model *model);
 const Config *model_config(const Model *model);
-size_t model_bytes(const Model *model);
 int padded_vocab_size(const Model *model);
 
 Worker *new_worker(const Model *model);

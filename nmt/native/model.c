@@ -45,7 +45,6 @@ static void *allocate(Loader *loader, size_t count, size_t size) {
     }
     memset(memory, 0, count * size);
     model->allocations[model->num_allocations++] = memory;
-    model->bytes += count * size;
     return memory;
 }
 
@@ -299,7 +298,6 @@ void free_model(Model *model) {
 }
 
 const Config *model_config(const Model *model) { return &model->config; }
-size_t model_bytes(const Model *model) { return model->bytes; }
 int padded_vocab_size(const Model *model) { return model->output.outputs; }
 
 int list_kernels(const Kernel *out[8]) {

@@ -37,7 +37,7 @@ struct Model {
     Norm encoder_norm, decoder_norm;      /* gain is NULL with norms after sublayers, which end in their own */
     Linear output;
     void **allocations;
-    size_t num_allocations, bytes;
+    size_t num_allocations;
 };
 
 void *allocate_aligned(size_t bytes);

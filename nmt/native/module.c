@@ -340,16 +340,9 @@ static PyObject *results(PyObject *self, PyObject *capsule) {
     return list;
 }
 
-static PyObject *size(PyObject *self, PyObject *capsule) {
-    (void)self;
-    SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
-    return shared ? PyLong_FromSize_t(model_bytes(shared->model)) : NULL;
-}
-
 static PyMethodDef methods[] = {
     {"kernels", kernels, METH_NOARGS, "Return the names of the kernels that this processor has, fastest first."},
     {"load", load, METH_VARARGS, "Pack the weights of a model for a kernel."},
-    {"size", size, METH_O, "Return the bytes that the packed weights of a model take."},
     {"translate", translate, METH_VARARGS, "Return a job: sources to be translated."},
     {"run", run, METH_O, "Translate sources of a job until none is left; several threads may call it at once."},
     {"results", results, METH_O, "Return the outputs of a job that is done, in the order of its sources."},
