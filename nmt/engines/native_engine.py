@@ -174,7 +174,10 @@ class NativeEngine:
         *,
         with_scores: bool = True,
     ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], list[list[float]]]]:
-        """Return outputs (ids, score, finished, token scores) and attention weights for each source."""
+        """Return outputs (ids, score, finished, token scores) and attention weights for each source.
+
+        RunError if memory is short.
+        """
         if not sources:
             return []
         longest = max(limits)
@@ -191,6 +194,15 @@ class NativeEngine:
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
             min(MAX_ROWS, share * rows), numbers, divisors, self._never_generated,
         )  # fmt: skip
+        try:
+            self._run(job, num_threads)
+        except MemoryError:
+            hint = "translate with a smaller beam, fewer samples or shorter outputs"
+            raise RunError("not enough memory to translate", hint=hint) from None
+        return _decoder.results(job)
+
+    def _run(self, job: object, num_threads: int) -> None:
+        """Run `job` in this thread and in `num_threads` - 1 others."""
         helpers = [self._pool.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
         try:
             _decoder.run(job)
@@ -198,7 +210,6 @@ class NativeEngine:
             for helper in helpers:
                 if not helper.cancel():
                     helper.result()
-        return _decoder.results(job)
 
 
 def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:

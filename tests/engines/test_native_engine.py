@@ -6,6 +6,8 @@ import copy
 import math
 import os
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -138,6 +140,28 @@ def test_a_forked_process_may_use_its_parents_engine(model):
     if (child := os.fork()) == 0:
         os._exit(0 if engine.search(SOURCES, SearchOptions()) == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_search_that_memory_does_not_suffice_for_is_one_error(num_threads):
+    code = f"""
+import resource
+from nmt.config import SearchOptions
+from nmt.errors import RunError
+from tests.engines.native import random_model
+engine = random_model(max_tgt_len=20_000, decoder_layers=1).native("int8", num_threads={num_threads})
+engine.search([[5], [6]], SearchOptions())
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), used + (64 << 20)))
+try:
+    engine.search([[5], [6]], SearchOptions(beam_size=1000, max_len_offset=20_000))
+except RunError as error:
+    print(error.message)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "not enough memory to translate\n", "")
 
 
 @pytest.mark.parametrize(("layer", "head"), [(-1, None), (0, 1), (2, 0), (1, None)])
