@@ -6,7 +6,7 @@
 # BENCH_ARGS  further arguments for bench-train, bench-translate and bench-compare: make bench-train BENCH_ARGS="--json OUT"
 # DIST_ARGS   further arguments for scripts/check_dist.py
 # SANITIZE_ARGS  further arguments for scripts/sanitize.py
-# MACHINES    the processors that test-machines emulates, of those in scripts/machines.py (all)
+# MACHINES    the machines that test-machines emulates, of those in scripts/machines.py (all)
 
 PYTHON ?= python3
 PIP_ARGS ?=
@@ -47,7 +47,7 @@ test: $(DEV)  ## run the tests that take seconds, in one process per core
 test-slow: $(DEV)  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
 
-test-machines: $(DEV)  ## run the tests of the numerics on emulated processors: no AVX-512, no AVX2, no MKL (scripts/machines.py)
+test-machines: $(DEV)  ## run the tests of the numerics on emulated machines: no AVX-512, AVX2 or MKL, one core, four threads (scripts/machines.py)
 	$(BIN)/python scripts/machines.py $(MACHINES) -- $(TEST_ARGS)
 
 coverage: $(DEV)  ## run the tests with coverage; fails below the floor in pyproject.toml

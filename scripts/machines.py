@@ -1,11 +1,13 @@
-"""Run the tests of the numerics as other processors would: without AVX-512, without AVX2, without MKL.
+"""Run the tests of the numerics as other machines would: without AVX-512, AVX2 or MKL, on one core, with four threads.
 
     python scripts/machines.py                              # every machine, the tests named in TESTS
     python scripts/machines.py avx2 generic -- tests/model  # two machines, and pytest's own arguments
 
 Each machine is a set of environment variables that libraries read when they start: torch (ATEN_CPU_CAPABILITY),
 oneDNN (ONEDNN_MAX_CPU_ISA), MKL (MKL_ENABLE_INSTRUCTIONS) and CTranslate2 (CT2_USE_MKL, CT2_FORCE_CPU_ISA). A
-processor cannot be made to have more instructions than it has. Exit code 1 if a test fails on any machine.
+processor cannot be made to have more instructions than it has. On `one-core` the tests may use one core only (where
+the system can say so); on `four-threads` every library is told to use four threads. Exit code 1 if a test fails on any
+machine.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ MACHINES = {
         "MKL_ENABLE_INSTRUCTIONS": "AVX2",
         "CT2_FORCE_CPU_ISA": "AVX2",
     },
+    "one-core": {},
+    "four-threads": {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "4"},
 }
 ENGINE_TESTS = ["tests/engines", "tests/interop"]
 TESTS = ["tests/model", "tests/decoding", *ENGINE_TESTS, "tests/translate", "tests/training"]
@@ -39,7 +43,7 @@ TESTS = ["tests/model", "tests/decoding", *ENGINE_TESTS, "tests/translate", "tes
 def run_tests(machine: str, arguments: list[str]) -> bool:
     """Run pytest on one machine with `arguments`, or on the tests that the machine's variables can change."""
     variables = MACHINES[machine]
-    only_engines = all(name.startswith("CT2_") for name in variables)
+    only_engines = bool(variables) and all(name.startswith("CT2_") for name in variables)
     arguments = arguments or (ENGINE_TESTS if only_engines else TESTS)
     setting = " ".join(f"{name}={value}" for name, value in variables.items())
     sys.stdout.write(f"== {machine}: {setting}\n")
@@ -47,9 +51,21 @@ def run_tests(machine: str, arguments: list[str]) -> bool:
     started = time.perf_counter()
     command = [sys.executable, "-m", "pytest", "-n", "logical", "--dist", "loadfile", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
-    passed = subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
+    passed = _run(command, environment, one_core=machine == "one-core") == 0
     sys.stdout.write(f"== {machine}: {'passed' if passed else 'FAILED'}, {time.perf_counter() - started:.0f} s\n")
     return passed
+
+
+def _run(command: list[str], environment: dict[str, str], *, one_core: bool) -> int:
+    """Run a command, on one of the cores of this process if `one_core`, and return its exit code."""
+    if not (one_core and hasattr(os, "sched_setaffinity")):
+        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # children inherit it
+    try:
+        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def main(words: list[str]) -> int:
