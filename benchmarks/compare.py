@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from harness import say, table
 
 RATES = ("rows", "bulk", "forced", "training", "decoding")  # tables of tokens per second: more is faster
-TIMES = ("single", "cold")  # tables of milliseconds or seconds: less is faster
+TIMES = ("single", "cold", "file")  # tables of milliseconds or seconds: less is faster
 FIGURES = ("median", "tokens_per_s", "p50_ms")  # the figure of a row is the first of these that both rows have
 SAME = ("processor", "cores_of_machine", "threads", "python", "torch")
 COLUMNS = {"table": "table", "row": "row", "old": "stored", "new": "new", "ratio": "x faster", "remark": ""}

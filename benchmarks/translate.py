@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/translate.py --systems nmt,ctranslate2,hf-marian --json OUT
 
-In bulk, one sentence at a time, at forced output lengths, and from a cold start. docs/how-to/benchmark.md says what is
-measured, and what the figures of each system mean.
+In bulk, one sentence at a time, at forced output lengths, from a cold start, and a whole file by one command.
+docs/how-to/benchmark.md says what is measured, and what the figures of each system mean.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from nmt.evaluate import score
 
 # What every figure is set beside, where it was measured.
 BASES = (("ctranslate2", "fp32"), ("ctranslate2", "int8"), ("hf-marian", "fp32"))
-MEASURES = ("bulk", "single", "forced", "cold")
+MEASURES = ("bulk", "single", "forced", "cold", "file")
 # Beyond, Joey NMT, which keeps no cache, would take hours, and Marian half of one.
 LONGEST_FORCED = {"joeynmt": 64, "hf-marian": 256}
 SENTENCE = "I am from China"
@@ -60,6 +60,7 @@ def main() -> None:
         "single": measure_single,
         "forced": measure_forced,
         "cold": measure_cold,
+        "file": measure_file,
     }
     tables = {}
     for name in MEASURES:
@@ -205,19 +206,41 @@ def measure_forced(bench: Bench) -> list[Row]:
 
 def measure_cold(bench: Bench) -> list[Row]:
     """Measure the seconds of a program that translates one sentence, beside `import torch`."""
-    nmt = [sys.executable, "-m", "nmt", "translate", SENTENCE, "--model"]
-    commands: dict[tuple[str, str], tuple[list[str | Path], str]] = {
-        ("import torch", "-"): ([sys.executable, "-c", "import torch"], "nmt")
-    }
+    rows = measure_programs(bench, [SENTENCE], 1, {("import torch", "-"): [sys.executable, "-c", "import torch"]})
+    base = next((row["median"] for row in rows if row["system"] == "import torch"), None)
+    for row in rows:
+        row["to_import_torch"] = ratio(row["median"], base)
+    sys.stdout.write("\ncold start, one sentence, seconds\n")
+    sys.stdout.write(table(rows, {**NAMES, **SPREAD, "to_import_torch": "x import torch"}))
+    return rows
+
+
+def measure_file(bench: Bench) -> list[Row]:
+    """Measure the seconds of a program that translates a file of all sentences."""
+    lines = (bench.run.data / "test.src").read_text(encoding="utf-8").split("\n")[: bench.num_sentences]
+    path = bench.folder / "file.src"
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    rows = measure_programs(bench, ["--input", path], bench.num_sentences, {})
+    show(f"a file of {bench.num_sentences} sentences, whole program, seconds (ratios: less is better)", rows, {})
+    return rows
+
+
+def measure_programs(
+    bench: Bench, arguments: list[str | Path], num_sentences: int, others: dict[tuple[str, str], list[str | Path]]
+) -> list[Row]:
+    """Measure the seconds of whole programs: `nmt translate` with `arguments`, each peer's program, and `others`."""
+    nmt = [sys.executable, "-m", "nmt", "translate", *arguments, "--model"]
+    commands: dict[tuple[str, str], tuple[list[str | Path], str]] = {key: (c, "nmt") for key, c in others.items()}
     for system, precision in bench.systems():
         if system in OURS:
             asked = ["--precision", precision, "--engine", "torch" if system == "nmt-torch" else "auto"]
-            commands[f"{system} translate, run", precision] = ([*nmt, str(bench.run.path), *asked], "nmt")
+            commands[f"{system} translate, run", precision] = ([*nmt, bench.run.path, *asked], "nmt")
             continue
         if system == "ctranslate2":
-            commands["nmt translate, export", precision] = ([*nmt, str(bench.models[system, precision])], "nmt")
+            commands["nmt translate, export", precision] = ([*nmt, bench.models[system, precision]], "nmt")
         if system not in ONE_LENGTH:
-            job = bench.job(system, precision, "once", num_sentences=1, batch=1)
+            setting = bench.best.get((system, precision), {})
+            job = bench.job(system, precision, "program", **{**setting, "num_sentences": num_sentences})
             commands[f"{system} script", precision] = (bench.command(system, job), system)
     contenders = []
     for (name, precision), (command, system) in commands.items():
@@ -228,12 +251,9 @@ def measure_cold(bench: Bench) -> list[Row]:
         contender.results.clear()
     take_turns([c for c in contenders if not c.fault], bench.options.repeats)
     rows = finish(bench, contenders, "seconds")
-    base = next((row["median"] for row in rows if row["system"] == "import torch"), None)
     for row in rows:
         del row["last"]
-        row["to_import_torch"] = ratio(row["median"], base)
-    sys.stdout.write("\ncold start, one sentence, seconds\n")
-    sys.stdout.write(table(rows, {**NAMES, **SPREAD, "to_import_torch": "x import torch"}))
+    add_ratios(rows, tuple((f"{system} script", precision) for system, precision in BASES))
     return rows
 
 
@@ -278,11 +298,16 @@ def finish(bench: Bench, contenders: list[Contender], figure: str) -> list[Row]:
         values = spread([result[figure] for result in contender.results], 3 if figure == "seconds" else 2)
         last = contender.results[-1]
         rows.append({**head_of(contender), **values, "versions": last["versions"], "last": last})
-    for system, precision in BASES:
-        base = next((r["median"] for r in rows if (r["system"], r["precision"]) == (system, precision)), None)
+    add_ratios(rows, BASES)
+    return rows
+
+
+def add_ratios(rows: list[Row], bases: tuple[tuple[str, str], ...]) -> None:
+    """Add to each row the ratio of its median to that of each of BASES; `bases` are their names in `rows`."""
+    for (system, precision), name in zip(BASES, bases, strict=True):
+        base = next((r["median"] for r in rows if (r["system"], r["precision"]) == name), None)
         for row in rows:
             row[f"to {system} {precision}"] = ratio(row["median"], base)
-    return rows
 
 
 def show(title: str, rows: list[Row], columns: dict[str, str]) -> None:

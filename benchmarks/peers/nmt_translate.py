@@ -8,7 +8,7 @@ import torch
 from common import read_job
 from translate_loop import measure_translation
 
-from nmt import Translator
+from nmt import DISTRIBUTION, Translator
 from nmt.config import SearchOptions
 
 
@@ -29,7 +29,7 @@ def main() -> None:
         done = [translation for block in blocks for translation in translator.translate(block, asked)]
         return [t.text for t in done], [sum(len(s.tgt_ids) + s.finished for s in t.segments) for t in done]
 
-    measure_translation(job, translate, ["torch", "nmt"])
+    measure_translation(job, translate, ["torch", DISTRIBUTION])
 
 
 def force_length(options: SearchOptions, length: int) -> SearchOptions:

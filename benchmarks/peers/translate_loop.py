@@ -22,12 +22,12 @@ def measure_translation(job: dict[str, Any], translate: Translate, packages: Seq
     """Measure `translate` as the job says and print one JSON line.
 
     The job's `mode`: `bulk`, all texts at once; `single`, one at a time; `forced`, all outputs of `length` tokens;
-    `once`, a single text without warm-up, for the start of the whole program.
+    `program`, all texts without warm-up, for the time of the whole program.
     """
     texts = Path(job["src"]).read_text(encoding="utf-8").split("\n")[: job["num_sentences"]]
     lengths = [job["length"]] * len(texts) if job["mode"] == "forced" else job.get("lengths", [])[: len(texts)] or None
-    if job["mode"] == "once":
-        sys.stdout.write(translate(texts[:1], lengths[:1] if lengths else None)[0][0] + "\n")
+    if job["mode"] == "program":
+        sys.stdout.write("".join(text + "\n" for text in translate(texts, lengths)[0]))
         return
     measure = _one_at_a_time if job["mode"] == "single" else _all_at_once
     warm_up = texts[:1] if job["mode"] == "single" else texts[:WARM_UP_SENTENCES]

@@ -48,13 +48,15 @@ def test_the_training_benchmark_prints_rates_and_their_ratio_to_the_best_peer(tm
 
 
 @pytest.mark.slow
-def test_the_translation_benchmark_measures_all_four_ways(tmp_path):
+def test_the_translation_benchmark_measures_all_five_ways(tmp_path):
     printed, result = run_quickly("translate.py", tmp_path)
-    assert [row["median"] > 0 for row in result["bulk"]] == [True]
+    assert [row["precision"] for row in result["bulk"]] == ["auto", "fp32"]
+    assert all(row["median"] > 0 for row in result["bulk"])
     assert result["bulk"][0]["bleu_signature"]
     assert result["single"][0]["p95_ms"] >= result["single"][0]["p50_ms"] > 0
-    assert [row["length"] for row in result["forced"]] == [8]
+    assert [row["length"] for row in result["forced"]] == [8, 8]
     assert {row["system"] for row in result["cold"]} == {"import torch", "nmt translate, run"}
+    assert [row["system"] for row in result["file"]] == ["nmt translate, run"] * 2
     assert result["faults"] == {}
     assert printed.count("tokens/s") >= 3
 

@@ -91,4 +91,4 @@ def test_a_stored_result_names_its_command_and_machine(path):
     assert stored["command"].startswith(f"python benchmarks/{stored['benchmark']}.py")
     assert (ROOT / "benchmarks" / f"{stored['benchmark']}.py").is_file()
     assert {"processor", "threads", "python", "torch", "date"} <= stored["machine"].keys()
-    assert any(stored.get(name) for name in ("rows", "bulk", "single", "forced", "cold"))
+    assert any(stored.get(name) for name in ("rows", "bulk", "single", "forced", "cold", "file"))
