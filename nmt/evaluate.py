@@ -45,7 +45,9 @@ def score(
     scores = []
     for metric in [_metric(name, tgt_lang) for name in metrics]:
         result = metric.corpus_score(hypotheses, [references])
-        scores.append(MetricScore(result.name, result.score, metric.get_signature().format()))
+        # A perfect score is 100.00000000000004 by sacreBLEU's logarithms.
+        value = result.score if result.name == "TER" else min(result.score, 100.0)
+        scores.append(MetricScore(result.name, value, metric.get_signature().format()))
     return scores
 
 

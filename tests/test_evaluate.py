@@ -55,6 +55,11 @@ def test_scores_and_signatures_are_those_of_the_sacrebleu_command(tmp_path, text
         assert ours.value == pytest.approx(theirs.value, abs=1e-9)
 
 
+def test_a_perfect_score_is_100_and_no_more():
+    texts = ["We wait at the gate.", "The cat sits on the old red mat."]  # sacreBLEU says 100.00000000000004
+    assert [metric.value for metric in score(texts, texts, "en")] == [100.0, 100.0]
+
+
 def test_signature_names_the_tokenizer_and_the_version():
     import sacrebleu
 

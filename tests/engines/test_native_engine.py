@@ -78,7 +78,7 @@ def test_int8_rounds_as_torch_does(name):
     # Keys and values are in bfloat16 here. A number between two integers may be rounded to either; layers carry it on.
     differences = sorted(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
     assert differences[len(differences) // 2] < 0.06
-    assert differences[-1] < 1.0
+    assert differences[len(differences) * 99 // 100] < 0.5
 
 
 @pytest.mark.parametrize("prefixed", [False, True], ids=["", "with prefixes"])
