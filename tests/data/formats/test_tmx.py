@@ -78,7 +78,8 @@ def test_each_source_variant_is_paired_with_each_target_variant(tmp_path):
 
 
 def test_the_older_attribute_for_the_language_is_read(tmp_path):
-    unit = '<tu><prop>no text</prop><tuv lang="EN"><note>none</note><seg>one</seg></tuv><tuv lang="DE"><seg>eins</seg></tuv></tu>'
+    english = '<tuv lang="EN"><note>none</note><seg>one</seg></tuv>'
+    unit = f'<tu><prop>no text</prop>{english}<tuv lang="DE"><seg>eins</seg></tuv></tu>'
     assert read(tmp_path / "a.tmx", tmx(unit)) == [("one", "eins", 3)]
 
 
@@ -134,8 +135,7 @@ def test_a_tmx_needs_languages(tmp_path):
 def peak_of_reading(path: Path, num_units: int) -> int:
     with open(path, "w") as file:
         file.write(HEAD)
-        for n in range(num_units):
-            file.write(tu(("en", f"sentence {n} " * 20), ("de", f"Satz {n} " * 20)))
+        file.writelines(tu(("en", f"sentence {n} " * 20), ("de", f"Satz {n} " * 20)) for n in range(num_units))
         file.write(END)
     files = ParallelFiles(tmx=str(path), src_lang="en", tgt_lang="de")
     tracemalloc.start()
