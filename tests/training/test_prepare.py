@@ -280,7 +280,7 @@ def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
     assert left_out == [
         f"warning: {path}: 40 rows are left out: 20 with #VALUE!, 20 with a formula; the first is on line 2"
     ]
-    with pytest.raises(DataError, match="column 1 .'ID'., chosen as the source, holds numbers or IDs"):
+    with pytest.raises(DataError, match=r"column 1 \('ID'\), chosen as the source, holds numbers"):
         prepare(
             tiny_config(path.parent, data={"train": {"csv": str(path)}}), RunDir(tmp_path / "run2"), tmp_path / "store"
         )

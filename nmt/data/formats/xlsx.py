@@ -89,6 +89,8 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
 def _check_archive(file: BinaryIO, path: Path) -> None:
     """Raise DataError unless the file is a zip archive of moderate size, none of whose parts declares a DTD."""
     begin = b""
+    errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
+    errors += read_errors()
     try:
         begin = file.read(8)
         if begin.startswith(b"\xd0\xcf\x11\xe0"):
@@ -110,7 +112,7 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
                     with archive.open(part) as xml:
                         if b"<!DOCTYPE" in xml.read(4096):
                             raise DataError(f"{part.filename} in it declares a DTD", path=path, hint=_SAVE_AGAIN)
-    except (*read_errors(), zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
+    except errors as error:
         message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
         raise DataError(message, path=path, hint=_SAVE_AGAIN) from None
     file.seek(0)

@@ -22,7 +22,7 @@ def test_fields_are_read_and_a_dot_leads_into_objects_and_arrays(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"src": "a"', "not JSON: Expecting ',' delimiter at character 12 of the line"),
+        ('{"src": "a"', "not JSON at character 12 of the line: Expecting ',' delimiter"),
         (
             '["a", "b"]',
             "an array instead of an object\n  each line must be one JSON object; for one large array: jq -c '.[]'",
