@@ -289,7 +289,7 @@ PIECES += [
 ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=80)
     | st.lists(st.sampled_from(PIECES), max_size=25).map(lambda parts: "".join(parts).encode()),

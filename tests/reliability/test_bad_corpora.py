@@ -82,7 +82,6 @@ CASES = {
         "a.csv", b"".join(b"%d,Satz %d,the sentence\n" % (n, n) for n in range(50)), "csv", "holds numbers or IDs"
     ),
     "cells that a spreadsheet could not compute": tsv(PAIRS + b"#VALUE!\t41\n42\t=A1&B1\n", "2 rows are left out", 0),
-    "a header row": tsv(b"source\ttarget\n" + PAIRS, "looks like a header", 0),
     "a workbook that is none": of_form("a.xlsx", PAIRS, "xlsx", "this is not a workbook"),
     "a JSON line that is cut": of_form("a.jsonl", JSONL + b'{"src": "4', "jsonl", "not JSON"),
     "a JSON field that is missing": of_form("a.jsonl", JSONL + b'{"src": "4"}\n', "jsonl", "no field 'tgt'"),

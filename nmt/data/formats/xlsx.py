@@ -36,13 +36,13 @@ def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
 
 def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
-    try:
-        import openpyxl
-    except ImportError:
-        hint = "pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
-        raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
     with open_text(path) as file:
         _check_archive(file, path)
+        try:
+            import openpyxl
+        except ImportError:
+            hint = "pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
+            raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of styles and extensions that text has no use for

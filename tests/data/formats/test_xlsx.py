@@ -65,7 +65,6 @@ def test_a_column_of_ids_is_refused_as_in_text(tmp_path):
 
 
 def test_files_that_are_no_workbooks_are_refused(tmp_path):
-    pytest.importorskip("openpyxl", reason="needs the extra xlsx")
     path = tmp_path / "a.xlsx"
     assert (
         fault(path, b"one,eins\n")
@@ -73,10 +72,11 @@ def test_files_that_are_no_workbooks_are_refused(tmp_path):
     )
     assert "this is not a workbook" in fault(path, b"")
     assert "an old workbook (.xls), or one with a password" in fault(path, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+    assert "no such file" in fault(tmp_path / "none.xlsx")
+    pytest.importorskip("openpyxl", reason="needs the extra xlsx")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "text")
     assert "not readable as a workbook: " in fault(path)
-    assert "no such file" in fault(tmp_path / "none.xlsx")
 
 
 def test_a_damaged_workbook_is_refused(tmp_path):
@@ -127,7 +127,9 @@ def test_a_forged_row_number_is_not_followed_for_ever(tmp_path, monkeypatch):
 
 def test_the_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    assert fault(tmp_path / "a.xlsx", b"PK") == (
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    assert fault(tmp_path / "a.xlsx") == (
         "a.xlsx: reading .xlsx needs the package openpyxl\n"
         "  pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
     )
