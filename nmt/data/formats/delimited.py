@@ -37,8 +37,11 @@ _QUOTE = "a cell that holds the delimiter must be enclosed in quotation marks"
 _DOUBLE = "inside a quoted cell each quotation mark is doubled; for a tsv whose marks are text, set quoting: false"
 
 
-def read_tsv(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the records of a tab-separated file. Raises DataError as `read_lines` and `read_table` do."""
+def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
+    """Yield the records of a tab-separated file, with `keep_faulty` also those that a spreadsheet could not compute.
+
+    Raises DataError as `read_lines` and `read_table` do.
+    """
     lines = enumerate(read_lines(path), start=1)
     head = _head(lines)
     quoted = files.quoting
@@ -51,7 +54,7 @@ def read_tsv(files: ParallelFiles, path: Path) -> Iterator[Record]:
         rows = _quoted_rows(chain(head, lines), path, "\t")
     else:
         rows = ((number, line.split("\t")) for number, line in chain(head, lines))
-    return read_table(rows, files, path, TableForm("tab-separated column", _TAB_IN_SENTENCE))
+    return read_table(rows, files, path, TableForm("tab-separated column", _TAB_IN_SENTENCE, keep_faulty=keep_faulty))
 
 
 def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
