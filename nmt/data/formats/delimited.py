@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.config.sections import ParallelFiles
-from nmt.data.formats.records import Record, on_one_line, say_once
+from nmt.data.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
 from nmt.data.formats.tables import Row, TableForm, read_table
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
@@ -110,17 +110,19 @@ def _is_quoted(head: Sequence[Line]) -> bool:
 
 def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[Row]:
     """Yield rows of cells that may be quoted, each with the line that it begins on; line breaks become spaces."""
-    begin = 0  # none of the record's lines was read yet
+    begin = num_chars = 0  # none of the record's lines was read yet
 
     def counted() -> Iterator[str]:
-        nonlocal begin
+        nonlocal begin, num_chars
         for number, line in lines:
-            begin = begin or number
+            begin, num_chars = begin or number, num_chars + len(line)
+            if num_chars > MAX_RECORD_CHARS:
+                raise too_long(path, begin)
             yield line + "\n"
 
     reader = csv.reader(counted(), delimiter=delimiter, strict=True)
     while True:
-        begin = 0
+        begin = num_chars = 0
         try:
             cells = next(reader, None)
         except csv.Error as error:

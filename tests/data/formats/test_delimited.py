@@ -62,6 +62,7 @@ def test_quoted_cells_may_hold_delimiters_doubled_quotes_and_line_breaks(tmp_pat
         ('a,b\n"one,eins\ntwo,zwei\n', "a.csv:2: a quotation mark opens a cell and none closes it"),
         ('a,b\n"one" two,eins\n', "a.csv:2: text stands after the quotation mark that closes a cell"),
         ('a,b\n\n"' + "x" * 131_080 + '",c\n', "a.csv:3: a cell of over 131,072 characters"),
+        ("a,b\n" + '"x\n",' * 600_000, "a.csv:2: a text of over 1,000,000 characters"),
         ("a,b\nc\rd,e\n", "a.csv:2: not readable as csv: new-line character"),
         ("a,b\nc\n", "a.csv:2: 1 column, but column 2 is asked for"),
         ("a,b\nc,d,e\n", "a.csv:2: 3 columns, but the first row has 2"),
