@@ -105,7 +105,7 @@ class CTranslate2Engine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Implement `Engine.search`; NmtError for the option `exact`, which CTranslate2 does not have.
+        """Implement `Engine.search`; NmtError for the options `exact` and `shortlist`, which CTranslate2 does not have.
 
         CTranslate2 renormalizes probabilities over the tokens that may come next, and gives no scores per token. With
         `token_scores` the scores mean the same as a run's, at the cost of one more pass over the outputs.
@@ -114,6 +114,9 @@ class CTranslate2Engine:
             raise NmtError(
                 "CTranslate2 does not support exact beam search", hint="translate with the run, or without it"
             )
+        if options.shortlist:
+            hint = "translate with the run, or with --no-shortlist"
+            raise NmtError("CTranslate2 does not support the shortlists of runs", hint=hint)
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
         forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
         limits = self._limits(kept, options, forced or [[]] * len(kept))

@@ -40,6 +40,15 @@ typedef struct {
     float *attention; /* [length of the output][length of the source], or NULL */
 } Result;
 
+/* The target tokens that each source token may be translated with. */
+typedef struct {
+    int src_vocab_size, tgt_vocab_size;
+    int *starts;          /* [src_vocab_size + 1]: where the candidates of each source token begin */
+    int *candidates;
+    int *always;          /* candidates of every source */
+    int num_always;
+} Shortlist;
+
 /* Sources to be translated, shared by the threads that call run_job. */
 typedef struct {
     const Model *model;
@@ -54,6 +63,7 @@ typedef struct {
     int longest_limit;
     double *length_divisors; /* [longest limit + 1]: length^length_penalty */
     float *penalty;     /* [vocabulary rounded up]: -infinity for tokens that are never generated, else 0 */
+    const Shortlist *shortlist; /* or NULL: every token may come next */
     int max_rows;       /* hypotheses that one thread decodes together */
     Result *results;    /* [num_sources] */
     volatile int next;  /* source to be taken next */

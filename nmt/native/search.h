@@ -3,6 +3,7 @@
 #define NMT_SEARCH_H
 
 #include "decoder.h"
+#include "shortlist.h"
 
 /* Keys and values of 16 positions, of all decoder layers. */
 typedef struct Block {
@@ -39,6 +40,8 @@ typedef struct Sentence {
     Output *ended;    /* a beam's hypotheses that have ended */
     int num_ended, ended_capacity;
     void *memory_storage;
+    int *outputs, *columns; /* [num_outputs]: the tokens of its shortlist, by id, and their columns; NULL without one */
+    int num_outputs;
 } Sentence;
 
 struct Worker {
@@ -50,6 +53,7 @@ struct Worker {
     size_t logit_capacity, block_bytes;
     int number_bytes; /* of a key or value: 2 in bfloat16, with int8 weights; 4 in fp32 */
     Block *free_blocks;
+    Columns columns;
     Sentence **sentences;
     int num_sentences;
     Row **active;
