@@ -110,13 +110,7 @@ class CTranslate2Engine:
         CTranslate2 renormalizes probabilities over the tokens that may come next, and gives no scores per token. With
         `token_scores` the scores mean the same as a run's, at the cost of one more pass over the outputs.
         """
-        if options.exact:
-            raise NmtError(
-                "CTranslate2 does not support exact beam search", hint="translate with the run, or without it"
-            )
-        if options.shortlist:
-            hint = "translate with the run, or with --no-shortlist"
-            raise NmtError("CTranslate2 does not support the shortlists of runs", hint=hint)
+        _refuse_unsupported(options)
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
         forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
         limits = self._limits(kept, options, forced or [[]] * len(kept))
@@ -303,6 +297,14 @@ class CTranslate2Engine:
             return
         with _one_sampler.get():  # the seed is one of the process, and is read when a worker first draws
             yield _load_model(self._path, self._device, 1, options.seed)
+
+
+def _refuse_unsupported(options: SearchOptions) -> None:
+    if options.exact:
+        raise NmtError("CTranslate2 does not support exact beam search", hint="translate with the run, or without it")
+    if options.shortlist:
+        hint = "translate with the run, or with --no-shortlist"
+        raise NmtError("CTranslate2 does not support the shortlists of runs", hint=hint)
 
 
 def _load_model(path: Path, device: str, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:

@@ -87,7 +87,6 @@ class NativeEngine:
         self._config = config
         self.scores = True  # False: greedy search computes none, which takes time; those of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
-        self._vocab_sizes = tokenizers.src.vocab_size, tokenizers.tgt.vocab_size
         self._never_generated = list(tokenizers.tgt.never_generated)
         self._num_workers = num_threads or num_cores()
         self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
@@ -117,7 +116,7 @@ class NativeEngine:
 
     @cached_property
     def _shortlist(self) -> object:
-        return _decoder.shortlist(*self._vocab_sizes, *self.load_shortlist())
+        return _decoder.shortlist(self._model, *self.load_shortlist())
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """As `Engine.map`, one after the other: each search is shared out among the threads."""

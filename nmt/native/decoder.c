@@ -70,7 +70,6 @@ void free_worker(Worker *w) {
         w->free_blocks = block->next;
         free_aligned(block);
     }
-    free_columns(&w->columns);
     free(w->active);
     free(w->sentences);
     free(w);

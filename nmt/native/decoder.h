@@ -42,11 +42,12 @@ typedef struct {
 
 /* The target tokens that each source token may be translated with. */
 typedef struct {
-    int src_vocab_size, tgt_vocab_size;
-    int *starts;          /* [src_vocab_size + 1]: where the candidates of each source token begin */
+    int *starts;          /* [source vocabulary + 1]: where the candidates of each source token begin */
     int *candidates;
     int *always;          /* candidates of every source */
     int num_always;
+    const Model *model;
+    void *rows;           /* INT8: the weights of the model's outputs, for Kernel.product_listed */
 } Shortlist;
 
 /* Sources to be translated, shared by the threads that call run_job. */
@@ -80,6 +81,10 @@ Model *load_model(const Config *config, const Kernel *kernel, const float *const
 void free_model(Model *model);
 const Config *model_config(const Model *model);
 int padded_vocab_size(const Model *model);
+
+/* Prepares a shortlist whose tokens are set and checked for searches with a model; 0 if memory is short. */
+int add_rows(Shortlist *, const Model *);
+void free_rows(Shortlist *);
 
 Worker *new_worker(const Model *model);
 void free_worker(Worker *worker);

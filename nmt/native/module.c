@@ -3,7 +3,7 @@
  *   kernels() -> list of str                        the kernels that this processor has, fastest first
  *   load(kernel, config, arrays) -> model           config: the numbers of struct Config, in order; arrays: buffers of
  *                                                   float, in the order of model.c
- *   shortlist(src_vocab_size, tgt_vocab_size, starts, candidates, always) -> shortlist
+ *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
  *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist) -> job
  *                                                   shortlist: or None
@@ -126,6 +126,8 @@ static PyObject *load(PyObject *self, PyObject *args) {
 
 static void free_shortlist(PyObject *capsule) {
     Shortlist *shortlist = PyCapsule_GetPointer(capsule, SHORTLIST_NAME);
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+    free_rows(shortlist);
     free(shortlist->starts), free(shortlist->candidates), free(shortlist->always);
     free(shortlist);
 }
@@ -151,28 +153,35 @@ static int are_within(const int *ids, int count, int vocabulary) {
     return 1;
 }
 
+/* Fills a shortlist from buffers; -1 with an exception unless they hold tokens of the model. */
+static int fill_shortlist(Shortlist *list, const Model *model, PyObject *starts, PyObject *candidates, PyObject *always) {
+    const Config *config = model_config(model);
+    int num_starts = 0, num_candidates = 0;
+    if (!(list->starts = copy_ints(starts, &num_starts)) || !(list->candidates = copy_ints(candidates, &num_candidates)) ||
+        !(list->always = copy_ints(always, &list->num_always)))
+        return -1;
+    int is_sound = num_starts - 1 == config->src_vocab_size && list->starts[0] == 0 &&
+                   list->starts[num_starts - 1] == num_candidates &&
+                   are_within(list->candidates, num_candidates, config->tgt_vocab_size) &&
+                   are_within(list->always, list->num_always, config->tgt_vocab_size);
+    for (int i = 1; is_sound && i < num_starts; i++) is_sound = list->starts[i - 1] <= list->starts[i];
+    if (!is_sound) return fail(PyExc_ValueError, "the candidates are not those of the model's vocabularies"), -1;
+    return add_rows(list, model) ? 0 : (PyErr_NoMemory(), -1);
+}
+
 static PyObject *shortlist(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *starts, *candidates, *always;
-    int num_starts = 0, num_candidates = 0;
+    PyObject *model, *starts, *candidates, *always;
+    if (!PyArg_ParseTuple(args, "OOOO", &model, &starts, &candidates, &always)) return NULL;
+    SharedModel *shared = PyCapsule_GetPointer(model, MODEL_NAME);
+    if (!shared) return NULL;
     Shortlist *list = calloc(1, sizeof *list);
     if (!list) return PyErr_NoMemory();
     PyObject *capsule = PyCapsule_New(list, SHORTLIST_NAME, free_shortlist);
     if (!capsule) return free(list), NULL;
-    int is_sound = PyArg_ParseTuple(args, "iiOOO", &list->src_vocab_size, &list->tgt_vocab_size, &starts, &candidates,
-                                    &always) &&
-                   (list->starts = copy_ints(starts, &num_starts)) &&
-                   (list->candidates = copy_ints(candidates, &num_candidates)) &&
-                   (list->always = copy_ints(always, &list->num_always)) && list->src_vocab_size >= 0 &&
-                   num_starts - 1 == list->src_vocab_size && list->starts[0] == 0 &&
-                   list->starts[num_starts - 1] == num_candidates &&
-                   are_within(list->candidates, num_candidates, list->tgt_vocab_size) &&
-                   are_within(list->always, list->num_always, list->tgt_vocab_size);
-    for (int i = 1; is_sound && i < num_starts; i++) is_sound = list->starts[i - 1] <= list->starts[i];
-    if (!is_sound) {
-        fail(PyExc_ValueError, "the candidates are not those of these vocabularies");
+    Py_INCREF(model); /* its address tells which model the shortlist is for */
+    if (PyCapsule_SetContext(capsule, model) || fill_shortlist(list, shared->model, starts, candidates, always))
         Py_CLEAR(capsule);
-    }
     return capsule;
 }
 
@@ -289,11 +298,9 @@ static int fill_job(PyJob *py, PyObject *sources, PyObject *prefixes, PyObject *
 /* Lets the job use a shortlist, unless it is None. */
 static int use_shortlist(PyJob *py, PyObject *capsule) {
     if (capsule == Py_None) return 0;
-    const Config *config = model_config(py->job.model);
     const Shortlist *list = PyCapsule_GetPointer(capsule, SHORTLIST_NAME);
     if (!list) return -1;
-    if (list->src_vocab_size != config->src_vocab_size || list->tgt_vocab_size != config->tgt_vocab_size)
-        return fail(PyExc_ValueError, "the shortlist is one of other vocabularies"), -1;
+    if (list->model != py->job.model) return fail(PyExc_ValueError, "the shortlist is one of another model"), -1;
     Py_INCREF(capsule);
     py->shortlist = capsule;
     py->job.shortlist = list;

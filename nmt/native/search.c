@@ -120,7 +120,7 @@ static void free_sentence(Worker *w, Sentence *s) {
     free(s->ended);
     free(s->rows);
     free(s->spare);
-    release_outputs(w, s);
+    release_outputs(s);
     free_aligned(s->memory_storage);
     free(s->memory);
     free(s->weights);
@@ -488,13 +488,13 @@ static void reduce_row(const Model *m, const float *logits, int places, int with
     }
 }
 
-/* Computes the logits of all rows, and their sums before anything is forbidden; 0 if memory is short. */
-static int compute_logits(const Search *search, const Rows *input) {
+/* Computes the logits of all rows, and their sums before anything is forbidden. */
+static void compute_logits(const Search *search, const Rows *input) {
     Worker *w = search->worker;
     const Model *m = w->model;
-    if (search->job->shortlist) {
-        if (!compute_listed_logits(w, input, search->stride)) return 0;
-    } else
+    if (search->job->shortlist)
+        compute_listed_logits(w, search->job, input, search->stride);
+    else
         m->kernel->product(input, w->num_active, &m->output, 0, m->output.outputs / LANES, STORE, w->logits, search->stride);
     for (int row = 0; row < w->num_active; row++) {
         float *logits = w->logits + row * search->stride;
@@ -505,7 +505,6 @@ static int compute_logits(const Search *search, const Rows *input) {
         reduce_row(m, logits, places, 0, &chosen);
         r->id = chosen.id, r->logit = chosen.logit;
     }
-    return 1;
 }
 
 /* Collects the rows that are running, and makes room for their step; 0 if memory is short. */
@@ -537,8 +536,8 @@ static Status step(Search *search) {
     const Rows *input = decode_step(w, &search->job->options);
     if (search->fused)
         reduce_fused(search, input);
-    else if (!compute_logits(search, input))
-        return OUT_OF_MEMORY;
+    else
+        compute_logits(search, input);
     for (int row = 0; row < w->num_active && status == DONE;) {
         Sentence *s = w->active[row]->sentence;
         const float *logits = w->logits + row * search->stride;

@@ -40,8 +40,9 @@ typedef struct Sentence {
     Output *ended;    /* a beam's hypotheses that have ended */
     int num_ended, ended_capacity;
     void *memory_storage;
-    int *outputs, *columns; /* [num_outputs]: the tokens of its shortlist, by id, and their columns; NULL without one */
+    int *outputs;     /* [num_outputs]: the tokens of its shortlist, by id; NULL without one */
     int num_outputs;
+    Linear output;    /* FP32: the layer of these outputs */
 } Sentence;
 
 struct Worker {
@@ -53,7 +54,6 @@ struct Worker {
     size_t logit_capacity, block_bytes;
     int number_bytes; /* of a key or value: 2 in bfloat16, with int8 weights; 4 in fp32 */
     Block *free_blocks;
-    Columns columns;
     Sentence **sentences;
     int num_sentences;
     Row **active;

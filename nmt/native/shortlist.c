@@ -1,11 +1,9 @@
 /* Lexical shortlists: for each source, only the outputs that its tokens may be translated with are computed.
  *
- * The rows that a worker decodes side by side belong to different sources, so each has a list of its own. The output
- * layer multiplies them all with the union of the lists, in which every output has a column, and each row then picks its
- * own outputs, in the order of their ids: neither the union nor the order of its columns changes a result.
- *
- * A column is filled when the first source needs its output, and is free when no source does. What is in it stays until
- * another output takes its place, so outputs that most sources share are gathered once.
+ * The rows that a worker decodes side by side belong to different sources, so each has a list of its own. In int8 each
+ * row is multiplied with the listed rows of a second copy of the output weights, which are not in panels: nothing is
+ * gathered, and the rows that many sources list stay in the cache. In fp32 each source gathers panels of its own, because
+ * a sum must add its products in the order in which panels do.
  */
 #include "shortlist.h"
 
@@ -14,189 +12,120 @@
 
 #include <stdlib.h>
 
-/* ---- Columns ---- */
+/* ---- The shortlist ---- */
 
-static size_t number_bytes(const Linear *linear) { return linear->precision == INT8 ? 1 : sizeof(float); }
-
-/* The address of output `n` in a panel, whose numbers lie in pieces of `width` bytes, LANES x width bytes apart. */
-static char *weights_of(const Linear *linear, int n, size_t width) {
-    return (char *)linear->panels + (size_t)(n / LANES) * linear->inputs * LANES * number_bytes(linear) + n % LANES * width;
+/* Copies output `n` of packed weights, pieces of `width` bytes that lie LANES x width bytes apart, to `to`. */
+static void copy_output(const Linear *linear, int n, size_t width, char *to, size_t to_step) {
+    size_t bytes = linear->inputs * (linear->precision == INT8 ? 1 : sizeof(float));
+    const char *from = (const char *)linear->panels + (size_t)(n / LANES) * bytes * LANES + n % LANES * width;
+    for (size_t i = 0; i < bytes; i += width, from += LANES * width, to += to_step) memcpy(to, from, width);
 }
 
-static void copy_pieces(char *to, const char *from, size_t pieces, const size_t width) {
-    for (size_t i = 0; i < pieces; i++) memcpy(to + i * LANES * width, from + i * LANES * width, width);
-}
-
-static void fill_column(const Model *model, Columns *c, int column, int output) {
-    const Linear *all = &model->output;
-    size_t width = all->precision == INT8 ? (size_t)model->kernel->group : sizeof(float);
-    size_t pieces = all->inputs * number_bytes(all) / width;
-    char *to = weights_of(&c->linear, column, width);
-    const char *from = weights_of(all, output, width);
-    if (width == 4) copy_pieces(to, from, pieces, 4);
-    else if (width == 2) copy_pieces(to, from, pieces, 2);
-    else copy_pieces(to, from, pieces, 1);
-    c->linear.scale[column] = all->scale[output];
-    c->linear.bias[column] = all->bias[output];
-}
-
-/* A larger copy of `old`, with zeros behind it, or NULL; frees `old` if it succeeds. */
-static void *grow(void *old, size_t old_bytes, size_t bytes) {
-    char *memory = allocate_aligned(bytes);
-    if (!memory) return NULL;
-    if (old_bytes) memcpy(memory, old, old_bytes);
-    memset(memory + old_bytes, 0, bytes - old_bytes);
-    free_aligned(old);
-    return memory;
-}
-
-static int grow_by(void **buffer, size_t old_count, size_t count, size_t size) {
-    void *grown = grow(*buffer, old_count * size, count * size);
-    if (grown) *buffer = grown;
-    return grown != NULL;
-}
-
-static int make_columns(const Model *model, Columns *c) {
-    int vocabulary = model->output.outputs;
-    if (c->column_of) return 1;
-    c->linear = model->output;
-    c->linear.outputs = 0;
-    c->linear.panels = NULL, c->linear.scale = c->linear.bias = NULL;
-    if (!grow_by((void **)&c->marked, 0, ROUND_UP(vocabulary, 8), 1)) return 0;
-    if (!grow_by((void **)&c->column_of, 0, vocabulary, sizeof(int))) return 0;
-    for (int i = 0; i < vocabulary; i++) c->column_of[i] = -1;
+int add_rows(Shortlist *shortlist, const Model *model) {
+    const Linear *linear = &model->output;
+    size_t stride = ROUND_UP((size_t)linear->inputs, 64);
+    shortlist->model = model;
+    if (linear->precision != INT8) return 1;
+    shortlist->rows = allocate_aligned(linear->outputs * stride);
+    if (!shortlist->rows) return 0;
+    memset(shortlist->rows, 0, linear->outputs * stride);
+    for (int n = 0; n < linear->outputs; n++)
+        copy_output(linear, n, model->kernel->group, (char *)shortlist->rows + n * stride, model->kernel->group);
     return 1;
 }
 
-static int add_capacity(const Model *model, Columns *c) {
-    int old = c->capacity, count = old ? 2 * old : 256;
-    if (count > model->output.outputs) count = model->output.outputs; /* both are multiples of 16 */
-    size_t panel_bytes = model->output.inputs * number_bytes(&model->output);
-    if (!grow_by(&c->linear.panels, old, count, panel_bytes) ||
-        !grow_by((void **)&c->linear.scale, old, count, sizeof(float)) ||
-        !grow_by((void **)&c->linear.bias, old, count, sizeof(float)) ||
-        !grow_by((void **)&c->output_of, old, count, sizeof(int)) || !grow_by((void **)&c->uses, old, count, sizeof(int)))
-        return 0;
-    c->capacity = c->linear.outputs = count;
-    return 1;
-}
-
-/* Returns a column that no source needs, or -1 if memory is short. */
-static int free_column(const Model *model, Columns *c) {
-    if (c->num_used < c->num_columns) {
-        while (c->uses[c->next]) c->next = c->next + 1 < c->num_columns ? c->next + 1 : 0;
-        c->column_of[c->output_of[c->next]] = -1;
-        return c->next;
-    }
-    if (c->num_columns == c->capacity && !add_capacity(model, c)) return -1;
-    return c->num_columns++;
-}
-
-/* Returns the column of an output, for one more source, or -1 if memory is short. */
-static int take_column(const Model *model, Columns *c, int output) {
-    int column = c->column_of[output];
-    if (column < 0) {
-        column = free_column(model, c);
-        if (column < 0) return -1;
-        fill_column(model, c, column, output);
-        c->column_of[output] = column;
-        c->output_of[column] = output;
-    }
-    c->num_used += !c->uses[column]++;
-    return column;
-}
-
-static void forget_columns(Columns *c) {
-    for (int column = 0; column < c->num_columns; column++) c->column_of[c->output_of[column]] = -1;
-    c->num_columns = c->next = 0;
-}
-
-void free_columns(Columns *c) {
-    void *buffers[] = {c->linear.panels, c->linear.scale, c->linear.bias, c->column_of, c->output_of, c->uses, c->marked,
-                       c->products};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) free_aligned(buffers[i]);
-}
+void free_rows(Shortlist *shortlist) { free_aligned(shortlist->rows); }
 
 /* ---- The list of a source ---- */
 
-static void mark(Columns *c, const int *tokens, int count) {
-    for (int i = 0; i < count; i++) c->marked[tokens[i]] = 1;
+static void mark(unsigned char *marked, const int *tokens, int count) {
+    for (int i = 0; i < count; i++) marked[tokens[i]] = 1;
 }
 
 /* Marks what a source may be translated with, eos, and the prefix, which may hold any token. */
-static void mark_outputs(Columns *c, const Job *job, int source) {
+static void mark_outputs(unsigned char *marked, const Job *job, int source) {
     const Shortlist *shortlist = job->shortlist;
-    const int eos = EOS_ID;
-    mark(c, &eos, 1);
-    mark(c, shortlist->always, shortlist->num_always);
-    mark(c, job->prefixes[source], job->prefix_lens[source]);
+    marked[EOS_ID] = 1;
+    mark(marked, shortlist->always, shortlist->num_always);
+    mark(marked, job->prefixes[source], job->prefix_lens[source]);
     for (int i = 0; i < job->src_lens[source] - 1; i++) { /* without eos */
         int token = job->sources[source][i], first = shortlist->starts[token];
-        mark(c, shortlist->candidates + first, shortlist->starts[token + 1] - first);
+        mark(marked, shortlist->candidates + first, shortlist->starts[token + 1] - first);
     }
 }
 
-/* Moves the marks to `outputs`, in order, or only counts them if it is NULL. */
-static int collect_marked(Columns *c, int vocabulary, int *outputs) {
+/* Writes the marked tokens to `outputs`, in order, and returns their number; only counts them if it is NULL. */
+static int collect_marked(const unsigned char *marked, int vocabulary, int *outputs) {
     int count = 0;
     for (int start = 0; start < vocabulary; start += 8) {
         uint64_t eight;
-        memcpy(&eight, c->marked + start, 8);
-        if (!eight) continue;
-        for (int i = start; i < start + 8; i++)
-            if (c->marked[i]) {
-                if (outputs) outputs[count] = i, c->marked[i] = 0;
+        memcpy(&eight, marked + start, 8);
+        for (int i = start; eight && i < start + 8; i++)
+            if (marked[i]) {
+                if (outputs) outputs[count] = i;
                 count++;
             }
     }
     return count;
 }
 
-int list_outputs(Worker *w, const Job *job, Sentence *s) {
-    Columns *c = &w->columns;
-    const Model *model = w->model;
-    if (!make_columns(model, c)) return 0;
-    mark_outputs(c, job, s->source);
-    int count = collect_marked(c, model->output.outputs, NULL);
-    s->outputs = malloc(2 * (size_t)count * sizeof(int));
-    if (!s->outputs) {
-        memset(c->marked, 0, ROUND_UP(model->output.outputs, 8));
-        return 0;
-    }
-    collect_marked(c, model->output.outputs, s->outputs);
-    s->columns = s->outputs + count;
-    if (!c->num_used && c->num_columns > 2 * count) forget_columns(c); /* many other sources were there before */
-    for (; s->num_outputs < count; s->num_outputs++) {
-        s->columns[s->num_outputs] = take_column(model, c, s->outputs[s->num_outputs]);
-        if (s->columns[s->num_outputs] < 0) return 0;
+/* Packs the outputs of a source: a layer of its own. */
+static int gather_panels(const Model *model, Sentence *s) {
+    const Linear *all = &model->output;
+    Linear *own = &s->output;
+    int outputs = ROUND_UP(s->num_outputs, LANES);
+    *own = *all;
+    own->outputs = outputs;
+    own->bias = NULL;
+    own->panels = allocate_aligned((size_t)outputs * all->inputs * sizeof(float));
+    if (own->panels) own->bias = allocate_aligned(outputs * sizeof(float));
+    if (!own->bias) return 0;
+    memset(own->panels, 0, (size_t)outputs * all->inputs * sizeof(float));
+    for (int i = 0; i < outputs; i++) {
+        char *to = (char *)own->panels + ((size_t)(i / LANES) * all->inputs * LANES + i % LANES) * sizeof(float);
+        if (i < s->num_outputs) copy_output(all, s->outputs[i], sizeof(float), to, LANES * sizeof(float));
+        own->bias[i] = i < s->num_outputs ? all->bias[s->outputs[i]] : 0.0f;
     }
     return 1;
 }
 
-void release_outputs(Worker *w, Sentence *s) {
-    for (int i = 0; i < s->num_outputs; i++) w->columns.num_used -= !--w->columns.uses[s->columns[i]];
+int list_outputs(Worker *w, const Job *job, Sentence *s) {
+    int vocabulary = w->model->output.outputs; /* a multiple of 16 */
+    unsigned char *marked = calloc(vocabulary, 1);
+    if (!marked) return 0;
+    mark_outputs(marked, job, s->source);
+    s->num_outputs = collect_marked(marked, vocabulary, NULL);
+    s->outputs = malloc(s->num_outputs * sizeof(int));
+    if (s->outputs) collect_marked(marked, vocabulary, s->outputs);
+    free(marked);
+    return s->outputs && (w->model->output.precision == INT8 || gather_panels(w->model, s));
+}
+
+void release_outputs(Sentence *s) {
     free(s->outputs);
+    free_aligned(s->output.panels);
+    free_aligned(s->output.bias);
 }
 
 /* ---- Logits ---- */
 
-int compute_listed_logits(Worker *w, const Rows *input, size_t stride) {
-    Columns *c = &w->columns;
-    int panels = (c->num_columns + LANES - 1) / LANES;
-    size_t width = (size_t)panels * LANES, needed = w->num_active * width;
-    if (needed > c->num_products) {
-        free_aligned(c->products);
-        c->products = allocate_aligned(needed * sizeof(float));
-        c->num_products = c->products ? needed : 0;
-        if (!c->products) return 0;
-    }
-    w->model->kernel->product(input, w->num_active, &c->linear, 0, panels, STORE, c->products, width);
-    for (int row = 0; row < w->num_active; row++) {
+void compute_listed_logits(Worker *w, const Job *job, const Rows *input, size_t stride) {
+    const Model *m = w->model;
+    for (int row = 0; row < w->num_active;) {
         const Sentence *s = w->active[row]->sentence;
-        const float *from = c->products + row * width;
-        float *to = w->logits + row * stride;
-        for (int i = 0; i < s->num_outputs; i++) to[i] = from[s->columns[i]];
-        for (int i = s->num_outputs; i < ROUND_UP(s->num_outputs, LANES); i++) to[i] = -INFINITY;
+        int count = 1; /* rows of this source: they have one list */
+        while (row + count < w->num_active && w->active[row + count]->sentence == s) count++;
+        float *logits = w->logits + row * stride;
+        if (m->output.precision == INT8) {
+            for (int i = 0; i < count; i++)
+                m->kernel->product_listed(input, row + i, &m->output, job->shortlist->rows, s->outputs, s->num_outputs,
+                                          logits + i * stride);
+        } else {
+            Rows own = {(float *)input->numbers + row * input->stride, NULL, NULL, input->stride};
+            m->kernel->product(&own, count, &s->output, 0, s->output.outputs / LANES, STORE, logits, stride);
+        }
+        for (int i = 0; i < count; i++)
+            for (int n = s->num_outputs; n < ROUND_UP(s->num_outputs, LANES); n++) logits[i * stride + n] = -INFINITY;
+        row += count;
     }
-    return 1;
 }

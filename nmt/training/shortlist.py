@@ -24,10 +24,10 @@ from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
 
-MIN_SHARE = 1e-3
+MIN_SHARE = 1e-4
 """A candidate has at least this share of the links of its source token."""
 
-MIN_LINKS = 0.05
+MIN_LINKS = 0.02
 """And at least this many links: some evidence in the corpus."""
 
 ROUNDS = 3
@@ -114,23 +114,26 @@ def choose_candidates(
     """
     src, tgt = tokenizers.src, tokenizers.tgt
     banned = set(tgt.never_generated)
-    candidates = [{*ids} - banned for ids in _best_links(lexicon, src.vocab_size, best)]
-    same = {token: i for i, token in enumerate(tgt.tokens(range(tgt.vocab_size))) if i not in banned}
+    order = np.argsort(-tgt_counts, kind="stable").tolist()
+    common = [i for i in order[: frequent + len(banned)] if tgt_counts[i] and i not in banned][:frequent]
+    always = {*common, *_digits(tgt)} - banned
+    excluded = np.zeros(tgt.vocab_size, bool)
+    excluded[[*always, *banned]] = True
+    candidates = [set(ids) for ids in _best_links(lexicon, src.vocab_size, excluded, best)]
+    same = {token: i for i, token in enumerate(tgt.tokens(range(tgt.vocab_size))) if not excluded[i]}
     for token, tokens in zip(src.tokens(range(src.vocab_size)), candidates, strict=True):
         tokens.update({same[token]} if token in same else ())
     for i in src.byte_tokens:
-        candidates[i].update(set(tgt.byte_tokens) - banned)
-    order = np.argsort(-tgt_counts, kind="stable")[: frequent + len(banned)].tolist()
-    common = [i for i in order if tgt_counts[i] and i not in banned][:frequent]
-    always = {*common, *_digits(tgt)} - banned
-    return Shortlist.from_lists((sorted(tokens - always) for tokens in candidates), sorted(always))
+        candidates[i].update(byte for byte in tgt.byte_tokens if not excluded[byte])
+    return Shortlist.from_lists(map(sorted, candidates), sorted(always))
 
 
-def _best_links(lexicon: Lexicon, src_vocab_size: int, best: int) -> list[list[int]]:
-    """Return up to `best` target tokens for each source token, those with the most links."""
+def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool_], best: int) -> list[list[int]]:
+    """Return up to `best` target tokens for each source token: of those not `excluded`, those with the most links."""
     totals = np.bincount(lexicon.src, lexicon.links, minlength=src_vocab_size)
-    enough = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
-    src, tgt, links = (part[enough] for part in lexicon)
+    kept = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
+    kept &= ~excluded[lexicon.tgt]
+    src, tgt, links = (part[kept] for part in lexicon)
     order = np.lexsort((-links, src))
     src, tgt = src[order], tgt[order]
     bounds = np.searchsorted(src, np.arange(src_vocab_size + 1)).tolist()
