@@ -6,14 +6,18 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
+from nmt.checkpoint import load_model
 from nmt.config import SearchOptions, TokenizerConfig
 from nmt.data.lexicon import Lexicon
 from nmt.data.shortlist import Shortlist
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
+from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
 from nmt.rundir import RunDir
 from nmt.training.shortlist import choose_candidates, compare_shortlist, make_shortlist
+from nmt.training.validation import Validator
 from nmt.translate import Translator
 
 
@@ -91,6 +95,15 @@ def test_a_translator_uses_the_shortlist_of_its_run(digits_run, tmp_path, engine
         found = translator.translate(["12345"], SearchOptions(shortlist=True, retry_loops=False))
     assert found[0].text
     assert {*found[0].text} <= {*"12"}
+
+
+def test_validation_during_training_needs_no_shortlist(digits_run):
+    run = RunDir(digits_run)
+    config = run.config().model_copy(update={"decoding": SearchOptions(shortlist=True)})
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    validator = Validator(*run.read_pairs("valid"), tokenizers, config)
+    model = load_model(run, tokenizers, torch.device("cpu"))
+    assert validator.bleu(TorchEngine([model], tokenizers)) >= 0.0
 
 
 def test_a_corpus_that_has_changed_is_refused(digits_run, digits, tmp_path):
