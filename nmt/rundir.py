@@ -115,6 +115,7 @@ class RunDir:
         self.report_file = path / "report.json"
         self.card = path / "README.md"
         self.tokenizer = path / "tokenizer"
+        self.shortlist = path / "shortlist.safetensors"
         self.data = path / "data"
         self.checkpoints = path / "checkpoints"
         self.index_file = self.checkpoints / "index.json"

@@ -31,6 +31,7 @@ import numpy as np
 
 from nmt.config import SearchOptions
 from nmt.config.sections import ModelConfig
+from nmt.data.shortlist import Shortlist
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines import native_engine
 from nmt.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order, kernels
@@ -154,7 +155,9 @@ def use_engine(draw: random.Random, model: Model) -> None:
     targets = random_lists(draw, count, config.max_tgt_len, tgt_vocab)
     prefixes = None if draw.random() < 0.5 else random_lists(draw, count, min(6, config.max_tgt_len - 1), tgt_vocab)
     layer, head = draw.randint(-config.decoder_layers, config.decoder_layers - 1), draw.randrange(config.num_heads)
+    engine.load_shortlist = lambda: random_shortlist(draw, model)
     calls: list[Callable[[], object]] = [
+        lambda: engine.search(sources, random_options(draw).changed(shortlist=True), prefixes),
         lambda: engine.search(sources, random_options(draw), prefixes),
         lambda: engine.score(sources, targets),
         lambda: engine.cross_attention([4, 4], [3, 4], layer, draw.choice((None, head))),
@@ -218,7 +221,29 @@ def valid_call(draw: random.Random, model: Model) -> list[Any]:
     )  # fmt: skip
     numbers = array("d", [draw.random() for _ in range(count * num_hypotheses * longest if sample else 0)])
     divisors = array("d", [draw.choice((1.0, 3.0)) for _ in range(longest + 1)])
-    return [sources, prefixes, limits, options, draw.choice((1, 5, 32)), numbers, divisors, [0, 1, 2]]
+    return [sources, prefixes, limits, options, draw.choice((1, 5, 32)), numbers, divisors, [0, 1, 2], None]
+
+
+def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
+    """Return the candidates of each source token, few or many."""
+    tgt_vocab = model.tokenizers.tgt.vocab_size
+    most = draw.choice((0, 2, 20))
+    lists = random_lists(draw, model.tokenizers.src.vocab_size, most, tgt_vocab)
+    return Shortlist.from_lists(lists, *random_lists(draw, 1, most, tgt_vocab))
+
+
+def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: list[Any]) -> None:
+    """Give a call of `translate` a shortlist, valid or not: then it has none."""
+    parts = [array("i", part) for part in random_shortlist(draw, model)]
+    if draw.random() < 0.5:
+        part = draw.choice(parts)
+        fault = draw.choice((-(2**31), -1, 0, 1, 5, 1000, 2**31 - 1))
+        if part and draw.random() < 0.7:
+            part[draw.randrange(len(part))] = fault
+        else:
+            part.append(fault)
+    with contextlib.suppress(*REFUSALS):
+        arguments[8] = decoder.shortlist(packed, *parts)
 
 
 def spoil_call(draw: random.Random, arguments: list[Any]) -> None:
@@ -255,6 +280,7 @@ def call_wrongly(draw: random.Random, model: Model) -> None:
         packed = model.engine(1)._model
         for _ in range(10):
             arguments = valid_call(draw, model)
+            add_shortlist(draw, model, packed, arguments)
             spoil_call(draw, arguments)
             with contextlib.suppress(*REFUSALS, TypeError):  # a list in place of a number
                 job = decoder.translate(packed, *arguments)
@@ -285,6 +311,7 @@ def allocated_bytes() -> int:
 def translate_once(draw: random.Random, model: Model, packed: object) -> None:
     """Translate a few sources, or have it refused."""
     arguments = valid_call(draw, model)
+    add_shortlist(draw, model, packed, arguments)
     if draw.random() < 0.5:
         spoil_call(draw, arguments)
     with contextlib.suppress(*REFUSALS, TypeError):

@@ -57,6 +57,12 @@ def new(
     fields: Annotated[str, typer.Option(help="Source and target field of .jsonl files.")] = "src,tgt",
     src_lang: Annotated[str | None, typer.Option(help="Source language; default: the ending of --src (a.de).")] = None,
     tgt_lang: Annotated[str | None, typer.Option(help="Target language; default: the ending of --tgt.")] = None,
+    student: Annotated[
+        bool,
+        typer.Option(
+            "--student", help="Suggest a model that translates fast: deep encoder, shallow decoder, small vocabulary."
+        ),
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: print it.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
@@ -73,7 +79,7 @@ def new(
         tgt_lang=_language("--tgt-lang", tgt_lang, targets, train),
         train=train[0] if len(train) == 1 else tuple(train),
     )
-    text = _suggestion(data, str(output) if output else "THIS-FILE.yaml")
+    text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
     if output is None:
         print_text(text.removesuffix("\n"))
     else:
@@ -81,12 +87,12 @@ def new(
         log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
 
 
-def _suggestion(data: DataConfig, name: str) -> str:
+def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
     """Return the suggested configuration for `data` as commented YAML; its header calls it `name`."""
     num_pairs, num_blank = _count_pairs(data.corpora("train"))
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
-    config = suggest_config(num_pairs, data)
+    config = suggest_config(num_pairs, data, student=student)
     return dump_config(config, comments=True, header=_header(config, name, num_pairs, num_blank))
 
 

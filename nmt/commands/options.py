@@ -87,6 +87,7 @@ SEARCH_FLAGS = {
     "seed": "--seed",
     "split": "--split/--no-split",
     "protect": "--protect/--no-protect",
+    "shortlist": "--shortlist/--no-shortlist",
     "retry_loops": "--retry-loops/--no-retry-loops",
 }
 """Fields of `SearchOptions` to the flags that change them."""

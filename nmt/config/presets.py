@@ -1,7 +1,9 @@
 """A configuration that suits a number of sentence pairs.
 
 Little data wants a small model, a small vocabulary and much dropout: 50M parameters lose more than ten BLEU on 30k
-pairs. Sources: Sennrich & Zhang 2019, "Revisiting Low-Resource Neural Machine Translation: A Case Study"; Araabi & Monz
+pairs. A student is built to translate fast: its encoder, which runs once per source, is deep, its decoder, which runs
+once per token, has one or two layers (Kasai et al. 2021, "Deep Encoder, Shallow Decoder"), and its vocabulary is small.
+Sources: Sennrich & Zhang 2019, "Revisiting Low-Resource Neural Machine Translation: A Case Study"; Araabi & Monz
 2020, "Optimizing Transformer for Low-Resource Neural Machine Translation".
 """
 
@@ -24,6 +26,7 @@ class Preset(NamedTuple):
 
     max_pairs: float
     vocab_size: int
+    student_vocab_size: int
     d_model: int
     num_heads: int
     d_ff: int
@@ -41,12 +44,12 @@ class Preset(NamedTuple):
 # that ends at 0 (as measured on Multi30k in docs/log); large ones get a fixed number of updates, in batches near the
 # 25,000 tokens of Vaswani et al. 2017.
 PRESETS = (
-    #           pairs   vocab d_model H  d_ff layers drop    lr  warmup batch effective epochs updates
-    Preset(    10_000,  2_000,    128, 4,  512, 2, 0.3, 1.0e-3,   400, 1024,      0,    60,       0),
-    Preset(    50_000,  5_000,    256, 4,  512, 3, 0.25, 1.0e-3,  400, 2048,      0,    25,       0),
-    Preset(   300_000,  8_000,    256, 4, 1024, 4, 0.2, 1.0e-3,  1000, 4096,      0,    25,       0),
-    Preset( 2_000_000, 16_000,    512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 4096, 12_000,     0, 100_000),
-    Preset(float("inf"), 32_000,  512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 8192, 25_000,     0, 200_000),
+    #           pairs   vocab student d_model H  d_ff layers drop  lr  warmup batch effective epochs updates
+    Preset(    10_000,  2_000,  1_000,    128, 4,  512, 2, 0.3, 1.0e-3,   400, 1024,      0,    60,       0),
+    Preset(    50_000,  5_000,  2_000,    256, 4,  512, 3, 0.25, 1.0e-3,  400, 2048,      0,    25,       0),
+    Preset(   300_000,  8_000,  4_000,    256, 4, 1024, 4, 0.2, 1.0e-3,  1000, 4096,      0,    25,       0),
+    Preset( 2_000_000, 16_000,  8_000,    512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 4096, 12_000,     0, 100_000),
+    Preset(float("inf"), 32_000, 16_000,  512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 8192, 25_000,     0, 200_000),
 )  # fmt: skip
 
 
@@ -55,8 +58,10 @@ def preset_for(num_pairs: int) -> Preset:
     return next(preset for preset in PRESETS if num_pairs <= preset.max_pairs)
 
 
-def suggest_config(num_pairs: int, data: DataConfig) -> Config:
+def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -> Config:
     """Return a configuration for `num_pairs` sentence pairs in `data`, with one vocabulary for both languages.
+
+    A `student` has as many layers as other models, but nearly all in the encoder, and a smaller vocabulary.
 
     `data` is kept as it is, except for two keys that it does not set: `holdout_size` is at most a twentieth of the
     pairs, and `protect` is true, so that URLs, tags and `{name}` survive translation.
@@ -64,15 +69,16 @@ def suggest_config(num_pairs: int, data: DataConfig) -> Config:
     preset = preset_for(num_pairs)
     suited = {"holdout_size": max(1, min(data.holdout_size, num_pairs // 20)), "protect": True}
     data = data.model_copy(update={key: value for key, value in suited.items() if key not in data.model_fields_set})
+    num_decoder_layers = (1 if preset.num_layers <= 3 else 2) if student else preset.num_layers
     return Config(
         data=data,
-        tokenizer=_tokenizer(preset, data),
+        tokenizer=_tokenizer(preset.student_vocab_size if student else preset.vocab_size, data),
         model=ModelConfig(
             d_model=preset.d_model,
             num_heads=preset.num_heads,
             d_ff=preset.d_ff,
-            encoder_layers=preset.num_layers,
-            decoder_layers=preset.num_layers,
+            encoder_layers=2 * preset.num_layers - num_decoder_layers,
+            decoder_layers=num_decoder_layers,
             dropout=preset.dropout,
             embedding_dropout=preset.dropout,
         ),
@@ -87,11 +93,11 @@ def reason_for(num_pairs: int) -> str:
     return "this much data feeds the base Transformer of Vaswani et al. 2017"
 
 
-def _tokenizer(preset: Preset, data: DataConfig) -> TokenizerConfig:
+def _tokenizer(vocab_size: int, data: DataConfig) -> TokenizerConfig:
     if not any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
-        return TokenizerConfig(vocab_size=preset.vocab_size)
+        return TokenizerConfig(vocab_size=vocab_size)
     # Rare characters are spelled in bytes: SentencePiece's own advice for Chinese and Japanese.
-    return TokenizerConfig(vocab_size=max(preset.vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS), character_coverage=0.9995)
+    return TokenizerConfig(vocab_size=max(vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS), character_coverage=0.9995)
 
 
 def _training(preset: Preset, num_pairs: int) -> TrainingConfig:

@@ -440,6 +440,11 @@ class SearchOptions(Section):
         description="keep URLs, tags and placeholders such as {name} and %s unchanged, if the model was trained with "
         "data.protect",
     )
+    shortlist: bool = Field(
+        False,
+        description="consider only the target tokens that the run's lexical shortlist has for each source; faster, "
+        "but a rare word may be lost. Make the list with `nmt shortlist`",
+    )
     retry_loops: bool = Field(True, description="decode outputs that repeat themselves once more, without repeats")
 
     @model_validator(mode="after")

@@ -132,6 +132,11 @@ class Tokenizer:
         """Return the written form of each token, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
         return [self._tokens[i] for i in ids]
 
+    @property
+    def byte_tokens(self) -> tuple[int, ...]:
+        """The ids of the tokens that stand for one byte each."""
+        return tuple(self._byte_values)
+
     def id_of(self, symbol: str) -> int | None:
         """Return the id of the token that spells `symbol`; None if it takes several tokens or is unknown."""
         ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]

@@ -74,6 +74,7 @@ class Decoder:
         packing = _packing(src, min_rows)
         memories = [_with_rows(_padded(model.encode(src, packing)), self.num_sentences) for model in models]
         crosses = [model.project_memory(memory) for model, memory in zip(models, memories, strict=True)]
+        self.excluded: Tensor | None = None  # [B, V]: tokens that are not in a sentence's shortlist
         self.caches: list[PreallocatedKVCache] = []
         self.graph_step: CudaGraphStep | None = None
         if recordings is None:
@@ -86,9 +87,22 @@ class Decoder:
             compute = functools.partial(_compute_step, models)
             self.graph_step = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
 
+    def restrict(self, shortlists: Sequence[Sequence[int]]) -> None:
+        """Let the first sentences generate only the tokens of their shortlists, whose probabilities then sum to 1."""
+        vocab_size = self.models[0].tgt_embedding.tokens.num_embeddings
+        self.excluded = torch.zeros((self.num_sentences, vocab_size), dtype=torch.bool, device=self.device)
+        for excluded, tokens in zip(self.excluded, shortlists, strict=False):  # empty sentences fill up the batch
+            excluded.fill_(True)
+            excluded[torch.tensor(tokens, device=self.device)] = False
+
     def step(self, last: Tensor) -> Tensor:
         """Return the log-probabilities [R, V], fp32, of the tokens after `last` [R], which is bos at first."""
-        return _compute_step(self.models, self.caches, last) if self.graph_step is None else self.graph_step(last)
+        step = self.graph_step or functools.partial(_compute_step, self.models, self.caches)
+        log_probs = step(last)
+        if self.excluded is None:
+            return log_probs
+        excluded = self.excluded.repeat_interleave(self.beam_size, 0)
+        return log_probs.masked_fill(excluded, float("-inf")).log_softmax(-1)
 
     def drop_finished(self, running: Tensor, num_running: int) -> Tensor | None:
         """Drop sentences that are not `running` [B], once they are a quarter of the batch, or half with recordings.
@@ -105,6 +119,8 @@ class Decoder:
         for cache in self.caches if self.graph_step is None else [self.graph_step]:
             cache.select_sentences(kept)
         self.num_sentences = num_kept
+        if self.excluded is not None:
+            self.excluded = self.excluded[kept]
         return rows_of(kept, self.beam_size)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:

@@ -105,15 +105,12 @@ class CTranslate2Engine:
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Implement `Engine.search`; NmtError for the option `exact`, which CTranslate2 does not have.
+        """Implement `Engine.search`; NmtError for the options `exact` and `shortlist`, which CTranslate2 does not have.
 
         CTranslate2 renormalizes probabilities over the tokens that may come next, and gives no scores per token. With
         `token_scores` the scores mean the same as a run's, at the cost of one more pass over the outputs.
         """
-        if options.exact:
-            raise NmtError(
-                "CTranslate2 does not support exact beam search", hint="translate with the run, or without it"
-            )
+        _refuse_unsupported(options)
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
         forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
         limits = self._limits(kept, options, forced or [[]] * len(kept))
@@ -300,6 +297,14 @@ class CTranslate2Engine:
             return
         with _one_sampler.get():  # the seed is one of the process, and is read when a worker first draws
             yield _load_model(self._path, self._device, 1, options.seed)
+
+
+def _refuse_unsupported(options: SearchOptions) -> None:
+    if options.exact:
+        raise NmtError("CTranslate2 does not support exact beam search", hint="translate with the run, or without it")
+    if options.shortlist:
+        hint = "translate with the run, or with --no-shortlist"
+        raise NmtError("CTranslate2 does not support the shortlists of runs", hint=hint)
 
 
 def _load_model(path: Path, device: str, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:

@@ -10,12 +10,13 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from nmt.config import SearchOptions
 from nmt.config.sections import ModelConfig
+from nmt.data.shortlist import Shortlist, refuse_shortlist
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.limits import output_limits
@@ -85,6 +86,7 @@ class NativeEngine:
         self.kernel = kernel or kernels()[0]
         self._config = config
         self.scores = True  # False: greedy search computes none, which takes time; those of its outputs are nan
+        self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         self._never_generated = list(tokenizers.tgt.never_generated)
         self._num_workers = num_threads or num_cores()
         self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
@@ -109,7 +111,12 @@ class NativeEngine:
         arrays = arrays_in_order(config, tokenizers, read_arrays(path), path)
         engine = cls(config, arrays, tokenizers, precision, kernel=kernel, num_threads=num_threads)
         engine.scores = scores
+        engine.load_shortlist = partial(Shortlist.load, run.shortlist, tokenizers)
         return engine
+
+    @cached_property
+    def _shortlist(self) -> object:
+        return _decoder.shortlist(self._model, *self.load_shortlist())
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """As `Engine.map`, one after the other: each search is shared out among the threads."""
@@ -193,6 +200,7 @@ class NativeEngine:
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
             min(MAX_ROWS, share * rows), numbers, divisors, self._never_generated,
+            self._shortlist if options.shortlist else None,
         )  # fmt: skip
         try:
             self._run(job, num_threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from nmt.checkpoint import load_model
 from nmt.config import SearchOptions
 from nmt.data.batching import collate_sources, pad_rows
+from nmt.data.shortlist import Shortlist, refuse_shortlist
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
 from nmt.decoding.bit_exact import min_rows
@@ -50,6 +51,7 @@ class TorchEngine:
         self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
         self.min_rows = max(min_rows(model) for model in models)
         self.never_generated = tokenizers.tgt.never_generated
+        self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
         self._pool = PerProcess(partial(_start_threads, self.num_threads))
@@ -72,7 +74,14 @@ class TorchEngine:
         models = [load_model(run, tokenizers, chosen) for run in runs]
         if precision == "int8":
             models = quantize_if_faster(models)
-        return cls([model.to(DTYPES[precision]) if precision in DTYPES else model for model in models], tokenizers)
+        models = [model.to(DTYPES[precision]) if precision in DTYPES else model for model in models]
+        engine = cls(models, tokenizers)
+        engine.load_shortlist = partial(Shortlist.load, runs[0].shortlist, tokenizers)
+        return engine
+
+    @cached_property
+    def _shortlist(self) -> Shortlist:
+        return self.load_shortlist()
 
     @property
     def precision(self) -> str:
@@ -111,6 +120,10 @@ class TorchEngine:
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
         decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
+        if options.shortlist:
+            outputs = self._shortlist.outputs
+            kept = [source[: self.max_src_len - 1] for source in sources]
+            decoder.restrict([outputs(source, prefix) for source, prefix in zip(kept, prefixes, strict=True)])
         num_rows = decoder.num_sentences * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
         constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device)

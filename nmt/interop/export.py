@@ -62,6 +62,9 @@ def _describe_export(run: RunDir, config: Config, quantization: Quantization) ->
     if decoding.exact:
         log.warning("CTranslate2 has no exact beam search: decoding.exact is off in the export")
         decoding = decoding.model_copy(update={"exact": False})
+    if decoding.shortlist:
+        log.warning("CTranslate2 has no shortlists of runs: decoding.shortlist is off in the export")
+        decoding = decoding.model_copy(update={"shortlist": False})
     return ExportInfo(
         quantization=quantization,
         src_lang=config.data.src_lang,

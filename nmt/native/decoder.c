@@ -9,7 +9,7 @@
  *   heads    [R][3A]     query, key and value        context  [R][A]    what attention returns
  *   hidden   [64][F16]   inside the feed-forward network, 64 rows at a time
  *   rows                 the 8-bit input of the next product
- *   logits   [R][V16], or [R][64] if they are reduced as they are computed
+ *   logits   [R][V16], or [R][64] if they are reduced as they are computed, or [R][longest shortlist]
  * Keys and values of a hypothesis lie in blocks of 16 positions, for all layers: [layer][32 x A] numbers. Hypotheses of a beam
  * share blocks; one is copied before it is written to by one of several.
  */

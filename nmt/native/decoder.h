@@ -40,6 +40,16 @@ typedef struct {
     float *attention; /* [length of the output][length of the source], or NULL */
 } Result;
 
+/* The target tokens that each source token may be translated with. */
+typedef struct {
+    int *starts;          /* [source vocabulary + 1]: where the candidates of each source token begin */
+    int *candidates;
+    int *always;          /* candidates of every source */
+    int num_always;
+    const Model *model;
+    void *rows;           /* INT8: the weights of the model's outputs, for Kernel.product_listed */
+} Shortlist;
+
 /* Sources to be translated, shared by the threads that call run_job. */
 typedef struct {
     const Model *model;
@@ -54,6 +64,7 @@ typedef struct {
     int longest_limit;
     double *length_divisors; /* [longest limit + 1]: length^length_penalty */
     float *penalty;     /* [vocabulary rounded up]: -infinity for tokens that are never generated, else 0 */
+    const Shortlist *shortlist; /* or NULL: every token may come next */
     int max_rows;       /* hypotheses that one thread decodes together */
     Result *results;    /* [num_sources] */
     volatile int next;  /* source to be taken next */
@@ -70,6 +81,10 @@ Model *load_model(const Config *config, const Kernel *kernel, const float *const
 void free_model(Model *model);
 const Config *model_config(const Model *model);
 int padded_vocab_size(const Model *model);
+
+/* Prepares a shortlist whose tokens are set and checked for searches with a model; 0 if memory is short. */
+int add_rows(Shortlist *, const Model *);
+void free_rows(Shortlist *);
 
 Worker *new_worker(const Model *model);
 void free_worker(Worker *worker);

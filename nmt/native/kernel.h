@@ -90,6 +90,10 @@ typedef struct {
     /* Products of the rows with panels `first` to `last` (exclusive), to out [rows][out_stride] from panel `first` on. */
     void (*product)(const Rows *in, int rows, const Linear *linear, int first, int last, Epilogue, float *out,
                     size_t out_stride);
+    /* INT8: products of one row with `count` outputs by number, to out [count rounded up to 16]. weights: those of all
+     * outputs, [outputs][inputs rounded up to 64], with zeros behind; offset as in panels. */
+    void (*product_listed)(const Rows *in, int row, const Linear *linear, const void *weights, const int *outputs,
+                           int count, float *out);
     /* Layer norm (Ba et al. 2016), or RMS norm (Zhang and Sennrich 2019) if `bias` is NULL, of states [rows][W16]. */
     void (*normalize)(const float *states, int rows, int width, const float *gain, const float *bias, float eps,
                       float *out);

@@ -5,6 +5,7 @@
 #define FN static ALWAYS_INLINE
 #include "vectors.h"
 #include "product.h"
+#include "listed.h"
 
 /* exp(x), 0 < exp(-87) for less: x = n ln 2 + r, then 2^n times a polynomial in r (Cephes, expf). x is at most 88. */
 FN vec v_exp(vec x) {
@@ -215,6 +216,6 @@ static int top(const float *logits, int n, int count, float *scores, int *ids) {
 }
 
 const Kernel KERNEL = {
-    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, (int)sizeof(quantized), quantize, product, normalize, activate,
+    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, (int)sizeof(quantized), quantize, product, product_listed, normalize, activate,
     embed, rotate, attend, reduce, top, exponential,
 };

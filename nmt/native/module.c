@@ -3,7 +3,10 @@
  *   kernels() -> list of str                        the kernels that this processor has, fastest first
  *   load(kernel, config, arrays) -> model           config: the numbers of struct Config, in order; arrays: buffers of
  *                                                   float, in the order of model.c
- *   translate(model, pool, sources, prefixes, limits, options, numbers, divisors, never_generated) -> job
+ *   shortlist(model, starts, candidates, always) -> shortlist
+ *                                                   starts, candidates, always: buffers of int; see struct Shortlist
+ *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist) -> job
+ *                                                   shortlist: or None
  *   run(job)                                        to be called by several threads at once; releases the GIL
  *   results(job) -> list of (outputs, attention)
  *
@@ -19,6 +22,7 @@
 
 #define MODEL_NAME "nmt.native.model"
 #define JOB_NAME "nmt.native.job"
+#define SHORTLIST_NAME "nmt.native.shortlist"
 #define MAX_WORKERS 64
 
 /* A model and the workers that are idle; the GIL guards them. */
@@ -28,11 +32,11 @@ typedef struct {
     int num_idle;
 } SharedModel;
 
-/* A job, and the model that it needs. */
+/* A job, and the model and the shortlist that it needs. */
 typedef struct {
     Job job;
     SharedModel *shared;
-    PyObject *model_capsule;
+    PyObject *model_capsule, *shortlist;
 } PyJob;
 
 static PyObject *fail(PyObject *type, const char *message) {
@@ -120,6 +124,67 @@ static PyObject *load(PyObject *self, PyObject *args) {
     return capsule;
 }
 
+static void free_shortlist(PyObject *capsule) {
+    Shortlist *shortlist = PyCapsule_GetPointer(capsule, SHORTLIST_NAME);
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+    free_rows(shortlist);
+    free(shortlist->starts), free(shortlist->candidates), free(shortlist->always);
+    free(shortlist);
+}
+
+/* A copy of the ints in a buffer, and their number; NULL with an exception if it is none. */
+static int *copy_ints(PyObject *object, int *count) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE)) return NULL;
+    int *out = NULL;
+    if (view.len % sizeof(int) || (size_t)view.len / sizeof(int) > INT32_MAX)
+        fail(PyExc_ValueError, "a buffer has another size");
+    else if ((out = malloc(view.len + 1)))
+        memcpy(out, view.buf, view.len), *count = (int)((size_t)view.len / sizeof(int));
+    else
+        PyErr_NoMemory();
+    PyBuffer_Release(&view);
+    return out;
+}
+
+static int are_within(const int *ids, int count, int vocabulary) {
+    for (int i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocabulary) return 0;
+    return 1;
+}
+
+/* Fills a shortlist from buffers; -1 with an exception unless they hold tokens of the model. */
+static int fill_shortlist(Shortlist *list, const Model *model, PyObject *starts, PyObject *candidates, PyObject *always) {
+    const Config *config = model_config(model);
+    int num_starts = 0, num_candidates = 0;
+    if (!(list->starts = copy_ints(starts, &num_starts)) || !(list->candidates = copy_ints(candidates, &num_candidates)) ||
+        !(list->always = copy_ints(always, &list->num_always)))
+        return -1;
+    int is_sound = num_starts - 1 == config->src_vocab_size && list->starts[0] == 0 &&
+                   list->starts[num_starts - 1] == num_candidates &&
+                   are_within(list->candidates, num_candidates, config->tgt_vocab_size) &&
+                   are_within(list->always, list->num_always, config->tgt_vocab_size);
+    for (int i = 1; is_sound && i < num_starts; i++) is_sound = list->starts[i - 1] <= list->starts[i];
+    if (!is_sound) return fail(PyExc_ValueError, "the candidates are not those of the model's vocabularies"), -1;
+    return add_rows(list, model) ? 0 : (PyErr_NoMemory(), -1);
+}
+
+static PyObject *shortlist(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *model, *starts, *candidates, *always;
+    if (!PyArg_ParseTuple(args, "OOOO", &model, &starts, &candidates, &always)) return NULL;
+    SharedModel *shared = PyCapsule_GetPointer(model, MODEL_NAME);
+    if (!shared) return NULL;
+    Shortlist *list = calloc(1, sizeof *list);
+    if (!list) return PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(list, SHORTLIST_NAME, free_shortlist);
+    if (!capsule) return free(list), NULL;
+    Py_INCREF(model); /* its address tells which model the shortlist is for */
+    if (PyCapsule_SetContext(capsule, model) || fill_shortlist(list, shared->model, starts, candidates, always))
+        Py_CLEAR(capsule);
+    return capsule;
+}
+
 static void free_job(PyObject *capsule) {
     PyJob *py = PyCapsule_GetPointer(capsule, JOB_NAME);
     Job *job = &py->job;
@@ -131,6 +196,7 @@ static void free_job(PyObject *capsule) {
     free(job->sources), free(job->prefixes), free(job->src_lens), free(job->prefix_lens), free(job->limits);
     free(job->results), free(job->numbers), free(job->length_divisors), free(job->penalty);
     Py_XDECREF(py->model_capsule);
+    Py_XDECREF(py->shortlist);
     free(py);
 }
 
@@ -229,15 +295,27 @@ static int fill_job(PyJob *py, PyObject *sources, PyObject *prefixes, PyObject *
     return job->numbers && job->length_divisors ? 0 : -1;
 }
 
+/* Lets the job use a shortlist, unless it is None. */
+static int use_shortlist(PyJob *py, PyObject *capsule) {
+    if (capsule == Py_None) return 0;
+    const Shortlist *list = PyCapsule_GetPointer(capsule, SHORTLIST_NAME);
+    if (!list) return -1;
+    if (list->model != py->job.model) return fail(PyExc_ValueError, "the shortlist is one of another model"), -1;
+    Py_INCREF(capsule);
+    py->shortlist = capsule;
+    py->job.shortlist = list;
+    return 0;
+}
+
 static PyObject *translate(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated;
+    PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed;
     Options o;
     int max_rows;
-    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiii)iOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
+    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiii)iOOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
                           &o.num_hypotheses, &o.exact, &o.sample, &o.min_len, &o.no_repeat_ngram, &o.top_k,
                           &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &max_rows,
-                          &numbers, &divisors, &never_generated))
+                          &numbers, &divisors, &never_generated, &listed))
         return NULL;
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
     Py_ssize_t count = PySequence_Size(sources);
@@ -254,7 +332,8 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     if (!job) return free(py), NULL;
     Py_INCREF(capsule);
     py->model_capsule = capsule;
-    if (fill_job(py, sources, prefixes, limits, numbers, divisors, never_generated)) Py_CLEAR(job);
+    if (use_shortlist(py, listed) || fill_job(py, sources, prefixes, limits, numbers, divisors, never_generated))
+        Py_CLEAR(job);
     return job;
 }
 
@@ -343,6 +422,7 @@ static PyObject *results(PyObject *self, PyObject *capsule) {
 static PyMethodDef methods[] = {
     {"kernels", kernels, METH_NOARGS, "Return the names of the kernels that this processor has, fastest first."},
     {"load", load, METH_VARARGS, "Pack the weights of a model for a kernel."},
+    {"shortlist", shortlist, METH_VARARGS, "Return a lexical shortlist: the candidates of each source token."},
     {"translate", translate, METH_VARARGS, "Return a job: sources to be translated."},
     {"run", run, METH_O, "Translate sources of a job until none is left; several threads may call it at once."},
     {"results", results, METH_O, "Return the outputs of a job that is done, in the order of its sources."},

@@ -19,7 +19,8 @@ typedef struct {
     Worker *worker;
     Job *job;
     int rows_per_source, max_sentences;
-    int fused; /* greedy search without prefixes: logits are reduced as they are computed */
+    int fused; /* greedy search without prefixes or shortlists: logits are reduced as they are computed */
+    size_t stride; /* of the rows of logits */
     float first_penalty[CHUNK]; /* of the first tokens, with eos forbidden */
     Reduction *reductions;
     struct Candidate *candidates;
@@ -119,6 +120,7 @@ static void free_sentence(Worker *w, Sentence *s) {
     free(s->ended);
     free(s->rows);
     free(s->spare);
+    release_outputs(s);
     free_aligned(s->memory_storage);
     free(s->memory);
     free(s->weights);
@@ -164,6 +166,7 @@ static Sentence *new_sentence(const Search *search, int source) {
         s->attention = calloc((size_t)s->limit * s->src_len, sizeof(float));
         fits = fits && s->weights && s->attention;
     }
+    if (fits && job->shortlist) fits = list_outputs(w, job, s);
     if (!fits) {
         free_sentence(w, s);
         return NULL;
@@ -231,6 +234,26 @@ static Status take_sources(Search *search) {
     return status;
 }
 
+/* ---- Places: a row has one logit for each token of the vocabulary, or of its shortlist ---- */
+
+static int num_places(const Search *search, const Sentence *s) {
+    return ROUND_UP(s->outputs ? s->num_outputs : search->worker->model->output.outputs, LANES);
+}
+
+static int token_at(const Sentence *s, int place) { return s->outputs ? s->outputs[place] : place; }
+
+/* The place of a token, which is in the shortlist: eos, one of the prefix, or one that was generated. */
+static int place_of(const Sentence *s, int token) {
+    int first = 0, last = s->num_outputs - 1;
+    if (!s->outputs) return token;
+    while (first < last) {
+        int middle = (first + last) / 2;
+        if (s->outputs[middle] < token) first = middle + 1;
+        else last = middle;
+    }
+    return first;
+}
+
 /* ---- Conditions ---- */
 
 /* Forbids tokens that would end an n-gram that the row holds already (Paulus et al. 2018, section 2.5). */
@@ -239,7 +262,7 @@ static void forbid_repeats(const Row *row, int n, float *logits) {
     for (int start = 0; start + n <= row->length; start++) {
         int same = 1;
         for (int i = 0; same && i < n - 1; i++) same = row->ids[start + i] == latest[i];
-        if (same) logits[row->ids[start + n - 1]] = -INFINITY;
+        if (same) logits[place_of(row->sentence, row->ids[start + n - 1])] = -INFINITY;
     }
 }
 
@@ -252,20 +275,24 @@ static int nothing_is_left(const float *logits, int count) {
 /* Sets the logits of tokens that may not come next to -infinity; the same rules as nmt/decoding/constraints.py. */
 static void apply_conditions(const Job *job, const Row *row, float *logits, int count) {
     const Options *options = &job->options;
-    int source = row->sentence->source, too_short = row->length < options->min_len;
+    const Sentence *s = row->sentence;
+    int source = s->source, too_short = row->length < options->min_len, eos_place = place_of(s, EOS_ID);
     if (row->length < job->prefix_lens[source]) {
-        int forced = job->prefixes[source][row->length];
+        int forced = place_of(s, job->prefixes[source][row->length]);
         float logit = logits[forced];
         for (int i = 0; i < count; i++) logits[i] = -INFINITY;
         logits[forced] = logit;
         return;
     }
-    float eos = logits[EOS_ID];
-    for (int i = 0; i < count; i++) logits[i] += job->penalty[i];
-    if (too_short) logits[EOS_ID] = -INFINITY;
+    float eos = logits[eos_place];
+    if (s->outputs)
+        for (int i = 0; i < s->num_outputs; i++) logits[i] += job->penalty[s->outputs[i]];
+    else
+        for (int i = 0; i < count; i++) logits[i] += job->penalty[i];
+    if (too_short) logits[eos_place] = -INFINITY;
     if (options->no_repeat_ngram > 0 && options->no_repeat_ngram <= row->length + 1) {
         forbid_repeats(row, options->no_repeat_ngram, logits);
-        if (too_short && nothing_is_left(logits, count)) logits[EOS_ID] = eos; /* too short, but nothing else may come */
+        if (too_short && nothing_is_left(logits, count)) logits[eos_place] = eos; /* too short, but nothing else may come */
     }
 }
 
@@ -290,16 +317,16 @@ static int by_logit(const void *a, const void *b) {
     return x->order - y->order;
 }
 
-/* Draws a token by its probability, from all or the most probable ones; see nmt/decoding/sampling.py. */
+/* Draws the place of a token by its probability, from all or the most probable ones; see nmt/decoding/sampling.py. */
 static int draw(const Search *search, const Row *row, const float *logits, int count) {
     const Job *job = search->job;
     const Options *options = &job->options;
     Candidate *tokens = search->candidates;
     double *cumulative = search->probabilities, total = 0.0;
     int n = 0;
-    for (int id = 0; id < count; id++)
-        if (logits[id] > -INFINITY) tokens[n] = (Candidate){(float)(logits[id] / options->temperature), 0, 0, id, n}, n++;
-    if (!n) return UNK_ID;
+    for (int i = 0; i < count; i++)
+        if (logits[i] > -INFINITY) tokens[n] = (Candidate){(float)(logits[i] / options->temperature), 0, 0, i, n}, n++;
+    if (!n) return 0; /* the logits are not numbers */
     if (options->top_k || options->top_p < 1.0) qsort(tokens, n, sizeof *tokens, by_logit);
     if (options->top_k && options->top_k < n) n = options->top_k;
     float highest = tokens[0].score;
@@ -321,10 +348,8 @@ static int draw(const Search *search, const Row *row, const float *logits, int c
 }
 
 static void choose(const Search *search, Row *row, const float *logits, const Reduction *total) {
-    int token = search->job->options.sample
-                    ? draw(search, row, logits, search->worker->model->config.tgt_vocab_size)
-                    : total->id;
-    append(search->worker, row, token, logits[token] - log_total(total));
+    int place = search->job->options.sample ? draw(search, row, logits, num_places(search, row->sentence)) : total->id;
+    append(search->worker, row, token_at(row->sentence, place), logits[place] - log_total(total));
 }
 
 /* ---- Beam search (Sutskever et al. 2014, section 3.2; nmt/decoding/beam.py) ---- */
@@ -362,15 +387,16 @@ static int may_improve(const Search *search, Sentence *s, float best) {
 
 /* The continuations of all rows of a sentence, best first; returns their number, or -1 if a score is not a number. */
 static int find_candidates(const Search *search, const Sentence *s, const float *logits, const Reduction *totals) {
-    int vocab = search->worker->model->output.outputs, wanted = 2 * search->job->options.beam_size, n = 0;
+    int places = num_places(search, s), wanted = 2 * search->job->options.beam_size, n = 0;
     for (int row = 0; row < s->num_rows; row++) {
         float total = log_total(&totals[row]);
-        int found = search->worker->model->kernel->top(logits + (size_t)row * vocab, vocab, wanted, search->top_scores,
+        int found = search->worker->model->kernel->top(logits + row * search->stride, places, wanted, search->top_scores,
                                                        search->top_ids);
         if (isnan(total)) return -1;
         for (int i = 0; i < found; i++, n++) {
             float score = search->top_scores[i] - total;
-            search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, search->top_ids[i], n};
+            int token = token_at(s, search->top_ids[i]);
+            search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, token, n};
         }
     }
     qsort(search->candidates, n, sizeof(Candidate), by_logit);
@@ -455,9 +481,9 @@ static void reduce_fused(const Search *search, const Rows *input) {
 
 static const float no_penalty[CHUNK];
 
-static void reduce_row(const Model *m, const float *logits, int with_sum, Reduction *r) {
-    for (int first = 0; first < m->output.outputs; first += CHUNK) {
-        int count = m->output.outputs - first < CHUNK ? m->output.outputs - first : CHUNK;
+static void reduce_row(const Model *m, const float *logits, int places, int with_sum, Reduction *r) {
+    for (int first = 0; first < places; first += CHUNK) {
+        int count = places - first < CHUNK ? places - first : CHUNK;
         m->kernel->reduce(logits + first, no_penalty, count, first, with_sum, r);
     }
 }
@@ -466,38 +492,47 @@ static void reduce_row(const Model *m, const float *logits, int with_sum, Reduct
 static void compute_logits(const Search *search, const Rows *input) {
     Worker *w = search->worker;
     const Model *m = w->model;
-    int width = m->output.outputs;
-    m->kernel->product(input, w->num_active, &m->output, 0, width / LANES, STORE, w->logits, width);
+    if (search->job->shortlist)
+        compute_listed_logits(w, search->job, input, search->stride);
+    else
+        m->kernel->product(input, w->num_active, &m->output, 0, m->output.outputs / LANES, STORE, w->logits, search->stride);
     for (int row = 0; row < w->num_active; row++) {
-        float *logits = w->logits + (size_t)row * width;
+        float *logits = w->logits + row * search->stride;
+        int places = num_places(search, w->active[row]->sentence);
         Reduction *r = &search->reductions[row], chosen = {-INFINITY, 0, NAN, -INFINITY, 0.0f};
-        reduce_row(m, logits, 1, r);
-        apply_conditions(search->job, w->active[row], logits, width);
-        reduce_row(m, logits, 0, &chosen);
+        reduce_row(m, logits, places, 1, r);
+        apply_conditions(search->job, w->active[row], logits, places);
+        reduce_row(m, logits, places, 0, &chosen);
         r->id = chosen.id, r->logit = chosen.logit;
     }
+}
+
+/* Collects the rows that are running, and makes room for their step; 0 if memory is short. */
+static int prepare_step(Search *search) {
+    Worker *w = search->worker;
+    int longest = 0;
+    w->num_active = 0;
+    search->stride = search->fused ? CHUNK : search->job->shortlist ? 0 : w->model->output.outputs;
+    for (int i = 0; i < w->num_sentences; i++) {
+        const Sentence *s = w->sentences[i];
+        longest = s->src_len > longest ? s->src_len : longest;
+        if (s->outputs && (size_t)num_places(search, s) > search->stride) search->stride = num_places(search, s);
+        for (int j = 0; j < s->num_rows; j++) {
+            Row *row = &s->rows[j];
+            if (!row->running) continue;
+            if (!own_last_block(w, row)) return 0;
+            longest = row->length + 1 > longest ? row->length + 1 : longest;
+            w->active[w->num_active] = row;
+            search->reductions[w->num_active++] = (Reduction){-INFINITY, 0, NAN, -INFINITY, 0.0f};
+        }
+    }
+    return make_room_for_steps(w, w->num_active, ROUND_UP(longest, 256), w->num_active * search->stride);
 }
 
 static Status step(Search *search) {
     Worker *w = search->worker;
     Status status = DONE;
-    w->num_active = 0;
-    for (int i = 0; i < w->num_sentences; i++)
-        for (int j = 0; j < w->sentences[i]->num_rows; j++) {
-            Row *row = &w->sentences[i]->rows[j];
-            if (!row->running) continue;
-            if (!own_last_block(w, row)) return OUT_OF_MEMORY;
-            w->active[w->num_active] = row;
-            search->reductions[w->num_active++] = (Reduction){-INFINITY, 0, NAN, -INFINITY, 0.0f};
-        }
-    size_t width = search->fused ? CHUNK : w->model->output.outputs;
-    int longest = 0;
-    for (int row = 0; row < w->num_active; row++) {
-        const Row *each = w->active[row];
-        longest = each->length + 1 > longest ? each->length + 1 : longest;
-        longest = each->sentence->src_len > longest ? each->sentence->src_len : longest;
-    }
-    if (!make_room_for_steps(w, w->num_active, ROUND_UP(longest, 256), w->num_active * width)) return OUT_OF_MEMORY;
+    if (!prepare_step(search)) return OUT_OF_MEMORY;
     const Rows *input = decode_step(w, &search->job->options);
     if (search->fused)
         reduce_fused(search, input);
@@ -505,7 +540,7 @@ static Status step(Search *search) {
         compute_logits(search, input);
     for (int row = 0; row < w->num_active && status == DONE;) {
         Sentence *s = w->active[row]->sentence;
-        const float *logits = w->logits + row * width;
+        const float *logits = w->logits + row * search->stride;
         const Reduction *r = &search->reductions[row];
         if (search->fused)
             append(w, w->active[row++], r->id, r->logit - (search->job->options.with_scores ? log_total(r) : 0.0f));
@@ -562,7 +597,8 @@ static int start(Search *search) {
     search->rows_per_source = options->sample ? options->num_hypotheses : options->beam_size;
     search->max_sentences = search->job->max_rows / search->rows_per_source;
     if (search->max_sentences < 1) search->max_sentences = 1;
-    search->fused = !options->sample && !options->exact && options->beam_size == 1 && !options->no_repeat_ngram;
+    search->fused = !options->sample && !options->exact && options->beam_size == 1 && !options->no_repeat_ngram &&
+                    !search->job->shortlist;
     size_t first = vocab < CHUNK ? vocab : CHUNK;
     memcpy(search->first_penalty, search->job->penalty, first * sizeof(float));
     search->first_penalty[EOS_ID] = -INFINITY;

@@ -3,6 +3,7 @@
 #define NMT_SEARCH_H
 
 #include "decoder.h"
+#include "shortlist.h"
 
 /* Keys and values of 16 positions, of all decoder layers. */
 typedef struct Block {
@@ -39,6 +40,9 @@ typedef struct Sentence {
     Output *ended;    /* a beam's hypotheses that have ended */
     int num_ended, ended_capacity;
     void *memory_storage;
+    int *outputs;     /* [num_outputs]: the tokens of its shortlist, by id; NULL without one */
+    int num_outputs;
+    Linear output;    /* FP32: the layer of these outputs */
 } Sentence;
 
 struct Worker {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ class Prepared:
     store: TokenStore
     fingerprint: str
     report: CorpusReport
+
+
+def find_store_root(config: Config, path: Path) -> Path:
+    """Return the folder of tokenized corpora of the run at `path`: `data.store_dir`, or `.store` beside the run."""
+    return Path(config.data.store_dir) if config.data.store_dir else Path(os.path.abspath(path)).parent / ".store"
 
 
 def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -36,7 +35,7 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.loop import train
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, refuse_differing_ranks
-from nmt.training.prepare import open_prepared, prepare
+from nmt.training.prepare import find_store_root, open_prepared, prepare
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
         if group.is_main:
             _clean_up(config, path)
             run.remove_leftovers()
-            prepare(config, run, _store_root(config, path), info.data_fingerprint)
+            prepare(config, run, find_store_root(config, path), info.data_fingerprint)
         group.await_main()
         _check_ranks(run, config, group)
         training = _open_training(run, config, group)
@@ -145,7 +144,7 @@ def _record_changes(training: Training) -> None:
 def _clean_up(config: Config, path: Path) -> None:
     """Remove the leftovers of killed trainings beside the run and in the store."""
     remove_leftovers(path.parent, path.name)
-    remove_leftovers(_store_root(config, path))
+    remove_leftovers(find_store_root(config, path))
 
 
 def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
@@ -156,7 +155,7 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
             _refuse_unfit_base(config, path)
         _set_threads(config)
         device = choose_device(config.training.device)
-        prepared = prepare(config, run, _store_root(config, path))
+        prepared = prepare(config, run, find_store_root(config, path))
         refuse_beyond_epoch(config, prepared.store)
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)
@@ -186,7 +185,7 @@ def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training
     """Build the parts of a training, whose data is prepared, on this rank's device."""
     _set_threads(config)
     device, info = choose_device(config.training.device), run.info()
-    prepared = open_prepared(run, _store_root(config, run.path), info.data_fingerprint)
+    prepared = open_prepared(run, find_store_root(config, run.path), info.data_fingerprint)
     setup = Setup(device, choose_precision(info.precision, device), group)
     return Training(run, config, prepared, setup)
 
@@ -235,10 +234,6 @@ def _describe(training: Training) -> str:
 
 def _set_threads(config: Config) -> None:
     torch.set_num_threads(config.training.threads or max(1, num_cores() // local_world_size()))
-
-
-def _store_root(config: Config, path: Path) -> Path:
-    return Path(config.data.store_dir) if config.data.store_dir else Path(os.path.abspath(path)).parent / ".store"
 
 
 def _refuse_changes(old: Config, new: Config, path: Path) -> None:

@@ -97,7 +97,7 @@ class Validator:
     def _translator(self, engine: Engine) -> Translator:
         data, symbols = self.config.data, self.config.tokenizer.user_symbols
         languages = LanguagePair(data.src_lang, data.tgt_lang, symbols)
-        return Translator(self.tokenizers, engine, languages, self.config.decoding.greedy())
+        return Translator(self.tokenizers, engine, languages, self.config.decoding.greedy().changed(shortlist=False))
 
     @torch.inference_mode()
     def _loss(self, model: Transformer) -> float:

@@ -55,6 +55,11 @@ def new(*arguments: str):
     return load_config(path)
 
 
+def test_new_suggests_a_student_if_asked():
+    model = new("--src", "a.de", "--tgt", "a.en", "--student").model
+    assert (model.encoder_layers, model.decoder_layers) == (3, 1)
+
+
 def test_new_prints_a_commented_configuration_that_suits_the_data():
     result = succeed("new", "--src", "a.de", "--tgt", "a.en")
     assert result.stdout.split("\n")[:5] == [

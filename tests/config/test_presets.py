@@ -33,6 +33,24 @@ def test_sizes_grow_and_dropout_falls_with_the_data(num_pairs, d_model, d_ff, la
 
 
 @pytest.mark.parametrize(
+    ("num_pairs", "encoder", "decoder", "vocab_size"),
+    [
+        (10_000, 3, 1, 1000),
+        (30_000, 5, 1, 2000),
+        (300_000, 6, 2, 4000),
+        (2_000_000, 10, 2, 8000),
+        (10**8, 10, 2, 16_000),
+    ],
+)
+def test_a_student_has_its_layers_in_the_encoder_and_a_smaller_vocabulary(num_pairs, encoder, decoder, vocab_size):
+    student, other = (suggest_config(num_pairs, DATA, student=flag) for flag in (True, False))
+    assert (student.model.encoder_layers, student.model.decoder_layers) == (encoder, decoder)
+    assert encoder + decoder == other.model.encoder_layers + other.model.decoder_layers
+    assert student.tokenizer.vocab_size == vocab_size
+    assert student.training == other.training
+
+
+@pytest.mark.parametrize(
     ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 6400, 300), (10**6, 10**5, 1500)]
 )
 def test_updates_and_validations_follow_the_pairs(num_pairs, updates, every):
@@ -75,6 +93,7 @@ def test_a_script_of_many_characters_gets_room_for_them(code):
     small, large = suggest_config(1000, data).tokenizer, suggest_config(10**6, data).tokenizer
     assert (small.vocab_size, small.character_coverage) == (6000, 0.9995)
     assert (large.vocab_size, large.character_coverage) == (16_000, 0.9995)
+    assert suggest_config(30_000, data, student=True).tokenizer.vocab_size == 6000
 
 
 def test_the_reason_changes_with_the_data():

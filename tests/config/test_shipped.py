@@ -20,5 +20,20 @@ def test_a_shipped_configuration_loads_and_opens_with_its_facts(path):
         assert any(line.startswith(f"# {fact} ") for line in comment), fact
 
 
-def test_the_four_are_there():
-    assert [path.stem for path in SHIPPED] == ["demo-en-zh", "multi30k-de-en", "tatoeba-en-zh", "transformer-base"]
+def test_the_five_are_there():
+    assert [path.stem for path in SHIPPED] == [
+        "demo-en-zh",
+        "multi30k-de-en-student",
+        "multi30k-de-en",
+        "tatoeba-en-zh",
+        "transformer-base",
+    ]
+
+
+def test_a_student_differs_from_its_teacher_in_layers_and_vocabulary_alone():
+    teacher, student = (load_config(SHIPPED[0].with_name(f"multi30k-de-en{name}.yaml")) for name in ("", "-student"))
+    assert (student.model.encoder_layers, student.model.decoder_layers, student.tokenizer.vocab_size) == (5, 1, 2000)
+    layers = {"encoder_layers": 3, "decoder_layers": 3}
+    tokenizer = student.tokenizer.model_copy(update={"vocab_size": 5000})
+    model = student.model.model_copy(update=layers)
+    assert student.model_copy(update={"tokenizer": tokenizer, "model": model}) == teacher

@@ -62,23 +62,28 @@ class Random(NamedTuple):
         named = self.model.named_parameters()
         return {name: Array(tuple(p.shape), "F32", p.detach().numpy()) for name, p in named}
 
+    @property
+    def tokenizers(self) -> TokenizerPair:
+        """What the engines read of two tokenizers."""
+        tgt = SimpleNamespace(vocab_size=self.model.tgt_embedding.tokens.num_embeddings, never_generated=[0, 1, 2])
+        return cast("TokenizerPair", SimpleNamespace(src=TOKENIZERS.src, tgt=tgt))
+
     def native(self, precision: NativePrecision = "fp32", **options: Any) -> NativeEngine:
         """The native engine of this model."""
-        arrays = self.arrays()
-        return NativeEngine(
-            self.config, arrays_in_order(self.config, TOKENIZERS, arrays, Path()), TOKENIZERS, precision, **options
-        )
+        tokenizers = self.tokenizers
+        arrays = arrays_in_order(self.config, tokenizers, self.arrays(), Path())
+        return NativeEngine(self.config, arrays, tokenizers, precision, **options)
 
     def torch(self) -> TorchEngine:
         """The torch engine of this model."""
-        return TorchEngine([self.model], TOKENIZERS, 1)
+        return TorchEngine([self.model], self.tokenizers, 1)
 
 
-def random_model(seed: int = 3, **options: Any) -> Random:
+def random_model(seed: int = 3, tgt_vocab: int = TGT_VOCAB, **options: Any) -> Random:
     """A model of `SIZES`, changed by `options`, whose norms and biases are random too."""
     torch.manual_seed(seed)
     config = ModelConfig(**{**SIZES, **options})
-    model = Transformer(config, SRC_VOCAB, TGT_VOCAB).eval()
+    model = Transformer(config, SRC_VOCAB, tgt_vocab).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)

@@ -223,7 +223,7 @@ def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, m
     divisors = native_engine.array("d", [1.0] * (max(limits) + 1))
     with pytest.raises(ValueError, match=message):
         decoder.translate(
-            engine._model, sources, prefixes, limits, options, 32, native_engine.array("d"), divisors, [0, 1, 2]
+            engine._model, sources, prefixes, limits, options, 32, native_engine.array("d"), divisors, [0, 1, 2], None
         )
 
 
@@ -255,7 +255,7 @@ def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[floa
     options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1)
     divisors = native_engine.array("d", [1.0] * 10)
     forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
-    job = decoder.translate(packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0])
+    job = decoder.translate(packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None)
     decoder.run(job)
     return decoder.results(job)[0][0][0][3]
 

@@ -1,0 +1,192 @@
+"""Making a run's lexical shortlist from its training data, and measuring what it costs and gains."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config import SearchOptions
+from nmt.data.lexicon import Lexicon, learn_lexicon
+from nmt.data.shortlist import Shortlist
+from nmt.data.store import Side, TokenStore
+from nmt.data.tokenizer import Tokenizer, TokenizerPair
+from nmt.evaluate import score
+from nmt.rundir import RunDir
+from nmt.training.prepare import find_store_root, prepare
+from nmt.translate import Translator
+
+log = logging.getLogger(__name__)
+
+MIN_SHARE = 1e-4
+"""A candidate has at least this share of the links of its source token."""
+
+MIN_LINKS = 0.02
+"""And at least this many links: some evidence in the corpus."""
+
+ROUNDS = 3
+_BLOCK_TOKENS = 1 << 22
+
+
+class ShortlistSizes(NamedTuple):
+    """The sizes of a shortlist, and what it holds of the validation set."""
+
+    candidates: float  # of a source token, on average
+    outputs: float  # of a sentence of the validation set, on average
+    vocab_size: int
+    coverage: float  # share of the tokens of its references that the shortlists of their sources hold
+
+
+class Measurement(NamedTuple):
+    """The translation of the validation set in one way."""
+
+    bleu: float
+    tokens_per_second: float  # of the translations
+
+
+class Comparison(NamedTuple):
+    """The validation set translated with all tokens and with the shortlist, by the same engine."""
+
+    sentences: int
+    precision: str
+    full: Measurement
+    shortlist: Measurement
+    signature: str  # sacreBLEU's
+
+    @property
+    def loss(self) -> float:
+        """The BLEU that the shortlist costs; negative if it scores higher."""
+        return self.full.bleu - self.shortlist.bleu
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast the shortlist is."""
+        return self.shortlist.tokens_per_second / self.full.tokens_per_second
+
+
+def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
+    """Make the shortlist of `run` from its training data, and write it into the run.
+
+    A source token has its `best` most probable translations; every source has the `frequent` most frequent target
+    tokens. RunError if the training data is not what the run was trained on.
+    """
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    store = _open_store(run)
+    log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")
+    shortlist = choose_candidates(learn_lexicon(store), count_tokens(store.tgt), tokenizers, best, frequent)
+    shortlist.save(run.shortlist, tokenizers)
+    return _sizes(shortlist, tokenizers, *run.read_pairs("valid"))
+
+
+def _open_store(run: RunDir) -> TokenStore:
+    """Open the tokenized training data of a run; tokenize it again if it is no longer there."""
+    config, fingerprint = run.config(), run.info().data_fingerprint
+    folder = find_store_root(config, run.path) / fingerprint
+    if folder.is_dir():
+        return TokenStore(folder)
+    with run.locked():
+        return prepare(config, run, find_store_root(config, run.path), fingerprint).store
+
+
+def count_tokens(side: Side) -> NDArray[np.int64]:
+    """Return how often each token of a side occurs [vocabulary]."""
+    counts = np.zeros(side.vocab_size, np.int64)
+    for start in range(0, len(side.tokens), _BLOCK_TOKENS):
+        block = side.tokens[start : start + _BLOCK_TOKENS]
+        side.check(block)
+        counts += np.bincount(block, minlength=side.vocab_size)
+    return counts
+
+
+def choose_candidates(
+    lexicon: Lexicon, tgt_counts: NDArray[np.int64], tokenizers: TokenizerPair, best: int, frequent: int
+) -> Shortlist:
+    """Choose the candidates of each source token, and those of every source.
+
+    Besides its `best` translations, a source token has the token that is written like it, so that names and numbers
+    can be copied; one that stands for a byte has all bytes, because it spells a character that the vocabulary lacks.
+    """
+    src, tgt = tokenizers.src, tokenizers.tgt
+    banned = set(tgt.never_generated)
+    order = np.argsort(-tgt_counts, kind="stable").tolist()
+    common = [i for i in order[: frequent + len(banned)] if tgt_counts[i] and i not in banned][:frequent]
+    always = {*common, *_digits(tgt)} - banned
+    excluded = np.zeros(tgt.vocab_size, bool)
+    excluded[[*always, *banned]] = True
+    candidates = [set(ids) for ids in _best_links(lexicon, src.vocab_size, excluded, best)]
+    same = {token: i for i, token in enumerate(tgt.tokens(range(tgt.vocab_size))) if not excluded[i]}
+    for token, tokens in zip(src.tokens(range(src.vocab_size)), candidates, strict=True):
+        tokens.update({same[token]} if token in same else ())
+    for i in src.byte_tokens:
+        candidates[i].update(byte for byte in tgt.byte_tokens if not excluded[byte])
+    return Shortlist.from_lists(map(sorted, candidates), sorted(always))
+
+
+def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool_], best: int) -> list[list[int]]:
+    """Return up to `best` target tokens for each source token: of those not `excluded`, those with the most links."""
+    totals = np.bincount(lexicon.src, lexicon.links, minlength=src_vocab_size)
+    kept = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
+    kept &= ~excluded[lexicon.tgt]
+    src, tgt, links = (part[kept] for part in lexicon)
+    order = np.lexsort((-links, src))
+    src, tgt = src[order], tgt[order]
+    bounds = np.searchsorted(src, np.arange(src_vocab_size + 1)).tolist()
+    return [tgt[first:last][:best].tolist() for first, last in pairwise(bounds)]
+
+
+def _digits(tokenizer: Tokenizer) -> list[int]:
+    """Return the tokens that are a single digit: numbers are spelled with them."""
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    return [i for i, token in enumerate(tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
+
+
+def _sizes(
+    shortlist: Shortlist, tokenizers: TokenizerPair, sources: Sequence[str], references: Sequence[str]
+) -> ShortlistSizes:
+    num_outputs = num_covered = num_tokens = 0
+    encoded = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(references)
+    for source, target in zip(*encoded, strict=True):
+        outputs = set(shortlist.outputs(source))
+        num_outputs += len(outputs)
+        num_covered += sum(token in outputs for token in target)
+        num_tokens += len(target)
+    return ShortlistSizes(
+        candidates=len(shortlist.candidates) / tokenizers.src.vocab_size,
+        outputs=num_outputs / max(1, len(sources)),
+        vocab_size=tokenizers.tgt.vocab_size,
+        coverage=num_covered / max(1, num_tokens),
+    )
+
+
+def compare_shortlist(run: RunDir) -> Comparison:
+    """Translate the validation set of `run` with and without its shortlist, in turns, with the run's own options."""
+    sources, references = run.read_pairs("valid")
+    tgt_lang = run.config().data.tgt_lang
+    with Translator.load(run, scores=False) as translator:
+        both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
+        rates: list[list[float]] = [[], []]
+        texts: list[list[str]] = [[], []]
+        for options in both:  # what a first call sets up is not measured
+            translator.translate(sources[:10], options)
+        for _ in range(ROUNDS):
+            for i, options in enumerate(both):
+                texts[i], rate = _translate(translator, sources, options)
+                rates[i].append(rate)
+        scores = [score(found, references, tgt_lang, ["bleu"])[0] for found in texts]
+        full, short = (Measurement(s.value, median(rate)) for s, rate in zip(scores, rates, strict=True))
+        return Comparison(len(sources), translator.engine.precision, full, short, scores[0].signature)
+
+
+def _translate(translator: Translator, sources: list[str], options: SearchOptions) -> tuple[list[str], float]:
+    """Return the translations and the tokens per second."""
+    start = time.perf_counter()
+    found = translator.translate(sources, options)
+    seconds = time.perf_counter() - start
+    num_tokens = sum(len(translation.tgt_ids) for translation in found)
+    return [translation.text.replace("\n", " ") for translation in found], num_tokens / seconds
