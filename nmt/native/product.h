@@ -20,7 +20,7 @@ typedef int8_t quantized;
 typedef int8_t quantized;
 #endif
 
-/* The GROUP integers of a row that are multiplied at once. */
+/* The next four bytes of a row: GROUP integers, which are multiplied at once. */
 FN int32_t four_bytes(const quantized *row) {
     int32_t bytes;
     memcpy(&bytes, row, 4);
@@ -101,30 +101,36 @@ FN vec sums_to_float(sums s) {
 }
 
 #else
+/* Two inputs at a time: the sum of two products fits into 16 bits, which compilers turn into vector instructions. */
+#define STEP 2
 #define TILE_ROWS 4
-#define WIDE_SUMS 4
+#define WIDE_SUMS 2
 typedef struct { int32_t x[LANES]; } sums;
-typedef struct { int8_t x[LANES]; } panel_row;
+typedef struct { int16_t first[LANES], second[LANES]; } input_pair;
 FN sums sums_set(int32_t x) {
     sums s;
     for (int i = 0; i < LANES; i++) s.x[i] = x;
     return s;
 }
-FN panel_row sums_load_weights(const int8_t *w) {
-    panel_row weights;
-    memcpy(weights.x, w, sizeof weights.x);
-    return weights;
+FN input_pair sums_load_weights(const int8_t *w) {
+    input_pair pair;
+    for (int i = 0; i < LANES; i++) pair.first[i] = w[i], pair.second[i] = w[LANES + i];
+    return pair;
 }
-FN sums sums_add(sums sum, panel_row w, const quantized *row) {
-    for (int i = 0; i < LANES; i++) sum.x[i] += (int16_t)(w.x[i] * row[0]);
+FN sums sums_add(sums sum, input_pair w, const quantized *row) {
+    const int16_t first = row[0], second = row[1];
+    for (int i = 0; i < LANES; i++) sum.x[i] += (int16_t)(w.first[i] * first + w.second[i] * second);
     return sum;
 }
 FN vec sums_to_float(sums s) { return v_from_int(s.x); }
-#define WEIGHTS panel_row
+#define WEIGHTS input_pair
 #endif
 
 #ifndef WEIGHTS
 #define WEIGHTS sums
+#endif
+#ifndef STEP
+#define STEP GROUP
 #endif
 #define WIDEST_TILE 4
 
@@ -152,7 +158,7 @@ FN void int8_tile(const int R, const int P, const quantized *in, size_t stride, 
     const int8_t *weights = (const int8_t *)linear->panels + panel * panel_bytes;
     sums sum[TILE_ROWS][WIDEST_TILE];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) sum[r][p] = sums_set(correction[r]);
-    for (int k = 0; k < linear->inputs; k += GROUP, weights += GROUP * LANES) {
+    for (int k = 0; k < linear->inputs; k += STEP, weights += STEP * LANES) {
         UNROLL for (int p = 0; p < P; p++) {
             WEIGHTS w = sums_load_weights(weights + p * panel_bytes);
             UNROLL for (int r = 0; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, in + r * stride + k);
