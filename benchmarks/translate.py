@@ -74,6 +74,7 @@ def main() -> None:
     asked = {
         "repeats": options.repeats,
         "sentences": bench.num_sentences,
+        "kernel": options.kernel,
         "model": bench.run.config().model.model_dump(),
     }
     keep(options.json, {**result, "config": asked, **tables, "notes": bench.notes, "faults": bench.faults})
@@ -88,6 +89,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--precisions", type=names, default=every, help="of " + ", ".join(every))
     parser.add_argument("--measures", type=names, default=list(MEASURES), help="of " + ", ".join(MEASURES))
     parser.add_argument("--run", type=Path, help="a trained run; not given: one is trained, and kept in CACHE")
+    parser.add_argument("--kernel", help="of the native engine: avx2, portable, ... (the fastest of this processor)")
     parser.add_argument("--train-updates", type=int, help="updates of the run that is trained (600)")
     options = parser.parse_args()
     options.systems = options.systems or (["nmt"] if options.quick else default)

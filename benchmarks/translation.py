@@ -88,6 +88,7 @@ class Bench:
         }
         if system in OURS:  # its own choice, where a setting says no other
             job |= {"threads": None, "batch": None, "engine": "torch" if system == "nmt-torch" else "auto"}
+            job["kernel"] = self.options.kernel
         if system == "hf-marian" and mode != "forced":
             job["lengths"] = self.lengths
         if system in ONE_LENGTH and mode != "forced":

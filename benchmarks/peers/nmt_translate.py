@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from common import read_job
@@ -10,6 +11,8 @@ from translate_loop import measure_translation
 
 from nmt import DISTRIBUTION, Translator
 from nmt.config import SearchOptions
+from nmt.engines.native_engine import NativeEngine
+from nmt.rundir import RunDir
 
 
 def main() -> None:
@@ -18,6 +21,11 @@ def main() -> None:
     if job["threads"] is not None:  # else the project's own choice, as with `batch` below
         torch.set_num_threads(job["threads"])
     translator = Translator.load(job["model"], engine=job["engine"], precision=job["precision"], scores=False)
+    if job["kernel"] and isinstance(translator.engine, NativeEngine):
+        run, precision = RunDir(Path(job["model"])), translator.engine.precision
+        translator.engine = NativeEngine.load(
+            run, translator.tokenizers, "fp32" if precision == "fp32" else "int8", kernel=job["kernel"], scores=False
+        )
     options = translator.options
     if job["mode"] == "bulk" and job["batch"] is not None:
         options = options.changed(batch_tokens=job["batch"])

@@ -20,7 +20,7 @@ typedef int8_t quantized;
 typedef int8_t quantized;
 #endif
 
-/* The GROUP integers of a row that are multiplied at once. */
+/* The next four bytes of a row: GROUP integers, which are multiplied at once. */
 FN int32_t four_bytes(const quantized *row) {
     int32_t bytes;
     memcpy(&bytes, row, 4);
@@ -29,7 +29,7 @@ FN int32_t four_bytes(const quantized *row) {
 
 #if PRODUCT == PRODUCT_VNNI512
 #define TILE_ROWS 8
-#define TILE_PANELS 2
+#define WIDE_SUMS 16
 typedef struct { __m512i r; } sums; /* of 16 outputs */
 FN sums sums_set(int32_t x) { return (sums){_mm512_set1_epi32(x)}; }
 FN sums sums_load_weights(const int8_t *w) { return (sums){_mm512_loadu_si512((const void *)w)}; }
@@ -40,7 +40,7 @@ FN vec sums_to_float(sums s) { return (vec){_mm512_cvtepi32_ps(s.r)}; }
 
 #elif PRODUCT == PRODUCT_VNNI256
 #define TILE_ROWS 6
-#define TILE_PANELS 1
+#define WIDE_SUMS 4
 typedef struct { __m256i a, b; } sums;
 FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 FN sums sums_load_weights(const int8_t *w) {
@@ -54,7 +54,13 @@ FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvte
 
 #elif PRODUCT == PRODUCT_AVX2
 #define TILE_ROWS 6
-#define TILE_PANELS 1
+#define WIDE_SUMS 4
+/* Without it GCC multiplies for all rows before it adds, has too few registers for that, and keeps sums in memory. */
+#if defined(__GNUC__)
+#define ADD_NOW(a, b) __asm__ volatile("" : "+x"(a), "+x"(b))
+#else
+#define ADD_NOW(a, b)
+#endif
 typedef struct { __m256i a, b; } sums;
 FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 FN sums sums_load_weights(const int8_t *w) {
@@ -63,13 +69,16 @@ FN sums sums_load_weights(const int8_t *w) {
 }
 FN sums sums_add(sums sum, sums w, const quantized *row) {
     __m256i x = _mm256_set1_epi32(four_bytes(row));
-    return (sums){_mm256_add_epi32(sum.a, _mm256_madd_epi16(w.a, x)), _mm256_add_epi32(sum.b, _mm256_madd_epi16(w.b, x))};
+    sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(w.a, x));
+    sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(w.b, x));
+    ADD_NOW(sum.a, sum.b);
+    return sum;
 }
 FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvtepi32_ps(s.b)}; }
 
 #elif PRODUCT == PRODUCT_NEON_DOT
 #define TILE_ROWS 6
-#define TILE_PANELS 1
+#define WIDE_SUMS 4
 typedef struct { int32x4_t r[4]; } sums;
 FN sums sums_set(int32_t x) {
     int32x4_t v = vdupq_n_s32(x);
@@ -92,32 +101,37 @@ FN vec sums_to_float(sums s) {
 }
 
 #else
+/* Two inputs at a time: the sum of two products fits into 16 bits, which compilers turn into vector instructions. */
+#define STEP 2
 #define TILE_ROWS 4
-#define TILE_PANELS 1
+#define WIDE_SUMS 2
 typedef struct { int32_t x[LANES]; } sums;
-typedef struct { int8_t x[LANES]; } panel_row;
+typedef struct { int16_t first[LANES], second[LANES]; } input_pair;
 FN sums sums_set(int32_t x) {
     sums s;
     for (int i = 0; i < LANES; i++) s.x[i] = x;
     return s;
 }
-FN panel_row sums_load_weights(const int8_t *w) {
-    panel_row weights;
-    memcpy(weights.x, w, sizeof weights.x);
-    return weights;
+FN input_pair sums_load_weights(const int8_t *w) {
+    input_pair pair;
+    for (int i = 0; i < LANES; i++) pair.first[i] = w[i], pair.second[i] = w[LANES + i];
+    return pair;
 }
-FN sums sums_add(sums sum, panel_row w, const quantized *row) {
-    for (int i = 0; i < LANES; i++) sum.x[i] += (int16_t)(w.x[i] * row[0]);
+FN sums sums_add(sums sum, input_pair w, const quantized *row) {
+    const int16_t first = row[0], second = row[1];
+    for (int i = 0; i < LANES; i++) sum.x[i] += (int16_t)(w.first[i] * first + w.second[i] * second);
     return sum;
 }
 FN vec sums_to_float(sums s) { return v_from_int(s.x); }
-#define WEIGHTS panel_row
+#define WEIGHTS input_pair
 #endif
 
 #ifndef WEIGHTS
 #define WEIGHTS sums
 #endif
-#define FEW_ROWS 3
+#ifndef STEP
+#define STEP GROUP
+#endif
 #define WIDEST_TILE 4
 
 #if PRODUCT == PRODUCT_AVX2
@@ -144,12 +158,10 @@ FN void int8_tile(const int R, const int P, const quantized *in, size_t stride, 
     const int8_t *weights = (const int8_t *)linear->panels + panel * panel_bytes;
     sums sum[TILE_ROWS][WIDEST_TILE];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) sum[r][p] = sums_set(correction[r]);
-    for (int k = 0; k < linear->inputs; k += GROUP, weights += GROUP * LANES) {
-        WEIGHTS w[WIDEST_TILE];
-        UNROLL for (int p = 0; p < P; p++) w[p] = sums_load_weights(weights + p * panel_bytes);
-        UNROLL for (int r = 0; r < R; r++) {
-            const quantized *row = in + r * stride + k;
-            UNROLL for (int p = 0; p < P; p++) sum[r][p] = sums_add(sum[r][p], w[p], row);
+    for (int k = 0; k < linear->inputs; k += STEP, weights += STEP * LANES) {
+        UNROLL for (int p = 0; p < P; p++) {
+            WEIGHTS w = sums_load_weights(weights + p * panel_bytes);
+            UNROLL for (int r = 0; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, in + r * stride + k);
         }
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) {
@@ -181,8 +193,8 @@ FN void fp32_tile(const int R, const int P, const float *in, size_t stride, cons
     }
 }
 
-/* A tile of R rows, which are a constant in each case. */
-#define TILE(R) case R: if (R <= TILE_ROWS) { \
+/* A tile of R rows, which are a constant in each case; nothing where `multiply_panels` is not called for so many. */
+#define TILE(R) case R: if (R <= TILE_ROWS && (P == 1 || R * P <= WIDE_SUMS)) { \
         const int rows_of_tile = R <= TILE_ROWS ? R : 1; \
         if (linear->precision == INT8) \
             int8_tile(rows_of_tile, P, (const quantized *)in->numbers + row * in->stride, in->stride, in->scale + row, \
@@ -203,26 +215,20 @@ FN void multiply_panels(const int P, const Rows *in, int rows, const Linear *lin
         row += count;
     }
 }
-
-/* The same for at most FEW_ROWS rows and the widest tile. */
-FN void multiply_few(const Rows *in, int rows, const Linear *linear, int panel, Epilogue epilogue, float *out,
-                     size_t out_stride) {
-    const int P = WIDEST_TILE, row = 0;
-    switch (rows) {
-        TILE(1) TILE(2) TILE(3)
-    }
-}
 #undef TILE
 
-/* As Kernel.product. Few rows take more panels at a time, so that enough sums are under way to hide their latency. */
+/* As Kernel.product. A tile has as many panels as registers have room for: few rows need several, so that enough sums
+ * are under way to hide their latency. */
 static void product(const Rows *in, int rows, const Linear *linear, int first, int last, Epilogue epilogue, float *out,
                     size_t out_stride) {
+    const int height = rows < TILE_ROWS ? rows : TILE_ROWS;
     int panel = first;
-    if (rows <= FEW_ROWS)
-        for (; panel + WIDEST_TILE <= last; panel += WIDEST_TILE, out += WIDEST_TILE * LANES)
-            multiply_few(in, rows, linear, panel, epilogue, out, out_stride);
-    for (; panel + TILE_PANELS <= last; panel += TILE_PANELS, out += TILE_PANELS * LANES)
-        multiply_panels(TILE_PANELS, in, rows, linear, panel, epilogue, out, out_stride);
+    if (height * 4 <= WIDE_SUMS)
+        for (; panel + 4 <= last; panel += 4, out += 4 * LANES)
+            multiply_panels(4, in, rows, linear, panel, epilogue, out, out_stride);
+    if (height * 2 <= WIDE_SUMS)
+        for (; panel + 2 <= last; panel += 2, out += 2 * LANES)
+            multiply_panels(2, in, rows, linear, panel, epilogue, out, out_stride);
     for (; panel < last; panel++, out += LANES) multiply_panels(1, in, rows, linear, panel, epilogue, out, out_stride);
 }
 

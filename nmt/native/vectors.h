@@ -1,8 +1,9 @@
 /* Sixteen fp32 lanes, on the registers that an instruction set has. Included once per instruction set, by kernels.h.
  *
  * Every operation here is exact in the same way everywhere: IEEE 754 addition, multiplication, division and fused
- * multiply-add, per lane; v_max(a, b) is a > b ? a : b, so b where either is NaN; v_sum adds lanes in one fixed order. So the functions of kernels.h, which are written in
- * these operations alone, return the same bits on every processor.
+ * multiply-add, per lane; v_max(a, b) is a > b ? a : b, so b where either is NaN; v_sum and v_highest take the lanes in
+ * one fixed order. So the functions of kernels.h, which are written in these operations alone, return the same bits on
+ * every processor.
  */
 
 #if ISA_LEVEL == ISA_AVX512
@@ -43,11 +44,6 @@ FN vec v_first(vec a, vec b, int n) {
     __mmask16 m = (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1u);
     return (vec){_mm512_mask_blend_ps(m, b.r, a.r)};
 }
-FN void v_halves(vec a, float out[8]) { /* lane i + lane i + 8 */
-    __m256 low = _mm512_castps512_ps256(a.r);
-    __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a.r), 1));
-    _mm256_storeu_ps(out, _mm256_add_ps(low, high));
-}
 FN void v_to_int8(vec a, int8_t *p) { _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a.r))); }
 FN vec v_from_int(const int32_t *p) { return (vec){_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)p))}; }
 
@@ -86,7 +82,6 @@ FN vec v_first(vec x, vec y, int n) {
     __m256 high = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), lanes));
     return (vec){_mm256_blendv_ps(y.a, x.a, low), _mm256_blendv_ps(y.b, x.b, high)};
 }
-FN void v_halves(vec x, float out[8]) { _mm256_storeu_ps(out, _mm256_add_ps(x.a, x.b)); }
 FN void v_to_int8(vec x, int8_t *p) {
     __m256i low = _mm256_cvtps_epi32(x.a), high = _mm256_cvtps_epi32(x.b);
     __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8);
@@ -151,27 +146,37 @@ FN vec v_maxabs(vec a, vec b) {
     return a;
 }
 FN vec v_first(vec a, vec b, int n) { EACH_LANE a.x[i] = i < n ? a.x[i] : b.x[i]; return a; }
-FN void v_halves(vec a, float out[8]) { for (int i = 0; i < 8; i++) out[i] = a.x[i] + a.x[i + 8]; }
 FN void v_to_int8(vec a, int8_t *p) { a = v_round(a); EACH_LANE p[i] = (int8_t)a.x[i]; }
 FN vec v_from_int(const int32_t *p) { vec a; EACH_LANE a.x[i] = (float)p[i]; return a; }
 #undef EACH_LANE
 
 #endif
 
-/* The sum of all lanes: i + 8, then + 4, + 2, + 1. */
+/* The lanes of v_sum and v_highest are taken together in one order: i and i + 8, then + 4, + 2, + 1. */
+#if ISA_LEVEL == ISA_PORTABLE
 FN float v_sum(vec a) {
-    float h[8];
-    v_halves(a, h);
-    for (int width = 4; width; width >>= 1)
-        for (int i = 0; i < width; i++) h[i] += h[i + width];
-    return h[0];
+    for (int width = 8; width; width >>= 1)
+        for (int i = 0; i < width; i++) a.x[i] += a.x[i + width];
+    return a.x[0];
 }
-/* The largest lane. */
 FN float v_highest(vec a) {
-    float x[16], best;
-    v_store(x, a);
-    best = x[0];
-    for (int i = 1; i < 16; i++) best = x[i] > best ? x[i] : best;
-    return best;
+    for (int width = 8; width; width >>= 1)
+        for (int i = 0; i < width; i++) a.x[i] = a.x[i + width] > a.x[i] ? a.x[i + width] : a.x[i];
+    return a.x[0];
 }
-
+#else
+#if ISA_LEVEL == ISA_AVX512
+#define LOW_HALF(v) _mm512_castps512_ps256(v.r)
+#define HIGH_HALF(v) _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v.r), 1))
+#else
+#define LOW_HALF(v) v.a
+#define HIGH_HALF(v) v.b
+#endif
+#define ALL_LANES(op, v) \
+    __m256 eight = _mm256_##op##_ps(HIGH_HALF(v), LOW_HALF(v)); \
+    __m128 four = _mm_##op##_ps(_mm256_extractf128_ps(eight, 1), _mm256_castps256_ps128(eight)); \
+    __m128 two = _mm_##op##_ps(_mm_movehl_ps(four, four), four); \
+    return _mm_cvtss_f32(_mm_##op##_ss(_mm_movehdup_ps(two), two))
+FN float v_sum(vec a) { ALL_LANES(add, a); }
+FN float v_highest(vec a) { ALL_LANES(max, a); }
+#endif
