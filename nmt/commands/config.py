@@ -15,6 +15,7 @@ import typer
 from nmt.commands.options import Overrides
 from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
+from nmt.config.filters import SAFE_FILTERS
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError
 from nmt.files import write_text
@@ -53,9 +54,12 @@ def new(
         raise ConfigError(
             "this file exists already", path=output, hint="replace it by --overwrite, or choose another name"
         )
-    train = ParallelFiles(src=src or None, tgt=tgt or None, tsv=tsv or None, columns=_columns(columns))
+    train = ParallelFiles(src=src or None, tgt=tgt or None, tsv=tsv or None, columns=parse_columns(columns))
     data = DataConfig(
-        src_lang=_language("--src-lang", src_lang, src), tgt_lang=_language("--tgt-lang", tgt_lang, tgt), train=train
+        src_lang=find_language("--src-lang", src_lang, src),
+        tgt_lang=find_language("--tgt-lang", tgt_lang, tgt),
+        train=train,
+        filters=SAFE_FILTERS,
     )
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml")
     if output is None:
@@ -96,14 +100,15 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     print_text(f"{config}: ok\n  {_summary(wanted)}")
 
 
-def _columns(text: str) -> tuple[int, int]:
+def parse_columns(text: str) -> tuple[int, int]:
+    """Return the columns that `--columns` names. ConfigError if they are not two different numbers."""
     match = re.fullmatch(r"\s*([1-9][0-9]{0,5})\s*,\s*([1-9][0-9]{0,5})\s*", text)
     if match is None or match[1] == match[2]:
         raise ConfigError(f"--columns {text}: two different column numbers are needed, from 1", hint="such as 1,2")
     return int(match[1]), int(match[2])
 
 
-def _language(option: str, given: str | None, path: str | None) -> str:
+def find_language(option: str, given: str | None, path: str | None) -> str:
     """Return the language that an option names, or else the ending of a file: `a.de`, `a.pt-BR.gz`."""
     if given is not None:
         if not _GIVEN.fullmatch(given):

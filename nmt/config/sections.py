@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from nmt.config.base import Section as Section
+from nmt.config.filters import Filters
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -16,12 +19,6 @@ MAX_BEAM_SIZE = 1000
 MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power are still a number in fp32
 MAX_LEN_FACTOR = 1000.0  # target tokens per source token
 MAX_SEED = 2**31 - 1  # the largest that every library takes
-
-
-class Section(BaseModel):
-    """The base of all sections: unknown keys are refused, and values are fixed once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class ParallelFiles(Section):
@@ -63,6 +60,7 @@ class DataConfig(Section):
     on_too_long: Literal["truncate", "drop"] = Field(
         "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
     )
+    filters: Filters = Filters()
     protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
     placeholder_share: Rate = Field(
         0.1, description="with protect: share of training pairs that get an extra copy with placeholders"

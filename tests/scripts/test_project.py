@@ -16,6 +16,7 @@ import nmt
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 VERBS = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, flags=re.MULTILINE))
 WORKFLOWS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -91,7 +92,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
             elif isinstance(node, ast.ImportFrom) and node.module:
                 imported.add(node.module.partition(".")[0])
     foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
-    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["ctranslate2"]]
+    asked = [*PROJECT["dependencies"], *(r for extra in ("ctranslate2", "langid") for r in EXTRAS[extra])]
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked}
 
 

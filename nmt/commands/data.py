@@ -1,0 +1,235 @@
+"""`nmt data`: say what is wrong with parallel text, and clean it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.config import find_language, parse_columns
+from nmt.commands.options import Overrides
+from nmt.commands.progress import Progress
+from nmt.commands.streams import print_text, to_json
+from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config
+from nmt.config.filters import SAFE_FILTERS, Filters
+from nmt.config.load import load_text
+from nmt.errors import ConfigError
+from nmt.machine import num_cores
+
+if TYPE_CHECKING:
+    from nmt.data.check.stream import CheckedPairs
+    from nmt.data.check.summary import CheckReport
+
+log = logging.getLogger(__name__)
+
+app = typer.Typer(help="Say what is wrong with parallel text, and clean it.", no_args_is_help=True)
+
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration whose training files and filters to use.")
+]
+Src = Annotated[str | None, typer.Option(help="Source sentences, one per line (.gz too), instead of --config.")]
+Tgt = Annotated[str | None, typer.Option(help="Their translations, line by line.")]
+Tsv = Annotated[str | None, typer.Option(help="Both in one tab-separated file, instead of --src and --tgt.")]
+Columns = Annotated[str, typer.Option(help="Source and target column of the tsv, from 1.")]
+SrcLang = Annotated[str | None, typer.Option(help="Source language; default: the ending of --src (a.de).")]
+TgtLang = Annotated[str | None, typer.Option(help="Target language; default: the ending of --tgt.")]
+Langid = Annotated[
+    bool, typer.Option("--langid", help="Identify the language of each side (slower; needs the extra langid).")
+]
+Workers = Annotated[
+    int, typer.Option(min=0, max=1024, metavar="N", help="Processes for a large corpus. 0: one per core.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Kept pairs, tab-separated.")]
+OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="Kept source sentences, instead of --output.")]
+OutputTgt = Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations, line by line.")]
+Rejected = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Dropped pairs, tab-separated: rules, file:line, source, target.")
+]
+
+
+@app.command()
+def check(
+    config: ConfigPath = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    columns: Columns = "1,2",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    langid: Langid = False,
+    workers: Workers = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the report as one HTML page, with pictures.")
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="End with exit code 1 if a pair breaks this rule. May be repeated."),
+    ] = None,
+) -> None:
+    """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
+
+    Prints what each rule finds, examples with their lines, and what each filter would cost. Writes nothing else.
+    """
+    _refuse_unknown_rules(fail_on or [])
+    data = _data_section(config, _inputs(src, tgt, tsv, columns, src_lang, tgt_lang), overrides)
+    from nmt.data.check.render_text import render_text
+
+    report = _Checking(data, langid=langid, workers=workers).report()
+    print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
+    if html is not None:
+        from nmt.data.check.render_html import render_html
+        from nmt.files import write_text
+
+        write_text(html, render_html(report))
+        log.info("report: %s", html)
+    _fail_if_broken(report, fail_on or [])
+
+
+@app.command()
+def clean(
+    output: Output = None,
+    output_src: OutputSrc = None,
+    output_tgt: OutputTgt = None,
+    rejected: Rejected = None,
+    config: ConfigPath = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    columns: Columns = "1,2",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    overrides: Overrides = [],  # noqa: B006
+    langid: Langid = False,
+    workers: Workers = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+) -> None:
+    """Write the pairs that the filters keep: nmt data clean --src a.de --tgt a.en -o kept.tsv --rejected rejected.tsv
+
+    The filters are those of --config, if it switches any on; else the ones that `nmt config new` would write. --set
+    data.filters.RULE=VALUE changes them.
+    """
+    if (output is None) == (output_src is None) or (output_src is None) != (output_tgt is None):
+        raise typer.BadParameter("name either --output, or --output-src and --output-tgt")
+    data = _data_section(config, _inputs(src, tgt, tsv, columns, src_lang, tgt_lang), overrides)
+    _refuse_outputs([path for path in (output, output_src, output_tgt, rejected) if path], data, overwrite)
+    from nmt.data.check.cleaning import Outputs, describe_counts
+
+    checking = _Checking(data, langid=langid, workers=workers)
+    with ExitStack() as stack:
+        outputs = Outputs(
+            stack, data, kept=[path for path in (output, output_src, output_tgt) if path], rejected=rejected
+        )
+        for chunk in checking.chunks():
+            outputs.write(chunk)
+    log.info(describe_counts(outputs))
+
+
+def _inputs(
+    src: str | None, tgt: str | None, tsv: str | None, columns: str, src_lang: str | None, tgt_lang: str | None
+) -> DataConfig | None:
+    """Return the data section that the options describe; None if they name no file."""
+    if not (src or tgt or tsv):
+        return None
+    if bool(tsv) == bool(src and tgt) or bool(src) != bool(tgt):
+        hint = "--src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+        raise ConfigError("name either --src and --tgt (two aligned files) or --tsv", hint=hint)
+    train = ParallelFiles(src=src, tgt=tgt, tsv=tsv, columns=parse_columns(columns))
+    return DataConfig(
+        src_lang=find_language("--src-lang", src_lang, src),
+        tgt_lang=find_language("--tgt-lang", tgt_lang, tgt),
+        train=train,
+        filters=SAFE_FILTERS,
+    )
+
+
+def _data_section(config: Path | None, inputs: DataConfig | None, overrides: list[str]) -> DataConfig:
+    """Return the data section to check, with the filters of the configuration, or the safe ones if it has none on."""
+    if (config is None) == (inputs is None):
+        raise typer.BadParameter("name either --config, or the files: --src and --tgt, or --tsv")
+    if inputs is not None:
+        return load_text(dump_config(Config(data=inputs)), Path("the command line"), overrides).data
+    assert config is not None
+    data = load_config(config, overrides).data
+    if data.filters != Filters():
+        return data
+    log.info("the configuration switches no filter on; using those that `nmt config new` would write")
+    return data.model_copy(update={"filters": SAFE_FILTERS})
+
+
+def _fail_if_broken(report: CheckReport, names: list[str]) -> None:
+    """End with exit code 1 if a pair breaks one of the rules `names`."""
+    broken = [rule.name for rule in report.rules if rule.found and rule.name in names]
+    if broken:
+        log.info("failed on: %s", ", ".join(broken))
+        raise typer.Exit(1)
+
+
+def _refuse_unknown_rules(names: list[str]) -> None:
+    from nmt.data.check.rules import RULES
+
+    known = [rule.name for rule in RULES]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"--fail-on {name}: no such rule; there are {', '.join(known)}")
+
+
+def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
+    """Raise ConfigError if an output is there already, is an input, or is named twice."""
+    from nmt.data.corpus import paths_of
+
+    real = [os.path.realpath(path) for path in outputs]
+    inputs = {
+        os.path.realpath(path) for files in (data.train, data.valid, data.test) if files for path in paths_of(files)
+    }
+    for path, real_path in zip(outputs, real, strict=True):
+        if real_path in inputs:
+            raise ConfigError("this file holds the corpus", path=path, hint="choose another name for the output")
+        if real.count(real_path) > 1:
+            raise ConfigError("two outputs have this name", path=path, hint="choose another name for one of them")
+        if os.path.lexists(path) and not overwrite:
+            hint = "replace it by --overwrite, or choose another name"
+            raise ConfigError("this file exists already", path=path, hint=hint)
+
+
+class _Checking:
+    """A check of the training files of `data`: a pass that learns what is usual, then one with all rules."""
+
+    def __init__(self, data: DataConfig, *, langid: bool, workers: int):
+        from nmt.data.check.expectations import expect
+        from nmt.data.corpus import read_parallel
+
+        self._data = data
+        self._workers = workers or num_cores()
+        held_out = chain.from_iterable(read_parallel(files) for files in (data.valid, data.test) if files is not None)
+        identify = langid or data.filters.wrong_language is not None
+        self.expected = expect(data, read_parallel(data.train), held_out, identify_languages=identify)
+
+    def report(self) -> CheckReport:
+        """Check all pairs and add up what was found."""
+        from nmt.data.check.summary import Summary
+        from nmt.data.corpus import paths_of
+
+        summary = Summary(self.expected)
+        for chunk in self.chunks():
+            summary.add(chunk)
+        return summary.report([str(path) for path in paths_of(self._data.train)])
+
+    def chunks(self) -> Iterator[CheckedPairs]:
+        """Yield the pairs with the rules that they break."""
+        from nmt.data.check.stream import check_pairs
+        from nmt.data.corpus import read_parallel
+
+        pairs = read_parallel(self._data.train)
+        with Progress(total=self.expected.profile.num_rows, bar=sys.stderr.isatty()) as progress:
+            for chunk in check_pairs(pairs, self.expected, workers=self._workers):
+                yield chunk
+                progress.add(len(chunk.pairs))
