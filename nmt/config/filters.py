@@ -83,7 +83,7 @@ class Filters(Section):
 THRESHOLDS: dict[str, float] = {
     "too_long": 1000,
     "too_short": 1,
-    "length_ratio": 6.0,
+    "length_ratio": 4.5,
     "untranslated": 0.8,
     "wrong_language": 2.0,
 }
@@ -92,7 +92,7 @@ THRESHOLDS: dict[str, float] = {
 SAFE_FILTERS = Filters(
     too_long=1000,
     too_short=1,
-    length_ratio=6.0,
+    length_ratio=4.5,
     duplicate=True,
     untranslated=0.8,
     sides_swapped=True,

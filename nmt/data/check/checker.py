@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from nmt.data.check.scripts import (
     form_of_chinese,
     has_mixed_word,
     is_foreign,
+    may_hold_other_than_latin,
     script_codes,
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
@@ -42,7 +42,6 @@ _MIN_COPIED_WORDS = 3
 _MIN_LOWER_WORDS = 2  # names and titles have fewer
 _MIN_COPIED_LETTERS = 6  # in scripts without case
 _LOWER_WORD = 3  # letters
-_SURE = 6.0  # nats by which the words of a text belong to its side: its language need not be identified
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,7 @@ class Checker:
         """Check copies, scripts and languages; a pair whose sides are swapped has one fault, not three."""
         if self._is_copy(src, tgt):
             return _UNTRANSLATED
-        src_codes = None if src.ascii else script_codes(src.text)
-        tgt_codes = None if tgt.ascii else script_codes(tgt.text)
+        src_codes, tgt_codes = _codes_unless_latin(src), _codes_unless_latin(tgt)
         is_mixed = (src_codes and has_mixed_word(src_codes)) or (tgt_codes and has_mixed_word(tgt_codes))
         flags = _MIXED if is_mixed else 0
         src_foreign = _is_foreign(src, src_codes, self.scripts[0])
@@ -178,16 +176,17 @@ class Checker:
         elif src_is_other or tgt_is_other:
             flags |= _OTHER_SIDE
         if self.identifier is not None and not flags & _SCRIPT:
-            sure = _SURE if self.words_tell_language else inf
-            src_is_wrong = src_evidence < sure and self._is_in_wrong_language(src, src_codes, 0)
-            if src_is_wrong or (-tgt_evidence < sure and self._is_in_wrong_language(tgt, tgt_codes, 1)):
-                flags |= _LANGUAGE
+            is_wrong = self._is_in_wrong_language(src, src_codes, 0) or self._is_in_wrong_language(tgt, tgt_codes, 1)
+            flags |= _LANGUAGE if is_wrong else 0
         return flags
 
     def _is_in_wrong_language(self, side: Side, codes: str | None, number: int) -> bool:
+        """Return whether a text is in another language; those that are clearly not are not identified, to save time."""
         assert self.identifier is not None
         if codes is not None and self.scripts[number] and self.scripts[number] not in SHARED_SCRIPTS:
             return False  # in a script that this language has to itself
+        if self.words_tell_language and self.side_words.is_typical(side.words, number):
+            return False
         return self.identifier.margin(side.text, number) > self.max_margin
 
     def _fits_swapped(self, src: Side, tgt: Side, src_codes: str | None, tgt_codes: str | None) -> bool:
@@ -261,8 +260,13 @@ def _as_hashes(digests: list[bytes]) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
+def _codes_unless_latin(side: Side) -> str | None:
+    """Return the script codes of a side, None if all its letters are Latin."""
+    return None if side.ascii or not may_hold_other_than_latin(side.text) else script_codes(side.text)
+
+
 def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
-    """Return `scripts.is_foreign` of a side, quickly if its letters can only be Latin (`codes` is None)."""
+    """Return `scripts.is_foreign` of a side, quickly if all its letters are Latin (`codes` is None)."""
     if codes is None:
         return bool(expected) and "L" not in expected and len(side.folded) >= MIN_LETTERS
     return is_foreign(codes, expected)

