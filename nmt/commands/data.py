@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,13 +22,17 @@ from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_conf
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.config.load import load_text
 from nmt.errors import ConfigError
+from nmt.find_model import find_run
 from nmt.machine import num_cores
+from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
     from nmt.data.check.stream import CheckedPairs
-    from nmt.data.check.summary import CheckReport
+    from nmt.data.check.summary import CheckReport, ModelReport
 
 log = logging.getLogger(__name__)
+
+MAX_SCORED = 10_000  # pairs
 
 app = typer.Typer(help="Say what is wrong with parallel text, and clean it.", no_args_is_help=True)
 
@@ -45,6 +50,16 @@ Langid = Annotated[
 ]
 Workers = Annotated[
     int, typer.Option(min=0, max=1024, metavar="N", help="Processes for a large corpus. 0: one per core.")
+]
+ScoringModel = Annotated[
+    str | None, typer.Option("--model", "-m", help="Also list the pairs that this run finds least probable.")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as one HTML page, with pictures.")
+]
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option("--fail-on", metavar="RULE", help="End with exit code 1 if a pair breaks this rule. May be repeated."),
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Kept pairs, tab-separated.")]
 OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="Kept source sentences, instead of --output.")]
@@ -66,14 +81,10 @@ def check(
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     langid: Langid = False,
     workers: Workers = 0,
+    model: ScoringModel = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the report as one HTML page, with pictures.")
-    ] = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE", help="End with exit code 1 if a pair breaks this rule. May be repeated."),
-    ] = None,
+    html: Html = None,
+    fail_on: FailOn = None,
 ) -> None:
     """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
 
@@ -83,7 +94,10 @@ def check(
     data = _data_section(config, _inputs(src, tgt, tsv, columns, src_lang, tgt_lang), overrides)
     from nmt.data.check.render_text import render_text
 
+    run = None if model is None else find_run(model)  # before the check: a wrong name is said at once
     report = _Checking(data, langid=langid, workers=workers).report()
+    if run is not None:
+        report = replace(report, model=_score(run, data))
     print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
     if html is not None:
         from nmt.data.check.render_html import render_html
@@ -131,6 +145,18 @@ def clean(
         for chunk in checking.chunks():
             outputs.write(chunk)
     log.info(describe_counts(outputs))
+
+
+def _score(run: RunDir, data: DataConfig) -> ModelReport:
+    """Return the pairs that `run` finds least probable, of a sample spread evenly over the corpus."""
+    from nmt.commands.options import load_translator
+    from nmt.data.check.profile import sample_evenly
+    from nmt.data.corpus import read_parallel
+    from nmt.translate.least_probable import find_least_probable
+
+    _, sample = sample_evenly(read_parallel(data.train), MAX_SCORED)
+    with load_translator([run], "auto", "auto", "auto") as translator:
+        return find_least_probable(translator, sample, str(run.path))
 
 
 def _inputs(

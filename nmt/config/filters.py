@@ -61,7 +61,8 @@ class Filters(Section):
     markup: bool = Field(False, description="a side holds tags or entities of HTML or XML")
     markup_mismatch: bool = Field(False, description="tags and entities differ between the sides")
     number_mismatch: bool = Field(
-        False, description="numbers of two digits or more differ between the sides; spelled-out ones count as different"
+        False,
+        description="numbers of two digits or more differ between the sides; those easily spelled out are exempt",
     )
     span_mismatch: bool = Field(
         False, description="URLs, e-mail addresses or placeholders ({name}, %s) differ between the sides"

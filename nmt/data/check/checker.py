@@ -119,7 +119,7 @@ class Checker:
         rows.add(src, tgt, src_numbers, tgt_numbers)
         flags = self._check_lengths(src, tgt) | self._check_language(src, tgt) | self._check_noise(src, tgt)
         if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
-            flags |= _NUMBERS
+            flags |= 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBERS
         if rows.src_question[-1] != rows.tgt_question[-1]:
             flags |= _QUESTION
         if src.has_spans or tgt.has_spans:
@@ -186,6 +186,8 @@ class Checker:
         if codes is not None and self.scripts[number] and self.scripts[number] not in SHARED_SCRIPTS:
             return False  # in a script that this language has to itself
         if self.words_tell_language and self.side_words.is_typical(side.words, number):
+            return False
+        if not _is_more_than_names(side):
             return False
         return self.identifier.margin(side.text, number) > self.max_margin
 

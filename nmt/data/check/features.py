@@ -14,6 +14,7 @@ _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
 _SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")
+_CHINESE_NUMBER = re.compile("[〇零一二三四五六七八九十百千万亿萬億两兩]{2}")
 _IN_SPANS = re.compile(r"[<&{%@⟦]|://|www\.")
 _TAG_NAME = re.compile(r"</?[\w:.-]+")
 _CLOSING = " \"'”’»«“‘)]}」』）》〉*_"
@@ -50,6 +51,10 @@ class Side:
             return _NO_NUMBERS
         found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))
         return sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found)
+
+    def spells_numbers(self) -> bool:
+        """Return whether the text holds a number of several digits in Chinese characters."""
+        return not self.ascii and _CHINESE_NUMBER.search(self.text) is not None
 
     def is_question(self) -> bool:
         """Return whether the text ends in a question mark, quotes and brackets aside."""

@@ -41,6 +41,7 @@ def render_html(report: CheckReport) -> str:
             *_rule_table(report),
             *_pictures(report),
             *_findings(report),
+            *_least_probable(report),
             "</body>\n</html>\n",
         ]
     )
@@ -127,6 +128,20 @@ def _examples(rule: RuleReport) -> Iterator[str]:
     for example in rule.examples:
         texts = "".join(f'<td class="text" dir="auto">{_text(text)}</td>' for text in (example.src, example.tgt))
         yield f"<tr><td><code>line {example.line:,}</code></td>{texts}</tr>"
+    yield "</tbody></table>"
+
+
+def _least_probable(report: CheckReport) -> Iterator[str]:
+    model = report.model
+    if model is None:
+        return
+    yield "<h2>Least probable</h2>"
+    yield f"<p>The model {escape(printable(model.model))} scored {model.scored:,} pairs. These are the least probable"
+    yield "for their length, the worst first; many are wrong translations. The number says how far a pair is from"
+    yield "others of its length, in standard deviations.</p><table><tbody>"
+    for deviation, example in zip(model.deviations, model.pairs, strict=True):
+        texts = "".join(f'<td class="text" dir="auto">{_text(text)}</td>' for text in (example.src, example.tgt))
+        yield f'<tr><td><code>line {example.line:,}</code></td>{texts}<td class="number">{deviation:+.1f}</td></tr>'
     yield "</tbody></table>"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-from nmt.data.check.summary import CheckReport, RuleReport
+from nmt.data.check.summary import CheckReport, ModelReport, RuleReport
 from nmt.errors import printable
 
 _MAX_TEXT = 100  # columns of an example
@@ -40,6 +40,8 @@ def _lines(report: CheckReport) -> Iterator[str]:
     kept = report.pairs - report.dropped
     yield f"The filters marked * drop {report.dropped:,} pairs and keep {kept:,} ({_share(kept, report.pairs)})."
     yield from _examples(report, found)
+    if report.model is not None:
+        yield from _least_probable(report, report.model)
 
 
 def _table(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
@@ -68,6 +70,17 @@ def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
             yield f"  {printable(report.files[0])}:{example.line}"
             yield f"{_INDENT}{_shortened(example.src)}"
             yield f"{_INDENT}{_shortened(example.tgt)}"
+
+
+def _least_probable(report: CheckReport, model: ModelReport) -> Iterator[str]:
+    yield ""
+    yield f"least probable under {printable(model.model)}, of {model.scored:,} pairs scored:"
+    for deviation, example in zip(model.deviations, model.pairs, strict=True):
+        yield f"  {printable(report.files[0])}:{example.line}  {deviation:+.1f} standard deviations"
+        yield f"{_INDENT}{_shortened(example.src)}"
+        yield f"{_INDENT}{_shortened(example.tgt)}"
+    if model.unspellable:
+        yield f"{model.unspellable:,} of them hold characters that the model's tokenizer cannot spell"
 
 
 def _share(count: int, total: int) -> str:

@@ -69,6 +69,22 @@ class LengthReport:
 
 
 @dataclass(frozen=True)
+class ModelReport:
+    """The pairs that a model finds least probable for their length, the worst first.
+
+    `scored`: pairs that were scored; `unspellable`: those with characters that the tokenizer has no token for;
+    `deviations`: standard deviations from pairs of the same length; `per_token`: log-probabilities, natural.
+    """
+
+    model: str
+    scored: int
+    unspellable: int
+    deviations: list[float]
+    per_token: list[float]
+    pairs: list[Example]
+
+
+@dataclass(frozen=True)
 class CheckReport:
     """The result of a check. `ratio`: target characters per source character; `ratio_bars`: by powers of 2^(1/4)."""
 
@@ -81,6 +97,7 @@ class CheckReport:
     tgt: LengthReport
     ratio: float
     ratio_bars: list[int]
+    model: ModelReport | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return the report as plain values."""
@@ -133,10 +150,7 @@ class Summary:
         )
 
     def _rule_report(self, rule: Rule) -> RuleReport:
-        examples = [
-            Example(pair.line, pair.src[:_EXAMPLE_CHARACTERS], pair.tgt[:_EXAMPLE_CHARACTERS])
-            for _, pair in sorted(self._examples[rule], key=lambda entry: entry[1].line)
-        ]
+        examples = [example_of(pair) for _, pair in sorted(self._examples[rule], key=lambda entry: entry[1].line)]
         missing = not self._expected.held_out if rule.key in ("overlap", "near_overlap") else False
         if rule.key == "wrong_language":
             missing = not self._expected.identify_languages
@@ -170,6 +184,11 @@ class Summary:
         powers = np.log2(result.tgt_len[whole] / result.src_len[whole]) / _RATIO_STEP
         bars = np.clip(np.floor(powers + _RATIO_BARS / 2), 0, _RATIO_BARS - 1).astype(np.int64)
         self._ratios += np.bincount(bars, minlength=_RATIO_BARS)
+
+
+def example_of(pair: SentencePair) -> Example:
+    """Return a pair as reports show it."""
+    return Example(pair.line, pair.src[:_EXAMPLE_CHARACTERS], pair.tgt[:_EXAMPLE_CHARACTERS])
 
 
 def _priority(line: int) -> int:

@@ -34,6 +34,7 @@ SOUND = [
     ("Das kostet 1.000,50 €.", "It costs €1,000.50.", "de-en"),
     ("Die Stadt hat 100 000 Einwohner.", "The city has 100,000 inhabitants.", "de-en"),
     ("Zwei Hunde", "2 dogs", "de-en"),
+    ("I was born on October 10th, 1972.", "我在一九七二年十月十日出生。", "en-zh"),
     ("Er ist zwanzig Jahre alt.", "He is 20 years old.", "de-en"),
     ("नमस्ते \u200dदुनिया", "Hello world", "hi-en"),
     ("Kosten: 100 % der Summe", "Costs: 100% of the sum", "de-en"),
