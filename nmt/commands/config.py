@@ -145,6 +145,7 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
             f"Chosen for them: {_sizes(config)}, dropout {config.model.dropout},",
             f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
             f"Why: {reason_for(num_pairs)}.",
+            f"Filters: rules that hardly ever meet a good pair; see nmt data check --config {shlex.quote(name)}",
         )
     )
 

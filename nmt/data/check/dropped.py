@@ -12,6 +12,7 @@ from nmt.data.check.checker import Expectations
 from nmt.data.check.rules import RULES, bits_switched_on
 from nmt.data.check.stream import check_pairs
 from nmt.data.corpus import SentencePair
+from nmt.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -40,5 +41,18 @@ class DroppedRows:
         return self.is_dropped.count(1)
 
     def kept(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
-        """Yield the pairs that are not dropped, of the same stream."""
-        return (pair for pair, dropped in zip(pairs, self.is_dropped, strict=True) if not dropped)
+        """Yield the pairs that are not dropped, of the same stream. DataError if it has another length by now."""
+        stream = iter(pairs)
+        for dropped in self.is_dropped:
+            pair = next(stream, None)
+            if pair is None:
+                raise _changed()
+            if not dropped:
+                yield pair
+        if next(stream, None) is not None:
+            raise _changed()
+
+
+def _changed() -> DataError:
+    hint = "start again, and leave the files as they are meanwhile"
+    return DataError("the corpus changed while it was read", hint=hint)
