@@ -38,7 +38,10 @@ class Filters(Section):
         False, description="the source stands on an earlier line, with another translation; often harmless"
     )
     untranslated: float | None = Field(
-        None, gt=0.0, le=1.0, description="this share of the words is the same on both sides; names are exempt"
+        None,
+        gt=0.0,
+        le=1.0,
+        description="this share of the words is the same on both sides; names are exempt, sister languages are not",
     )
     sides_swapped: bool = Field(False, description="source and target have changed places")
     wrong_script: bool = Field(

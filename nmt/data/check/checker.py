@@ -124,7 +124,7 @@ class Checker:
             flags |= _QUESTION
         if src.has_spans or tgt.has_spans:
             flags |= _check_spans(src, tgt)
-        if is_header(src_text, self.names[0]) and is_header(tgt_text, self.names[1]):
+        if is_header(src_text, self.names[0]) and is_header(tgt_text, self.names[1]) and src_text != tgt_text:
             flags |= _HEADER
         if src_text in self.expected.held_out:
             flags |= _OVERLAP

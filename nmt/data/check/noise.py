@@ -23,8 +23,8 @@ _CELL = re.compile(
     r"|^=\s?\$?[A-Z]{1,3}\$?\d|^=\s?[A-ZÄÖÜ][A-ZÄÖÜ.]{1,30}\("
 )
 _HEADER = re.compile(
-    r"(?:source|target|src|tgt|trg|quell|ziel|ausgangs)(?:[ _-]?(?:text|sentence|segment|language|lang))?|quelle|"
-    r"(?:text|sentence|segment|language|lang)[ _-]?[12]?|original|translation|translated|übersetzung|input|output"
+    r"(?:source|target|src|tgt|trg)(?:[ _-]?(?:text|sentence|segment|language|lang))?|"
+    r"(?:text|sentence|segment|language|lang)[ _-]?[12]"
 )
 _MAX_HEADER = 40  # characters
 
@@ -67,7 +67,10 @@ def is_cell(text: str) -> bool:
 
 
 def is_header(text: str, names: Collection[str]) -> bool:
-    """Return whether `text` names a column: `source`, `target_text`, or one of `names`, those of the language."""
+    """Return whether `text` names a column: `source`, `target_text`, or one of `names`, those of the language.
+
+    Other words, such as `text` and `translation`, stand in glossaries and user interfaces too.
+    """
     if len(text) > _MAX_HEADER:
         return False
     name = text.strip(" \"':#").casefold()
