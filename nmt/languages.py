@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Literal
 
 # Written without spaces between words, so "tokens per word" means nothing there.
 _WITHOUT_SPACES = {
@@ -28,23 +29,24 @@ _JAPANESE = {"ja", "jpn"}
 _KOREAN = {"ko", "kor"}
 
 
-def _base(code: str) -> str:
+def base_code(code: str) -> str:
+    """Return the language of a code, without script and region: `pt` for `pt-BR`."""
     return code.replace("_", "-").split("-")[0].lower()
 
 
 def written_without_spaces(code: str) -> bool:
     """Return whether text in this language has no spaces between words."""
-    return _base(code) in _WITHOUT_SPACES
+    return base_code(code) in _WITHOUT_SPACES
 
 
 def spaces_between_sentences(code: str) -> bool:
     """Return whether spaces separate sentences in this language; in Thai they do, although none separate words."""
-    return _base(code) not in _CHINESE | _JAPANESE
+    return base_code(code) not in _CHINESE | _JAPANESE
 
 
 def has_many_characters(code: str) -> bool:
     """Return whether text in this language has thousands of different characters."""
-    return _base(code) in _CHINESE | _JAPANESE | _KOREAN
+    return base_code(code) in _CHINESE | _JAPANESE | _KOREAN
 
 
 def bleu_tokenizer(code: str) -> str:
@@ -52,7 +54,7 @@ def bleu_tokenizer(code: str) -> str:
 
     `zh` for Chinese, `ja-mecab` and `ko-mecab` where MeCab is installed (else `char`), `13a` for the others.
     """
-    base = _base(code)
+    base = base_code(code)
     if base in _CHINESE:
         return "zh"
     if base in _JAPANESE:
@@ -60,3 +62,87 @@ def bleu_tokenizer(code: str) -> str:
     if base in _KOREAN:
         return "ko-mecab" if find_spec("mecab_ko") else "char"
     return "char" if base in _WITHOUT_SPACES else "13a"
+
+
+_SCRIPTS = {
+    "Han": "zh cmn yue wuu lzh",
+    "Japanese": "ja jpn",
+    "Hangul": "ko kor",
+    "Cyrillic": "ru rus uk ukr be bel bg bul mk mkd ky kir tg tgk mn mon kk kaz tt tat ba bak cv chv ce che os oss",
+    "Greek": "el ell grc",
+    "Arabic": "ar ara fa fas prs ur urd ps pus sd snd ug uig ckb arz",
+    "Hebrew": "he heb yi yid",
+    "Devanagari": "hi hin mr mar ne nep npi sa san bho mai",
+    "Bengali": "bn ben as asm",
+    "Gurmukhi": "pa pan",
+    "Gujarati": "gu guj",
+    "Oriya": "or ory ori",
+    "Tamil": "ta tam",
+    "Telugu": "te tel",
+    "Kannada": "kn kan",
+    "Malayalam": "ml mal",
+    "Sinhala": "si sin",
+    "Thai": "th tha",
+    "Lao": "lo lao",
+    "Khmer": "km khm",
+    "Myanmar": "my mya",
+    "Tibetan": "bo bod dz dzo",
+    "Georgian": "ka kat",
+    "Armenian": "hy hye",
+    "Ethiopic": "am amh ti tir",
+}
+_SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
+_IN_SEVERAL_SCRIPTS = {"sr", "srp", "sh", "hbs", "uz", "uzb", "az", "aze", "tk", "tuk", "ku", "kur", "ha", "hau", "ms"}
+_SUBTAGS = {
+    "latn": "Latin",
+    "cyrl": "Cyrillic",
+    "arab": "Arabic",
+    "grek": "Greek",
+    "deva": "Devanagari",
+    "guru": "Gurmukhi",
+    "hans": "Han",
+    "hant": "Han",
+    "jpan": "Japanese",
+    "kore": "Hangul",
+    "mong": "Mongolian",
+    "tfng": "Tifinagh",
+}
+_TRADITIONAL_REGIONS = {"tw", "hk", "mo"}
+_SIMPLIFIED_REGIONS = {"cn", "sg"}
+
+
+def script_of(code: str) -> str | None:
+    """Return the script that a language is written in (`sr-Latn` names it); None if it may be one of several.
+
+    `Japanese` stands for kana with kanji. A language that is not known here is taken to use Latin.
+    """
+    base, *subtags = code.replace("_", "-").lower().split("-")
+    named = next((_SUBTAGS[tag] for tag in subtags if tag in _SUBTAGS), None)
+    if named is not None or base in _IN_SEVERAL_SCRIPTS:
+        return named
+    return _SCRIPT_OF.get(base, "Latin")
+
+
+def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:
+    """Return the form of Chinese characters that a code names (`zh-Hant`, `zh-TW`); None if it names none."""
+    base, *subtags = code.replace("_", "-").lower().split("-")
+    if base not in _CHINESE:
+        return None
+    if "hant" in subtags or ("hans" not in subtags and _TRADITIONAL_REGIONS & set(subtags)):
+        return "traditional"
+    return "simplified" if "hans" in subtags or _SIMPLIFIED_REGIONS & set(subtags) else None
+
+
+_NAMES = (
+    "ar arabic|bg bulgarian|bn bengali|ca catalan|cs czech|da danish|de german deutsch|el greek|en english|es spanish "
+    "español|et estonian|fa persian farsi|fi finnish|fr french français|he hebrew|hi hindi|hr croatian|hu hungarian|"
+    "id indonesian|it italian italiano|ja japanese|ko korean|lt lithuanian|lv latvian|nl dutch|no norwegian|pl polish|"
+    "pt portuguese português|ro romanian|ru russian|sk slovak|sl slovenian|sr serbian|sv swedish|sw swahili|ta tamil|"
+    "th thai|tr turkish|uk ukrainian|ur urdu|vi vietnamese|zh chinese mandarin 中文"
+)
+_NAMES_OF = {code: frozenset([code, *names]) for code, *names in (entry.split() for entry in _NAMES.split("|"))}
+
+
+def names_of(code: str) -> frozenset[str]:
+    """Return what a column of text in this language may be called, in lower case: its code, its name if known."""
+    return _NAMES_OF.get(base_code(code), frozenset()) | {base_code(code), code.lower()}

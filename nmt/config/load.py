@@ -53,7 +53,12 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are replaced, and `$$` is `$`.
     Raises `ConfigError` that lists every fault found, each with file and line, or with its `--set`.
     """
-    tree = read_tree(_read_text(path), str(path))
+    return load_text(_read_text(path), path, overrides)
+
+
+def load_text(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
+    """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
+    tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
     for override in overrides:
         _apply(tree, given, override)

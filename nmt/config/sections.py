@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from nmt.config.base import Section as Section
+from nmt.config.filters import Filters
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -30,11 +24,8 @@ ONE_CORPUS_OR_MORE = (
 )
 
 
-class Section(BaseModel):
-    """The base of all sections: unknown keys are refused, and values are fixed once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-
+DATA_SETS: tuple[Literal["train", "valid", "test"], ...] = ("train", "valid", "test")
+"""The keys of `data` that name corpora."""
 
 FORMS = ("src", "tsv", "csv", "xlsx", "jsonl", "tmx", "xliff")
 """The keys that name a corpus, one for each form; `src` comes with `tgt`."""
@@ -178,6 +169,7 @@ class DataConfig(Section):
     on_too_long: Literal["truncate", "drop"] = Field(
         "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
     )
+    filters: Filters = Filters()
     protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
     placeholder_share: Rate = Field(
         0.1, description="with protect: share of training pairs that get an extra copy with placeholders"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,8 @@ class CorpusCounts:
     sources_in_test: int = 0
     with_protected_spans: int = 0
     copies_with_placeholders: int = 0
+    filtered: int = 0
+    dropped_by_rule: dict[str, int] = field(default_factory=dict)  # a pair counts for each rule that it breaks
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,9 @@ class CorpusReport:
             yield f"  {self.too_long:,} {counted} longer than {limits} are {done}"
         if self.counts.empty_dropped:
             yield f"  {self.counts.empty_dropped:,} pairs with an empty side are dropped"
+        if self.counts.filtered:
+            rules = ", ".join(f"{count:,} {name}" for name, count in self.counts.dropped_by_rule.items())
+            yield f"  {self.counts.filtered:,} pairs are dropped by data.filters: {rules}"
         if self.counts.copies_with_placeholders or self.counts.with_protected_spans:
             yield (
                 f"  {self.counts.with_protected_spans:,} pairs hold protected spans; "

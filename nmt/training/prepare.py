@@ -24,7 +24,8 @@ from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.languages import written_without_spaces
 from nmt.rundir import RunDir
-from nmt.training.corpus_files import Corpus, whole
+from nmt.training.corpus_files import whole
+from nmt.training.filtering import FilteredCorpus
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     tokenized corpus under `store_root`, unless one with the same fingerprint exists.
     RunError if the fingerprint differs from `expected`, that of a resumed run.
     """
-    corpus = Corpus(config, store_root)
+    corpus = FilteredCorpus(config, store_root)
     _write_splits(corpus, run)
     tokenizers = _tokenizers(config, run, corpus)
     fingerprint = _fingerprint(corpus, tokenizers, store_root)
@@ -66,6 +67,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if folder.is_dir():
         store = TokenStore(folder)
     else:
+        corpus.log_check()
         _announce_size(corpus, tokenizers, store_root)
         store = _build(folder, corpus, run, tokenizers)
     report = _report(corpus, run, tokenizers, store)
@@ -91,9 +93,9 @@ def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
     return Prepared(TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint), fingerprint, report)
 
 
-def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPair:
+def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config`; they see no held-out sentence."""
-    text = corpus or Corpus(config)
+    text = corpus or FilteredCorpus(config)
     settings = config.tokenizer
     if config.data.protect:
         symbols = (*settings.user_symbols, *(symbol for symbol in PLACEHOLDERS if symbol not in settings.user_symbols))
@@ -105,7 +107,7 @@ def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPa
     return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
 
 
-def _write_splits(corpus: Corpus, run: RunDir) -> None:
+def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
     """Write the validation and the test set into the run, unless they exist."""
     for split in SPLITS:
         if not (run.data / f"{split}.src").exists():
@@ -115,7 +117,7 @@ def _write_splits(corpus: Corpus, run: RunDir) -> None:
             run.write_pairs(split, pairs)
 
 
-def _log_holdout(corpus: Corpus, run: RunDir) -> None:
+def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
     """Log it if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
     size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
@@ -128,7 +130,7 @@ def _log_holdout(corpus: Corpus, run: RunDir) -> None:
         )
 
 
-def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
+def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> TokenizerPair:
     """Return the tokenizers of the run, else those that the configuration names, else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
@@ -171,7 +173,7 @@ def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
     return insert_placeholders(pair, config.tokenizer.user_symbols) if config.data.protect else pair
 
 
-def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
+def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> None:
     """Log the disk space that a store will take, estimated from its first pairs; DataError if it is not free."""
     size = _estimated_bytes(corpus, tokenizers)
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
@@ -185,7 +187,7 @@ def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) 
     log.info("tokenizing into %s: %s", store_root, megabytes)
 
 
-def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:
+def _estimated_bytes(corpus: FilteredCorpus, tokenizers: TokenizerPair) -> int:
     """Estimate the size of the store from the first pairs."""
     first = list(islice(whole(corpus.train_pairs()), _SAMPLE_PAIRS))
     files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
@@ -197,7 +199,7 @@ def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:
     return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples
 
 
-def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> str:
+def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> str:
     """Return a hash of everything that determines the contents of a store."""
     data, regularization = corpus.config.data, corpus.config.tokenizer.subword_regularization
     parts = {
@@ -210,18 +212,19 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) ->
         else [],
         "regularization": regularization.model_dump() if regularization.num_samples > 1 else {},
         "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
+        **corpus.filter_identity(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _build(folder: Path, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
+def _build(folder: Path, corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
     counts, config = CorpusCounts(), corpus.config
     pairs = _counted(corpus, run, counts)
     regularization = config.tokenizer.subword_regularization
     return build_store(folder, pairs, tokenizers, counts, regularization, config.training.seed)
 
 
-def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
+def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
     """Yield the training pairs with text on both sides, and copies with placeholders; count them into `counts`."""
     data = corpus.config.data
     count_src, count_tgt = _word_counter(data.src_lang), _word_counter(data.tgt_lang)
@@ -238,6 +241,8 @@ def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[Sent
         counts.sources_in_valid += pair.src in valid_sources
         counts.sources_in_test += pair.src in test_sources
         yield from _as_trained_on(pair, corpus.config, counts)
+    if corpus.has_filters:
+        counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
     if num_whole == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
@@ -263,7 +268,7 @@ def _word_counter(language: str) -> Callable[[str], int]:
     return len if written_without_spaces(language) else lambda text: len(text.split())
 
 
-def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
+def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
     data, model, counts = corpus.config.data, corpus.config.model, store.counts
     num_samples = corpus.config.tokenizer.subword_regularization.num_samples
     too_long = 0
@@ -283,7 +288,7 @@ def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: Token
     )
 
 
-def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
+def _split_report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report the parts of the validation or test set that its scores leave out."""
     sources = run.read_pairs(split)[0]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)

@@ -94,9 +94,18 @@ def _value(kind: Any, info: OptionInfo | ArgumentInfo) -> str:
     return " ".join([word, ", ".join(limits)]).strip()
 
 
+_LINKS = {
+    "ParallelFiles": "[files](#files-of-a-data-set)",
+    "Filters": "[filters](#filters)",
+    "SubwordRegularization": "[subword regularization](#subword-regularization)",
+}
+"""The sections inside sections, by class."""
+
+
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
-    from nmt.config.sections import Config, ParallelFiles
+    from nmt.config.filters import Filters
+    from nmt.config.sections import Config, ParallelFiles, SubwordRegularization
 
     lines = [
         "# Configuration",
@@ -110,7 +119,9 @@ def configuration_reference() -> str:
     for name, field in Config.model_fields.items():
         section: Any = field.annotation
         lines += _section_lines(f"`{name}`", section)
-    return "\n".join([*lines, *_section_lines("Files of a data set", ParallelFiles)])
+    lines += _section_lines("Files of a data set", ParallelFiles)
+    lines += _section_lines("Filters", Filters)
+    return "\n".join([*lines, *_section_lines("Subword regularization", SubwordRegularization)])
 
 
 def _section_lines(title: str, section: type[BaseModel]) -> list[str]:
@@ -137,7 +148,7 @@ def _type_name(field: FieldInfo) -> str:
 
 def _schema_name(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     if "$ref" in schema or schema.get("type") == "object":
-        return "[files](#files-of-a-data-set)"
+        return _LINKS[schema.get("$ref", schema.get("title", "")).rpartition("/")[2]]
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(_schema_name(each, definitions) for each in choices)
     if "const" in schema or "enum" in schema:

@@ -211,7 +211,7 @@ DATA_FAULTS = {
     "corpora",
     "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
     "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, on_too_long, "
-    "protect, "
+    "filters, protect, "
     "placeholder_share, "
     "store_dir",
     "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
@@ -322,7 +322,7 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "  tgt_lang: code of the target language; it also chooses sacreBLEU's tokenizer",
             "x.yaml:2: unknown key 'scr_lang' in data",
             "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, "
-            "on_too_long, protect, "
+            "on_too_long, filters, protect, "
             "placeholder_share, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, csv, xlsx, jsonl, tmx, xliff, columns, header, quoting, "

@@ -1,0 +1,135 @@
+"""The options that name a corpus, the same for `nmt config new` and `nmt data`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from nmt.config import DataConfig, ParallelFiles
+from nmt.config.filters import SAFE_FILTERS
+from nmt.config.sections import FORMS
+from nmt.data.lines import COMPRESSIONS
+from nmt.errors import ConfigError
+
+_FORM_OF_ENDING = {
+    **{form: form for form in FORMS if form != "src"},
+    "tab": "tsv", "xlsm": "xlsx", "json": "jsonl", "ndjson": "jsonl", "xlf": "xliff", "sdlxliff": "xliff",
+    "mxliff": "xliff", "mqxliff": "xliff",
+}  # fmt: skip
+_NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
+_GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+_GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
+
+Src = Annotated[list[str] | None, typer.Option(help="Source sentences, one per line. May be repeated.")]
+Tgt = Annotated[list[str] | None, typer.Option(help="Their translations, line by line. Once per --src.")]
+Tsv = Annotated[list[str] | None, typer.Option(help="Both in one tab-separated file. May be repeated.")]
+CorpusFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Both in one file whose name says its form: .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff or .xlf; text also "
+        "with .gz, .xz or .zst after it. May be repeated."
+    ),
+]
+Columns = Annotated[str, typer.Option(help="Source and target column of tables, from 1, or two names.")]
+Fields = Annotated[str, typer.Option(help="Source and target field of .jsonl files.")]
+SrcLang = Annotated[str | None, typer.Option(help="Source language; default: the ending of --src (a.de).")]
+TgtLang = Annotated[str | None, typer.Option(help="Target language; default: the ending of --tgt.")]
+
+
+class CorpusOptions(NamedTuple):
+    """What the options of one command line say."""
+
+    src: list[str]
+    tgt: list[str]
+    tsv: list[str]
+    corpus: list[str]
+    columns: str
+    fields: str
+    src_lang: str | None
+    tgt_lang: str | None
+
+    @property
+    def name_a_file(self) -> bool:
+        """Whether any option names a file."""
+        return bool(self.src or self.tgt or self.tsv or self.corpus)
+
+    def corpora(self) -> list[ParallelFiles]:
+        """Return the named corpora: pairs of aligned files, then files with both languages. ConfigError if odd."""
+        others = [(name, "tsv") for name in self.tsv] + list(map(_recognized, self.corpus))
+        return _corpora(self.src, self.tgt, others)
+
+    def data_section(self, corpora: list[ParallelFiles]) -> DataConfig:
+        """Return the data section for `corpora`, with the safe filters. ConfigError for odd columns or languages."""
+        corpora = _with_options(corpora, columns=_columns(self.columns), fields=_fields(self.fields))
+        return DataConfig(
+            src_lang=_language("--src-lang", self.src_lang, self.src, corpora),
+            tgt_lang=_language("--tgt-lang", self.tgt_lang, self.tgt, corpora),
+            train=corpora[0] if len(corpora) == 1 else tuple(corpora),
+            filters=SAFE_FILTERS,
+        )
+
+
+def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str]]) -> list[ParallelFiles]:
+    """Return the named corpora: pairs of aligned files, then files with both languages, each given with its form."""
+    named = [*sources, *targets, *(name for name, _ in others)]
+    if not named or not all(named) or len(sources) != len(targets):
+        hint = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+        raise ConfigError("name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)", hint=hint)
+    aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
+    return aligned + [ParallelFiles.model_validate({form: name}) for name, form in others]
+
+
+def _recognized(name: str) -> tuple[str, str]:
+    """Return the name of a file, and the form that its ending says."""
+    ending = Path(_uncompressed(name)).suffix.lower().removeprefix(".")
+    if ending not in _FORM_OF_ENDING:
+        hint = f"name a file that ends in .{', .'.join(_FORM_OF_ENDING)}; use --tsv for another name, or edit the YAML"
+        raise ConfigError(f"--corpus {name}: the name does not say the form of the file", hint=hint)
+    return name, _FORM_OF_ENDING[ending]
+
+
+def _uncompressed(name: str) -> str:
+    return name[: -len(suffix)] if (suffix := Path(name).suffix) in COMPRESSIONS else name
+
+
+def _with_options(corpora: list[ParallelFiles], **options: object) -> list[ParallelFiles]:
+    """Return the corpora with the columns or fields that were asked for, if they have such."""
+    return [
+        files.model_copy(update={key: value for key, value in options.items() if files.uses(key)}) for files in corpora
+    ]
+
+
+def _columns(text: str) -> tuple[int, int] | tuple[str, str]:
+    """Return two column numbers, or two names."""
+    first, _, second = (part.strip() for part in text.partition(","))
+    numbers = re.fullmatch(r"[1-9][0-9]{0,5}", first) and re.fullmatch(r"[1-9][0-9]{0,5}", second)
+    looks_numeric = first.isdecimal() or second.isdecimal()
+    if not first or not second or first == second or (looks_numeric and not numbers):
+        hint = "such as 1,2, or two names from the header"
+        raise ConfigError(f"--columns {text}: two different columns are needed, numbered from 1", hint=hint)
+    return (int(first), int(second)) if numbers else (first, second)
+
+
+def _fields(text: str) -> tuple[str, str]:
+    first, _, second = (part.strip() for part in text.partition(","))
+    if not first or not second or first == second:
+        raise ConfigError(f"--fields {text}: two different fields are needed", hint="such as src,tgt")
+    return first, second
+
+
+def _language(option: str, given: str | None, paths: list[str], corpora: list[ParallelFiles]) -> str:
+    """Return the language that an option names, or else the ending of an aligned file: `a.de`, `a.pt-BR.gz`."""
+    if given is not None:
+        if not _GIVEN.fullmatch(given):
+            raise ConfigError(f"{option} {given}: not a language code", hint="such as de, zh or pt-BR")
+        return given
+    ending = Path(_uncompressed(paths[0])).suffix.removeprefix(".") if paths else ""
+    if not _GUESSED.fullmatch(ending) or ending.lower() in _NOT_LANGUAGES:
+        form = corpora[0].form
+        says = "may have several languages" if form in ("tmx", "xliff") else "does not say its languages"
+        unclear = f"the name {paths[0]} does not say its language" if paths else f"a {form} {says}"
+        raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
+    return ending

@@ -1,0 +1,253 @@
+"""`nmt data`: say what is wrong with parallel text, and clean it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.corpus_options import (
+    Columns,
+    CorpusFiles,
+    CorpusOptions,
+    Fields,
+    Src,
+    SrcLang,
+    Tgt,
+    TgtLang,
+    Tsv,
+)
+from nmt.commands.options import Overrides
+from nmt.commands.progress import Progress
+from nmt.commands.streams import print_text, to_json
+from nmt.config import Config, DataConfig, dump_config, load_config
+from nmt.config.filters import SAFE_FILTERS, Filters
+from nmt.config.load import load_text
+from nmt.config.sections import DATA_SETS
+from nmt.errors import ConfigError
+from nmt.find_model import find_run
+from nmt.machine import num_cores
+from nmt.rundir import RunDir
+
+if TYPE_CHECKING:
+    from nmt.data.check.stream import CheckedPairs
+    from nmt.data.check.summary import CheckReport, ModelReport
+
+log = logging.getLogger(__name__)
+
+MAX_SCORED = 10_000  # pairs
+
+app = typer.Typer(help="Say what is wrong with parallel text, and clean it.", no_args_is_help=True)
+
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration whose training files and filters to use.")
+]
+Langid = Annotated[
+    bool, typer.Option("--langid", help="Identify the language of each side (slower; needs the extra langid).")
+]
+Workers = Annotated[
+    int, typer.Option(min=0, max=1024, metavar="N", help="Processes for a large corpus. 0: one per core.")
+]
+ScoringModel = Annotated[
+    str | None, typer.Option("--model", "-m", help="Also list the pairs that this run finds least probable.")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as one HTML page, with pictures.")
+]
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option("--fail-on", metavar="RULE", help="End with exit code 1 if a pair breaks this rule. May be repeated."),
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Kept pairs, tab-separated.")]
+OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="Kept source sentences, instead of --output.")]
+OutputTgt = Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations, line by line.")]
+Rejected = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Dropped pairs, tab-separated: rules, file:line, source, target.")
+]
+
+
+@app.command()
+def check(
+    config: ConfigPath = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    fields: Fields = "src,tgt",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    langid: Langid = False,
+    workers: Workers = 0,
+    model: ScoringModel = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    html: Html = None,
+    fail_on: FailOn = None,
+) -> None:
+    """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
+
+    Prints what each rule finds, examples with their lines, and what each filter would cost. Writes nothing else.
+    """
+    _refuse_unknown_rules(fail_on or [])
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    data = _data_section(config, files, overrides)
+    from nmt.data.check.render_text import render_text
+
+    run = None if model is None else find_run(model)  # before the check: a wrong name is said at once
+    report = _Checking(data, langid=langid, workers=workers).report()
+    if run is not None:
+        report = replace(report, model=_score(run, data))
+    print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
+    if html is not None:
+        from nmt.data.check.render_html import render_html
+        from nmt.files import write_text
+
+        write_text(html, render_html(report))
+        log.info("report: %s", html)
+    _fail_if_broken(report, fail_on or [])
+
+
+@app.command()
+def clean(
+    output: Output = None,
+    output_src: OutputSrc = None,
+    output_tgt: OutputTgt = None,
+    rejected: Rejected = None,
+    config: ConfigPath = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    fields: Fields = "src,tgt",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    overrides: Overrides = [],  # noqa: B006
+    langid: Langid = False,
+    workers: Workers = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+) -> None:
+    """Write the pairs that the filters keep: nmt data clean --src a.de --tgt a.en -o kept.tsv --rejected rejected.tsv
+
+    The filters are those of --config, if it switches any on; else the ones that `nmt config new` would write. --set
+    data.filters.RULE=VALUE changes them.
+    """
+    if (output is None) == (output_src is None) or (output_src is None) != (output_tgt is None):
+        raise typer.BadParameter("name either --output, or --output-src and --output-tgt")
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    data = _data_section(config, files, overrides)
+    _refuse_outputs([path for path in (output, output_src, output_tgt, rejected) if path], data, overwrite)
+    from nmt.data.check.cleaning import Outputs, describe_counts
+
+    checking = _Checking(data, langid=langid, workers=workers)
+    with ExitStack() as stack:
+        outputs = Outputs(
+            stack, data, kept=[path for path in (output, output_src, output_tgt) if path], rejected=rejected
+        )
+        for chunk in checking.chunks():
+            outputs.write(chunk)
+    log.info(describe_counts(outputs))
+
+
+def _score(run: RunDir, data: DataConfig) -> ModelReport:
+    """Return the pairs that `run` finds least probable, of a sample spread evenly over the corpus."""
+    from nmt.commands.options import load_translator
+    from nmt.data.check.profile import sample_evenly
+    from nmt.data.corpus import read_parallel
+    from nmt.translate.least_probable import find_least_probable
+
+    corpora = data.corpora("train")
+    _, sample = sample_evenly(read_parallel(corpora), MAX_SCORED)
+    with load_translator([run], "auto", "auto", "auto") as translator:
+        return find_least_probable(translator, sample, corpora, str(run.path))
+
+
+def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:
+    """Return the data section to check, with the filters of the configuration, or the safe ones if it has none on."""
+    if (config is None) != files.name_a_file:
+        raise typer.BadParameter("name either --config, or the files: --src and --tgt, --tsv or --corpus")
+    if config is None:
+        inputs = files.data_section(files.corpora())
+        return load_text(dump_config(Config(data=inputs)), Path("the command line"), overrides).data
+    data = load_config(config, overrides).data
+    if data.filters != Filters():
+        return data
+    log.info("the configuration switches no filter on; using those that `nmt config new` would write")
+    return data.model_copy(update={"filters": SAFE_FILTERS})
+
+
+def _fail_if_broken(report: CheckReport, names: list[str]) -> None:
+    """End with exit code 1 if a pair breaks one of the rules `names`."""
+    broken = [rule.name for rule in report.rules if rule.found and rule.name in names]
+    if broken:
+        log.info("failed on: %s", ", ".join(broken))
+        raise typer.Exit(1)
+
+
+def _refuse_unknown_rules(names: list[str]) -> None:
+    from nmt.data.check.rules import RULES
+
+    known = [rule.name for rule in RULES]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"--fail-on {name}: no such rule; there are {', '.join(known)}")
+
+
+def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
+    """Raise ConfigError if an output is there already, is an input, or is named twice."""
+    from nmt.data.corpus import paths_of
+
+    real = [os.path.realpath(path) for path in outputs]
+    inputs = {os.path.realpath(path) for name in DATA_SETS for path in paths_of(data.corpora(name))}
+    for path, real_path in zip(outputs, real, strict=True):
+        if real_path in inputs:
+            raise ConfigError("this file holds the corpus", path=path, hint="choose another name for the output")
+        if real.count(real_path) > 1:
+            raise ConfigError("two outputs have this name", path=path, hint="choose another name for one of them")
+        if os.path.lexists(path) and not overwrite:
+            hint = "replace it by --overwrite, or choose another name"
+            raise ConfigError("this file exists already", path=path, hint=hint)
+
+
+class _Checking:
+    """A check of the training files of `data`: a pass that learns what is usual, then one with all rules."""
+
+    def __init__(self, data: DataConfig, *, langid: bool, workers: int):
+        from nmt.data.check.expectations import expect
+        from nmt.data.corpus import read_parallel
+        from nmt.data.report import SPLITS
+
+        self._data = data
+        self._workers = workers or num_cores()
+        held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
+        identify = langid or data.filters.wrong_language is not None
+        self.expected = expect(data, read_parallel(data.corpora("train")), held_out, identify_languages=identify)
+
+    def report(self) -> CheckReport:
+        """Check all pairs and add up what was found."""
+        from nmt.data.check.summary import Summary
+
+        summary = Summary(self.expected, self._data.corpora("train"))
+        for chunk in self.chunks():
+            summary.add(chunk)
+        return summary.report()
+
+    def chunks(self) -> Iterator[CheckedPairs]:
+        """Yield the pairs with the rules that they break."""
+        from nmt.data.check.stream import check_pairs
+        from nmt.data.corpus import read_parallel
+
+        pairs = read_parallel(self._data.corpora("train"))
+        with Progress(total=self.expected.profile.num_rows, bar=sys.stderr.isatty()) as progress:
+            for chunk in check_pairs(pairs, self.expected, workers=self._workers):
+                yield chunk
+                progress.add(len(chunk.pairs))

@@ -1,0 +1,1 @@
+"""Checks of parallel text: what is wrong with a corpus, row by row."""

@@ -1,0 +1,105 @@
+"""What the rules look at: the words, numbers and spans of one side of a pair, each found once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from nmt.data.spans import find_spans
+
+_WORD = re.compile(r"[^\W\d_]+")
+_ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
+_DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
+_SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")
+_CHINESE_NUMBER = re.compile("[〇零一二三四五六七八九十百千万亿萬億两兩]{2}")
+_IN_SPANS = re.compile(r"[<&{%@⟦]|://|www\.")
+_TAG_NAME = re.compile(r"</?[\w:.-]+")
+_CLOSING = " \"'”’»«“‘)]}」』）》〉*_"
+_QUESTION_MARKS = ("?", "？", "؟", ";", "՞")
+
+
+_MAX_DIGITS = 18
+_NO_NUMBERS: list[str] = []
+
+
+class Side:
+    """One side of a pair. `words`: its runs of letters in lower case; `has_spans`: it may hold a protected span."""
+
+    __slots__ = ("ascii", "folded", "has_digits", "has_spans", "text", "words")
+
+    def __init__(self, text: str):
+        self.text = text
+        self.ascii = text.isascii()
+        # ASCII text, the most frequent kind, has a path of its own: translate and split take a third of the time.
+        self.words: list[str] = (
+            text.lower().translate(_ASCII_LETTERS).split() if self.ascii else _WORD.findall(text.casefold())
+        )
+        self.folded = "".join(self.words)
+        self.has_digits = _DIGIT.search(text) is not None
+        self.has_spans = _IN_SPANS.search(text) is not None
+
+    def num_characters(self) -> int:
+        """Return the number of letters and digits."""
+        return sum(map(str.isalnum, self.text))
+
+    def numbers(self) -> list[str]:
+        """Return the numbers as digits without separators (`1,000` and `1.000` are alike), sorted."""
+        if not self.has_digits:
+            return _NO_NUMBERS
+        found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))
+        return sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found)
+
+    def spells_numbers(self) -> bool:
+        """Return whether the text holds a number of several digits in Chinese characters."""
+        return not self.ascii and _CHINESE_NUMBER.search(self.text) is not None
+
+    def is_question(self) -> bool:
+        """Return whether the text ends in a question mark, quotes and brackets aside."""
+        return self.text.rstrip(_CLOSING).endswith(_QUESTION_MARKS)
+
+    def spans(self) -> tuple[Counter[str], Counter[str]]:
+        """Return what a translation keeps, with counts: URLs, addresses and placeholders; tags and entities.
+
+        Of a tag only its name counts: attributes may be translated.
+        """
+        kept: Counter[str] = Counter()
+        markup: Counter[str] = Counter()
+        for start, end in find_spans(self.text) if self.has_spans else ():
+            span = self.text[start:end]
+            tag = _TAG_NAME.match(span)
+            if tag or (span[0] == "&" and span[-1] == ";"):
+                markup[tag[0] if tag else span] += 1
+            else:
+                kept[span] += 1
+        return kept, markup
+
+
+_MAX_SPELLED = 100  # "hundred" is written in words as often as not
+
+
+def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
+    """Return whether sorted `numbers` of the sides differ in more than how they are written.
+
+    One digit more or less is no difference ("2 dogs", "two dogs"), nor is a round number or one up to 100 that the
+    other side may spell out.
+    """
+    if src == tgt:
+        return False
+    src_counts, tgt_counts = Counter(src), Counter(tgt)
+    only_src, only_tgt = (
+        [number for number in rest.elements() if len(number) > 1]
+        for rest in (src_counts - tgt_counts, tgt_counts - src_counts)
+    )
+    if only_src and only_tgt:
+        return True
+    return any(
+        len(number.rstrip("0")) > 1 and int(number[:_MAX_DIGITS]) > _MAX_SPELLED for number in only_src + only_tgt
+    )
+
+
+def digest(text: str) -> bytes:
+    """Return a hash of `text` in 8 bytes, the same in every process."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -1,0 +1,61 @@
+"""The language of a text, by the package py3langid (Lui and Baldwin 2011), which the extra `langid` installs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from math import log
+from typing import Any
+
+from nmt.errors import NmtError
+from nmt.languages import base_code
+
+_HINT = 'pip install "nmt-toolkit[langid]", or leave language identification out'
+_MIN_PROBABILITY = 1e-30
+
+
+def can_identify_languages() -> bool:
+    """Return whether the package that identifies languages is installed."""
+    return find_spec("py3langid") is not None
+
+
+def identifier_version() -> str:
+    """Return the version of that package; empty if it is not installed."""
+    return version("py3langid") if can_identify_languages() else ""
+
+
+class LanguageIdentifier:
+    """Compares the expected language of each side with all that the package knows."""
+
+    def __init__(self, src_lang: str, tgt_lang: str):
+        """Load the model. NmtError if the package is missing. A language that it does not know is never at fault."""
+        if not can_identify_languages():
+            raise NmtError("identifying languages needs the package py3langid", hint=_HINT)
+        from py3langid.langid import MODEL_FILE
+        from py3langid.langid import LanguageIdentifier as Model
+
+        self._model: Any = Model.from_model_file(MODEL_FILE, norm_probs=True)
+        known = set(self._model.labels)
+        self._languages = [code if code in known else None for code in (base_code(src_lang), base_code(tgt_lang))]
+
+    def is_usual(self, texts: Sequence[str], side: int) -> bool:
+        """Return whether most of `texts` are in the language of a side (0: source, 1: target)."""
+        language = self._languages[side]
+        num_expected = sum(self._model.classify(text)[0] == language for text in texts)
+        return 2 * num_expected > len(texts)
+
+    def margin(self, text: str, side: int) -> float:
+        """Return by how much, in nats, the most probable language of a text beats that of its side.
+
+        The probabilities are those of the package, which takes the length of the text into account. The margin is 0 if
+        the package does not know the language of the side.
+        """
+        language = self._languages[side]
+        if language is None:
+            return 0.0
+        best, probability = self._model.classify(text)
+        if best == language:
+            return 0.0
+        of_expected = dict(self._model.rank(text)).get(language, 0.0)
+        return log(max(probability, _MIN_PROBABILITY)) - log(max(of_expected, _MIN_PROBABILITY))

@@ -1,0 +1,99 @@
+"""The report of a check as text for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+from nmt.data.check.summary import CheckReport, ModelReport, RuleReport
+from nmt.errors import printable
+
+_MAX_TEXT = 100  # columns of an example
+_NEEDS = {
+    "wrong-language": "needs --langid",
+    "overlap": "needs a configuration with data.valid or data.test",
+    "near-overlap": "the same",
+}
+_INDENT = " " * 4
+
+
+def render_text(report: CheckReport) -> str:
+    """Return the report as lines: what was checked, a table of the rules, and examples of each."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: CheckReport) -> Iterator[str]:
+    src, tgt = report.src, report.tgt
+    yield f"{printable(' + '.join(report.files))}: {report.pairs:,} pairs"
+    for side in (src, tgt):
+        yield f"  {side.language}: {side.median} characters in the median, {side.percent_99} at the 99th percentile"
+    yield f"  {report.ratio} {tgt.language} characters per {src.language} character"
+    yield ""
+    found = [rule for rule in report.rules if rule.found]
+    yield from _table(report, found)
+    clean = [rule.name for rule in report.rules if not rule.found and rule.was_checked]
+    if clean:
+        yield f"nothing found: {', '.join(clean)}"
+    unchecked = [f"{rule.name} ({_NEEDS[rule.name]})" for rule in report.rules if not rule.was_checked]
+    if unchecked:
+        yield f"not checked: {', '.join(unchecked)}"
+    kept = report.pairs - report.dropped
+    yield f"The filters marked * drop {report.dropped:,} pairs and keep {kept:,} ({_share(kept, report.pairs)})."
+    yield from _examples(report, found)
+    if report.model is not None:
+        yield from _least_probable(report.model)
+
+
+def _table(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
+    rows = [
+        (f"{rule.name}{' *' * rule.is_on}", f"{rule.found:,}", _share(rule.found, report.pairs), f"{rule.only:,}")
+        for rule in found
+    ]
+    rows.insert(0, ("rule", "pairs", "share", "only this"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        numbers = "  ".join(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield f"{row[0].ljust(widths[0])}  {numbers}"
+
+
+def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
+    for rule in found:
+        yield ""
+        yield f"{rule.name}: {rule.description}"
+        if rule.name == "shifted":
+            for shift in report.shifts:
+                direction = "below" if shift.offset > 0 else "above"
+                place = f"{abs(shift.offset)} line{'s' * (abs(shift.offset) > 1)} {direction}"
+                lines = f"lines {shift.first_line:,} to {shift.last_line:,}"
+                yield f"  {printable(shift.file)}, {lines}: the translations stand {place}"
+            continue
+        for example in rule.examples:
+            yield f"  {printable(example.file)}:{example.line}"
+            yield f"{_INDENT}{_shortened(example.src)}"
+            yield f"{_INDENT}{_shortened(example.tgt)}"
+
+
+def _least_probable(model: ModelReport) -> Iterator[str]:
+    yield ""
+    yield f"least probable under {printable(model.model)}, of {model.scored:,} pairs scored:"
+    for deviation, example in zip(model.deviations, model.pairs, strict=True):
+        yield f"  {printable(example.file)}:{example.line}  {deviation:+.1f} standard deviations"
+        yield f"{_INDENT}{_shortened(example.src)}"
+        yield f"{_INDENT}{_shortened(example.tgt)}"
+    if model.unspellable:
+        yield f"{model.unspellable:,} of them hold characters that the model's tokenizer cannot spell"
+
+
+def _share(count: int, total: int) -> str:
+    return f"{100 * count / max(1, total):.2f}%"
+
+
+def _shortened(text: str) -> str:
+    """Return `text` printable and cut to a number of columns; East Asian characters take two."""
+    width, shown = 0, ""
+    for char in printable(text):
+        width += 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        if width > _MAX_TEXT:
+            return shown + "…"
+        shown += char
+    return shown or "(empty)"

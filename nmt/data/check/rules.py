@@ -1,0 +1,62 @@
+"""The rules by name, each with its bit in the flags of a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from nmt.config.filters import THRESHOLDS, Filters
+
+VERSION = 1
+"""Counts up when a rule finds other pairs than before: a store whose pairs were filtered is built anew."""
+
+_EMPTY = "a side is empty; training drops such pairs in any case"
+
+
+class Rule(NamedTuple):
+    """A rule: its name as reports show it, its key in `data.filters` (none for `empty`), what it finds, its bit."""
+
+    name: str
+    key: str
+    description: str
+    bit: int
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("empty", "", _EMPTY, 1),
+    *(
+        Rule(key.replace("_", "-"), key, field.description or "", 1 << number)
+        for number, (key, field) in enumerate(Filters.model_fields.items(), start=1)
+    ),
+)
+_BITS = {rule.name: rule.bit for rule in RULES}
+
+
+def bit_of(name: str) -> int:
+    """Return the bit of the rule `name`."""
+    return _BITS[name]
+
+
+def rules_in(flags: int) -> Iterator[Rule]:
+    """Yield the rules whose bits are in `flags`."""
+    return (rule for rule in RULES if flags & rule.bit)
+
+
+def bits_switched_on(filters: Filters) -> int:
+    """Return the bits of the rules that drop pairs: those that are switched on, and `empty`."""
+    return sum(rule.bit for rule in RULES if not rule.key or getattr(filters, rule.key) not in (None, False))
+
+
+def threshold(filters: Filters, key: str) -> float:
+    """Return the threshold of a rule: that of `filters`, else the default one."""
+    value = getattr(filters, key)
+    return THRESHOLDS[key] if value is None else value
+
+
+def count_bits(flags: Iterable[int]) -> dict[str, int]:
+    """Count for each rule by name in how many of `flags` it is."""
+    counts = dict.fromkeys((rule.name for rule in RULES), 0)
+    for value in flags:
+        for rule in rules_in(value):
+            counts[rule.name] += 1
+    return counts

@@ -1,0 +1,129 @@
+"""The scripts (Latin, Cyrillic, Han, …) of the letters of a text, and the form of its Chinese characters.
+
+The Unicode name of a letter begins with its script. Simplified and traditional characters are told apart by two
+character sets that Python knows: GB 2312 holds the simplified forms, Big5 the traditional ones, and a character that
+only one of them holds belongs to that form.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Literal
+
+_CODES = {
+    "LATIN": "L",
+    "GREEK": "G",
+    "CYRILLIC": "C",
+    "CJK": "H",
+    "IDEOGRAPHIC": "H",
+    "BOPOMOFO": "H",
+    "HIRAGANA": "K",
+    "KATAKANA": "K",
+    "HANGUL": "N",
+    "ARABIC": "A",
+    "HEBREW": "W",
+    "DEVANAGARI": "D",
+    "BENGALI": "B",
+    "GURMUKHI": "P",
+    "GUJARATI": "U",
+    "ORIYA": "O",
+    "TAMIL": "T",
+    "TELUGU": "E",
+    "KANNADA": "R",
+    "MALAYALAM": "M",
+    "SINHALA": "S",
+    "THAI": "Y",
+    "LAO": "Z",
+    "KHMER": "Q",
+    "MYANMAR": "J",
+    "TIBETAN": "X",
+    "GEORGIAN": "F",
+    "ARMENIAN": "V",
+    "ETHIOPIC": "I",
+}
+_OTHER = "?"  # letters of the scripts that are not listed
+_OF_LANGUAGES = {"Japanese": "KH", "Hangul": "NH", "Han": "H"} | {
+    name.title(): code for name, code in _CODES.items() if name not in ("CJK", "HANGUL")
+}
+SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")
+"""Codes of the scripts that several languages are written in; the others tell the language by themselves."""
+_BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\u3000-\u3004\u3007-\u3020]")
+_WIDTH = re.compile(r"^(?:FULL|HALF)WIDTH ")
+_MIXED = re.compile(r"L[GC]|[GC]L|GC|CG")
+MIN_LETTERS = 3  # fewer are an initial, a unit or a symbol
+_LETTERS_PER_IDEOGRAPH = 4  # a Chinese sentence may hold foreign names
+_MIN_CHINESE = 2  # characters of one form
+_OUTWEIGHS = 3  # times as many of the one form as of the other
+
+
+class _Codes(dict[int, str | None]):
+    """The code of each character's script, one letter; a space for what is no letter, None for a mark on a letter."""
+
+    def __missing__(self, char: int) -> str | None:
+        category = unicodedata.category(chr(char))
+        name = _WIDTH.sub("", unicodedata.name(chr(char), "")).split(" ", 1)[0].split("-")[0]
+        code = None if category[0] == "M" else _CODES.get(name, _OTHER if category == "Lo" else " ")
+        self[char] = code if category[0] in "LM" else " "
+        return self[char]
+
+
+_SCRIPTS = _Codes()
+
+
+class _Forms(dict[str, int]):
+    """1 for a character that is simplified only, -1 for one that is traditional only, 0 for all others."""
+
+    def __missing__(self, char: str) -> int:
+        self[char] = _encodes(char, "gb2312") - _encodes(char, "big5") if "\u4e00" <= char <= "\u9fff" else 0
+        return self[char]
+
+
+_FORMS = _Forms()
+
+
+def may_hold_other_than_latin(text: str) -> bool:
+    """Return whether `text` has letters beyond the blocks of Latin; a quick look before `script_codes`."""
+    return _BEYOND_LATIN.search(text) is not None
+
+
+def script_codes(text: str) -> str:
+    """Return `text` with each letter as the code of its script, and a space for all else; marks are left out."""
+    return text.translate(_SCRIPTS)
+
+
+def codes_of(script: str | None) -> str:
+    """Return the codes of a script as `nmt.languages.script_of` names it; none if the script is not known."""
+    return _OF_LANGUAGES.get(script or "", "")
+
+
+def is_foreign(codes: str, expected: str) -> bool:
+    """Return whether most of the letters of a text, as script codes, are in other scripts than `expected`."""
+    num_letters = len(codes) - codes.count(" ")
+    if num_letters < MIN_LETTERS or not expected:
+        return False
+    num_expected = sum(map(codes.count, expected))
+    weight = _LETTERS_PER_IDEOGRAPH if "H" in expected else 1
+    return weight * num_expected < num_letters - num_expected
+
+
+def has_mixed_word(codes: str) -> bool:
+    """Return whether Latin, Greek and Cyrillic letters, as script codes, stand side by side."""
+    return ("G" in codes or "C" in codes) and _MIXED.search(codes) is not None
+
+
+def form_of_chinese(text: str) -> Literal["simplified", "traditional"] | None:
+    """Return the form that the characters of `text` clearly have, if any."""
+    forms = [_FORMS[char] for char in text]
+    simplified, traditional = forms.count(1), forms.count(-1)
+    if simplified >= max(_MIN_CHINESE, _OUTWEIGHS * traditional):
+        return "simplified"
+    return "traditional" if traditional >= max(_MIN_CHINESE, _OUTWEIGHS * simplified) else None
+
+
+def _encodes(char: str, encoding: str) -> bool:
+    try:
+        char.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

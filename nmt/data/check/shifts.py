@@ -1,0 +1,90 @@
+"""Runs of lines whose translations stand one to three lines above or below: a line is missing or doubled in a file.
+
+For each offset k the score of a row says how well target i + k fits source i: lengths (Gale and Church 1993), numbers,
+question marks. A run is a stretch of rows whose scores at one offset exceed those at offset 0 by so much in all that
+chance does not explain it: the cumulative sum of the differences rises from a low (Page 1954).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.check.lengths import LengthModel
+
+MAX_OFFSET = 3
+_MIN_RISE = 25.0  # nats; a misaligned row gains about 1 by its length alone
+_MIN_ROWS = 8
+_MAX_LOSS = 4.0  # of a row, by its length: one odd pair must not outweigh its neighbors
+_NUMBERS_DIFFER = 2.0
+_QUESTION_DIFFERS = 1.0
+
+
+class RowFeatures(NamedTuple):
+    """What the rows of a chunk are compared by, one entry a row."""
+
+    src_len: NDArray[np.float64]
+    tgt_len: NDArray[np.float64]
+    src_numbers: NDArray[np.int64]  # a hash of the numbers in the text; 0: none
+    tgt_numbers: NDArray[np.int64]
+    src_question: NDArray[np.bool_]
+    tgt_question: NDArray[np.bool_]
+
+
+class Shift(NamedTuple):
+    """Rows [start, end) of a chunk whose source is translated `offset` rows below (above, if negative)."""
+
+    start: int
+    end: int
+    offset: int
+
+
+def find_shifts(rows: RowFeatures, lengths: LengthModel) -> list[Shift]:
+    """Return the runs of shifted rows in order, not overlapping: of runs in the same place the most certain one."""
+    aligned = _scores(rows, lengths, 0)
+    found = [
+        (rise, shift)
+        for offset in range(-MAX_OFFSET, MAX_OFFSET + 1)
+        if offset
+        for rise, shift in _runs(_scores(rows, lengths, offset) - aligned, offset)
+    ]
+    chosen: list[Shift] = []
+    for _, shift in sorted(found, reverse=True):
+        if all(shift.end <= other.start or other.end <= shift.start for other in chosen):
+            chosen.append(shift)
+    return sorted(chosen)
+
+
+def _scores(rows: RowFeatures, lengths: LengthModel, offset: int) -> NDArray[np.float64]:
+    """Return for each source row how well the target row `offset` below fits; at the edges no better than offset 0."""
+    num_rows = len(rows.src_len)
+    place = np.arange(num_rows) + offset
+    place = np.where((place < 0) | (place >= num_rows), np.arange(num_rows), place)
+    tgt_len, tgt_numbers, tgt_question = rows.tgt_len[place], rows.tgt_numbers[place], rows.tgt_question[place]
+    score = -np.minimum(lengths.deviations(rows.src_len, tgt_len) ** 2 / 2, _MAX_LOSS)
+    score -= _NUMBERS_DIFFER * (rows.src_numbers != tgt_numbers)
+    score -= _QUESTION_DIFFERS * (rows.src_question != tgt_question)
+    return score
+
+
+def _runs(gain: NDArray[np.float64], offset: int) -> Iterator[tuple[float, Shift]]:
+    """Yield (rise, run) of each stretch over which the cumulative sum of `gain` rises enough without falling back."""
+    total = np.concatenate(([0.0], np.cumsum(gain)))
+    start = 0
+    while start < len(gain):
+        low = np.minimum.accumulate(total[start:])
+        over = np.flatnonzero(total[start:] - low >= _MIN_RISE)
+        if not len(over):
+            return
+        first = start + int(over[0])
+        begin = start + int(np.flatnonzero(total[start : first + 1] == low[over[0]])[-1])
+        high = np.maximum.accumulate(total[first:])
+        fallen = np.flatnonzero(high - total[first:] >= _MIN_RISE / 2)
+        stop = first + int(fallen[0]) if len(fallen) else len(gain)
+        end = first + int(np.argmax(total[first : stop + 1]))
+        if end - begin >= _MIN_ROWS:
+            yield float(total[end] - total[begin]), Shift(begin, end, offset)
+        start = stop if stop > start else start + 1

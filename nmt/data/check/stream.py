@@ -1,0 +1,125 @@
+"""A corpus through all rules, in chunks: in this process, or in several for a large corpus, with the same result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.check.checker import Checked, Checker, Expectations
+from nmt.data.check.repeats import Repeats
+from nmt.data.check.rules import RULES
+from nmt.data.corpus import SentencePair
+from nmt.errors import NmtError
+
+CHUNK_PAIRS = 10_000
+_CHUNK_CHARACTERS = 10_000_000
+_CHUNKS_ALONE = 3  # checked before other processes are worth their start
+_IN_FLIGHT = 2  # chunks per process
+
+_ALL_BITS = sum(rule.bit for rule in RULES)
+
+
+class CheckedPairs(NamedTuple):
+    """A chunk of the corpus with the rules that each pair breaks, as bits (`rules.RULES`)."""
+
+    pairs: list[SentencePair]
+    flags: NDArray[np.int64]
+    result: Checked
+
+
+def check_pairs(
+    pairs: Iterable[SentencePair], expected: Expectations, *, workers: int = 1, bits: int = _ALL_BITS
+) -> Iterator[CheckedPairs]:
+    """Check all pairs, chunk by chunk in their order; the result does not depend on the number of `workers`.
+
+    With several workers, a large corpus is checked in that many processes, which import the main module of the
+    program: a script guards its own by `if __name__ == "__main__"`. `bits`: the rules on duplicates that matter, which
+    take memory. NmtError if a process is killed.
+    """
+    repeats = Repeats(bits)
+    chunks = _chunks(pairs)
+    for chunk, result in _map(chunks, expected, workers):
+        yield CheckedPairs(chunk, repeats.flags(result), result)
+
+
+def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
+    chunk: list[SentencePair] = []
+    size = 0
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair.src) + len(pair.tgt)
+        if len(chunk) == CHUNK_PAIRS or size >= _CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _map(
+    chunks: Iterator[list[SentencePair]], expected: Expectations, workers: int
+) -> Iterator[tuple[list[SentencePair], Checked]]:
+    checker = Checker(expected)
+    for number, chunk in enumerate(chunks):
+        if workers > 1 and number == _CHUNKS_ALONE:
+            yield from _map_in_processes(chain([chunk], chunks), expected, workers)
+            return
+        yield chunk, checker.check(*_texts(chunk))
+
+
+def _map_in_processes(
+    chunks: Iterator[list[SentencePair]], expected: Expectations, workers: int
+) -> Iterator[tuple[list[SentencePair], Checked]]:
+    # Spawned, on every system: a fork of a process with threads, such as torch's, may hang.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected,))
+    pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
+    try:
+        for chunk in chunks:
+            pending.append((chunk, pool.submit(_check_chunk, *_texts(chunk))))
+            if len(pending) >= _IN_FLIGHT * workers:
+                first, future = pending.popleft()
+                yield first, future.result()
+        while pending:
+            first, future = pending.popleft()
+            yield first, future.result()
+    except BrokenProcessPool:
+        hint = "it may have been killed for its memory; try --workers 1"
+        raise NmtError("a process that checks the corpus ended", hint=hint) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _texts(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
+    return [pair.src for pair in chunk], [pair.tgt for pair in chunk]
+
+
+_worker: list[Checker] = []  # of this process, if it is one of the pool's
+
+
+def _start_worker(expected: Expectations) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    parent = parent_process()
+    assert parent is not None
+    # The pool waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _worker.append(Checker(expected))
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _check_chunk(src: list[str], tgt: list[str]) -> Checked:
+    return _worker[0].check(src, tgt)

@@ -1,0 +1,222 @@
+"""What a check found, added up chunk by chunk: counts, examples, distributions, shifted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.sections import ParallelFiles
+from nmt.data.check.checker import Checked, Expectations
+from nmt.data.check.rules import RULES, Rule, bits_switched_on
+from nmt.data.check.shifts import Shift
+from nmt.data.check.stream import CheckedPairs
+from nmt.data.corpus import SentencePair, path_of, paths_of
+
+MAX_EXAMPLES = 3
+MAX_SHIFTS = 1000
+_EXAMPLE_CHARACTERS = 300
+_LENGTH_STEP = 10  # characters per bar
+_LENGTH_BARS = 30
+_RATIO_STEP = 0.25  # of the binary logarithm, per bar
+_RATIO_BARS = 24
+_MAX_COUNTED = 2000  # characters; longer sentences count as this long in medians
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair that breaks a rule: its file and line (from 1), and its text, cut if it is long."""
+
+    file: str
+    line: int
+    src: str
+    tgt: str
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """A rule, how many pairs break it, and on how many of them it decides: no other active filter drops them.
+
+    `was_checked` is False if what the rule needs was missing: the held-out sets, or language identification.
+    """
+
+    name: str
+    description: str
+    is_on: bool
+    was_checked: bool
+    found: int
+    only: int
+    examples: list[Example]
+
+
+@dataclass(frozen=True)
+class ShiftReport:
+    """Lines whose translation stands `offset` lines below (above, if negative)."""
+
+    file: str
+    first_line: int
+    last_line: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class LengthReport:
+    """The lengths of a side in characters: quantiles, and pairs per ten characters (the last bar: all longer ones)."""
+
+    language: str
+    median: int
+    percent_99: int
+    bars: list[int]
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """The pairs that a model finds least probable for their length, the worst first.
+
+    `scored`: pairs that were scored; `unspellable`: those with characters that the tokenizer has no token for;
+    `deviations`: standard deviations from pairs of the same length; `per_token`: log-probabilities, natural.
+    """
+
+    model: str
+    scored: int
+    unspellable: int
+    deviations: list[float]
+    per_token: list[float]
+    pairs: list[Example]
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The result of a check. `ratio`: target characters per source character; `ratio_bars`: by powers of 2^(1/4)."""
+
+    files: list[str]
+    pairs: int
+    dropped: int
+    rules: list[RuleReport]
+    shifts: list[ShiftReport]
+    src: LengthReport
+    tgt: LengthReport
+    ratio: float
+    ratio_bars: list[int]
+    model: ModelReport | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as plain values."""
+        return asdict(self)
+
+
+class Summary:
+    """Adds up a check. The examples of a rule are spread over the corpus; they do not depend on chunks."""
+
+    def __init__(self, expected: Expectations, corpora: Sequence[ParallelFiles]):
+        """Begin a summary of the pairs of `corpora`."""
+        self._expected = expected
+        self._corpora = corpora
+        self.bits_on = bits_switched_on(expected.filters)
+        self.num_pairs = 0
+        self.num_dropped = 0
+        self._found = dict.fromkeys(RULES, 0)
+        self._only = dict.fromkeys(RULES, 0)
+        self._examples: dict[Rule, list[tuple[int, SentencePair]]] = {rule: [] for rule in RULES}
+        self._shifts: list[ShiftReport] = []
+        self._lengths = np.zeros((2, _MAX_COUNTED + 1), dtype=np.int64)
+        self._ratios = np.zeros(_RATIO_BARS, dtype=np.int64)
+
+    def add(self, chunk: CheckedPairs) -> None:
+        """Add a chunk; chunks come in the order of the corpus."""
+        flags = chunk.flags
+        self.num_pairs += len(flags)
+        self.num_dropped += int(np.count_nonzero(flags & self.bits_on))
+        for rule in RULES:
+            rows = np.flatnonzero(flags & rule.bit)
+            if len(rows):
+                self._found[rule] += len(rows)
+                self._only[rule] += int(np.count_nonzero(flags[rows] & self.bits_on & ~rule.bit == 0))
+                self._add_examples(rule, chunk.pairs, rows)
+        self._add_shifts(chunk.pairs, chunk.result.shifts)
+        self._add_lengths(chunk.result)
+
+    def report(self) -> CheckReport:
+        """Return the report on all chunks added."""
+        languages = self._expected.src_lang, self._expected.tgt_lang
+        src, tgt = (_length_report(code, counts) for code, counts in zip(languages, self._lengths, strict=True))
+        return CheckReport(
+            files=[str(path) for path in paths_of(self._corpora)],
+            pairs=self.num_pairs,
+            dropped=self.num_dropped,
+            rules=[self._rule_report(rule) for rule in RULES],
+            shifts=self._shifts,
+            src=src,
+            tgt=tgt,
+            ratio=round(self._expected.profile.lengths.ratio, 3),
+            ratio_bars=self._ratios.tolist(),
+        )
+
+    def _rule_report(self, rule: Rule) -> RuleReport:
+        pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
+        missing = not self._expected.held_out if rule.key in ("overlap", "near_overlap") else False
+        if rule.key == "wrong_language":
+            missing = not self._expected.identify_languages
+        return RuleReport(
+            name=rule.name,
+            description=rule.description,
+            is_on=bool(rule.bit & self.bits_on),
+            was_checked=not missing,
+            found=self._found[rule],
+            only=self._only[rule],
+            examples=[example_of(pair, self._corpora) for pair in pairs],
+        )
+
+    def _add_examples(self, rule: Rule, pairs: list[SentencePair], rows: NDArray[np.int64]) -> None:
+        candidates = [(_priority(pairs[row].line), pairs[row]) for row in rows.tolist()]
+        self._examples[rule] = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])[:MAX_EXAMPLES]
+
+    def _add_shifts(self, pairs: list[SentencePair], shifts: list[Shift]) -> None:
+        for shift in shifts:
+            first, last = pairs[shift.start].line, pairs[shift.end - 1].line
+            file = str(path_of(self._corpora, pairs[shift.start]))
+            before = self._shifts[-1] if self._shifts else None
+            continues = before and (before.file, before.offset) == (file, shift.offset)
+            if before and continues and before.last_line + 1 >= first > before.first_line:
+                self._shifts[-1] = replace(before, last_line=last)
+            elif len(self._shifts) < MAX_SHIFTS:
+                self._shifts.append(ShiftReport(file, first, last, shift.offset))
+
+    def _add_lengths(self, result: Checked) -> None:
+        for counts, lengths in zip(self._lengths, (result.src_len, result.tgt_len), strict=True):
+            counts += np.bincount(np.minimum(lengths, _MAX_COUNTED), minlength=_MAX_COUNTED + 1)
+        whole = (result.src_len > 0) & (result.tgt_len > 0)
+        powers = np.log2(result.tgt_len[whole] / result.src_len[whole]) / _RATIO_STEP
+        bars = np.clip(np.floor(powers + _RATIO_BARS / 2), 0, _RATIO_BARS - 1).astype(np.int64)
+        self._ratios += np.bincount(bars, minlength=_RATIO_BARS)
+
+
+def example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
+    """Return a pair of `corpora` as reports show it."""
+    src, tgt = pair.src[:_EXAMPLE_CHARACTERS], pair.tgt[:_EXAMPLE_CHARACTERS]
+    return Example(str(path_of(corpora, pair)), pair.line, src, tgt)
+
+
+def _priority(line: int) -> int:
+    return line * 2654435761 % (1 << 32)  # Knuth's multiplicative hash: neighbors are far apart
+
+
+def _length_report(language: str, counts: NDArray[np.int64]) -> LengthReport:
+    up_to = counts.cumsum() / max(1, counts.sum())
+    median, percent_99 = (int(np.searchsorted(up_to, share)) for share in (0.5, 0.99))
+    return LengthReport(language, median, percent_99, list(_bars(counts)))
+
+
+def _bars(counts: NDArray[np.int64]) -> Iterator[int]:
+    for bar in range(_LENGTH_BARS):
+        end = (bar + 1) * _LENGTH_STEP if bar < _LENGTH_BARS - 1 else len(counts)
+        yield int(counts[bar * _LENGTH_STEP : end].sum())
+
+
+def bar_labels() -> tuple[list[str], list[str]]:
+    """Return what the bars of lengths and of ratios begin at."""
+    lengths = [str(bar * _LENGTH_STEP) for bar in range(_LENGTH_BARS)]
+    ratios = [f"{2 ** ((bar - _RATIO_BARS / 2) * _RATIO_STEP):.2g}" for bar in range(_RATIO_BARS)]
+    return lengths, ratios

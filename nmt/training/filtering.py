@@ -1,0 +1,76 @@
+"""The corpus of a configuration without the training pairs that `data.filters` drops."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+
+from nmt.config import Config
+from nmt.data.check.dropped import DroppedRows
+from nmt.data.check.expectations import expect
+from nmt.data.check.language_identification import identifier_version
+from nmt.data.check.rules import VERSION, bits_switched_on, rules_in
+from nmt.data.check.stream import check_pairs
+from nmt.data.corpus import SentencePair
+from nmt.data.report import SPLITS
+from nmt.errors import DataError
+from nmt.training.corpus_files import Corpus
+
+log = logging.getLogger(__name__)
+
+_SAMPLE_PAIRS = 20_000
+_OFTEN_HARMLESS = {"empty", "repeated-source", "punctuation-mismatch", "number-mismatch", "markup"}
+
+
+class FilteredCorpus(Corpus):
+    """A corpus whose training pairs have passed the filters. Which are dropped is found once, when first needed."""
+
+    def __init__(self, config: Config, store_root: Path | None = None):
+        super().__init__(config, store_root)
+        self.has_filters = any(rule.key for rule in rules_in(bits_switched_on(config.data.filters)))
+
+    def train_pairs(self) -> Iterator[SentencePair]:
+        """Yield the pairs to train on, including those with an empty side."""
+        pairs = super().train_pairs()
+        return self.dropped.kept(pairs) if self.has_filters else pairs
+
+    @cached_property
+    def dropped(self) -> DroppedRows:
+        """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
+        held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
+        expected = expect(self.config.data, super().train_pairs(), held_out)
+        dropped = DroppedRows.find(super().train_pairs(), expected)
+        if len(dropped) and not dropped.num_kept:
+            hint = "`nmt data check` shows what each rule drops; switch the wrong ones off"
+            rules = ", ".join(dropped.counts)
+            raise DataError(f"data.filters drops every training pair ({rules})", path=self.files()[0], hint=hint)
+        return dropped
+
+    def filter_identity(self) -> dict[str, object]:
+        """Return what determines, beside the text, which pairs are dropped; nothing without filters."""
+        filters = self.config.data.filters
+        if not self.has_filters:
+            return {}
+        language_identifier = identifier_version() if filters.wrong_language is not None else ""
+        return {"rules": VERSION, "filters": filters.model_dump(), "language_identifier": language_identifier}
+
+    def log_check(self) -> None:
+        """Log what is wrong with the first training pairs beyond what the filters drop: a few lines, in a second."""
+        sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
+        held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
+        expected = expect(self.config.data, sample, held_out, identify_languages=False)
+        counts: dict[str, int] = {}
+        for chunk in check_pairs(sample, expected):
+            for flags in chunk.flags[chunk.flags != 0].tolist():
+                for rule in rules_in(flags):
+                    counts[rule.name] = counts.get(rule.name, 0) + 1
+        found = [f"{count:,} {name}" for name, count in counts.items() if name not in _OFTEN_HARMLESS]
+        if found:
+            log.info(
+                "check of %s training pairs: %s; `nmt data check` shows them, data.filters drops them",
+                f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}",
+                ", ".join(found),
+            )

@@ -1,0 +1,69 @@
+"""The pairs of a corpus that a trained model finds least probable for their length: wrong translations come first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.sections import ParallelFiles
+from nmt.data.check.summary import Example, ModelReport, example_of
+from nmt.data.corpus import SentencePair
+from nmt.special_tokens import UNK_ID
+from nmt.translate.segments import ForcedScore
+from nmt.translate.translator import Translator
+
+_BLOCK_PAIRS = 1000
+_BUCKET_GROWTH = 1.5  # from the lengths of one bucket to those of the next
+_MIN_BUCKET = 30  # pairs; fewer are compared with all pairs
+_MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a normal distribution
+
+
+def find_least_probable(
+    translator: Translator, pairs: Iterable[SentencePair], corpora: Sequence[ParallelFiles], name: str, count: int = 20
+) -> ModelReport:
+    """Score `pairs` of `corpora` and report the `count` least probable ones; `name` is the model's.
+
+    The measure is the log-probability per token, end of sentence included, less the median of pairs whose targets are
+    as long (within a factor of 1.5), in robust standard deviations. Pairs with an empty side are left out, and so are
+    those that exceed the model's limit.
+    """
+    scored = list(_scored((pair for pair in pairs if pair.src and pair.tgt), translator))
+    lengths = np.array([len(score.token_scores) for _, score, _ in scored])
+    per_token = np.array([score.score for _, score, _ in scored]) / np.maximum(1, lengths)
+    deviations = _deviations(per_token, lengths)
+    first = np.argsort(deviations, kind="stable")[:count].tolist()
+    examples: list[Example] = [example_of(scored[place][0], corpora) for place in first]
+    return ModelReport(
+        model=name,
+        scored=len(scored),
+        unspellable=sum(unspellable for *_, unspellable in scored),
+        deviations=[round(float(deviations[place]), 2) for place in first],
+        per_token=[round(float(per_token[place]), 3) for place in first],
+        pairs=examples,
+    )
+
+
+def _scored(pairs: Iterator[SentencePair], translator: Translator) -> Iterator[tuple[SentencePair, ForcedScore, bool]]:
+    """Yield each pair with its score, and whether it holds characters that the tokenizer cannot spell."""
+    while block := list(islice(pairs, _BLOCK_PAIRS)):
+        sources = [pair.src for pair in block]
+        scores: Sequence[ForcedScore] = translator.score(sources, [pair.tgt for pair in block])
+        for pair, score, src_ids in zip(block, scores, translator.tokenizers.src.encode_batch(sources), strict=True):
+            if not score.truncated:
+                yield pair, score, UNK_ID in src_ids or UNK_ID in score.tgt_ids
+
+
+def _deviations(values: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return by how many standard deviations each value is above the median of its bucket of lengths."""
+    buckets = np.floor(np.log(np.maximum(1, lengths)) / np.log(_BUCKET_GROWTH))
+    deviations = np.zeros(len(values))
+    for bucket in np.unique(buckets):
+        rows = buckets == bucket
+        peers = values[rows] if rows.sum() >= _MIN_BUCKET else values
+        median = np.median(peers)
+        scale = _MAD_TO_SCALE * np.median(np.abs(peers - median))
+        deviations[rows] = (values[rows] - median) / max(scale, 1e-6)
+    return deviations

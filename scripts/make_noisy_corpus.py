@@ -1,0 +1,222 @@
+"""Plant known faults in a clean parallel corpus, and measure how many of them `nmt data check` finds.
+
+    python scripts/make_noisy_corpus.py --src train.de --tgt train.en --other train.fr --output noisy [--each 100]
+    python scripts/make_noisy_corpus.py --src train.de --tgt train.en --other train.fr --measure [--each 100]
+
+The first writes noisy.src, noisy.tgt and noisy.key.tsv (line, fault), whose rows say which fault was planted where. The
+second plants the same faults, checks the noisy and the clean corpus, and prints a table: planted, found (recall), and
+false: rows without a fault that the rule finds in the noisy corpus but not in the clean one (so that real faults of the
+corpus do not count). Everything is a function of the seed. `--other`: sentences of a third language, for the rule on
+languages, which needs the extra langid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from nmt.config.filters import Filters
+from nmt.config.sections import DataConfig, ParallelFiles
+from nmt.data.check.expectations import expect
+from nmt.data.check.rules import RULES
+from nmt.data.check.stream import check_pairs
+from nmt.data.corpus import SentencePair, read_parallel
+from nmt.data.lines import read_lines
+from nmt.files import write_text
+
+Pair = tuple[str, str]
+Fault = Callable[[Pair, random.Random], Pair]
+
+_SHIFTED_RUN = 60  # rows
+_ALIKE = str.maketrans("aeopcxAEOPCTHKMB", "аеорсхАЕОРСТНКМВ")  # Latin to the Cyrillic letters that look the same
+_CELLS = ("#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "=SUM(A1:A9)", "=B12+C12", "#WERT!", "#N/A")
+_CONTROLS = "\x07\x08\x0b\x1b\x7f\x85\ufeff\ue000"
+_HEADERS = (("source", "target"), ("src", "tgt"), ("Source text", "Target text"), ("text1", "text2"))
+_GREEK = "αβγδεζηθικλμνξοπρστυφχψω"
+
+
+def _at_word(text: str, insert: str, draw: random.Random) -> str:
+    words = text.split(" ")
+    words.insert(draw.randrange(len(words) + 1), insert)
+    return " ".join(words)
+
+
+def _misread(text: str) -> str:
+    return text.encode("utf-8").decode("cp1252", errors="ignore")
+
+
+def _on_one_side(change: Callable[[str, random.Random], str]) -> Fault:
+    def fault(pair: Pair, draw: random.Random) -> Pair:
+        src, tgt = pair
+        return (change(src, draw), tgt) if draw.random() < 0.5 else (src, change(tgt, draw))
+
+    return fault
+
+
+def _mojibake(text: str, draw: random.Random) -> str:
+    return _misread(_at_word(text, draw.choice(("größer", "“schön”", "don’t", "café", "naïve", "—", "Übung")), draw))
+
+
+def _homoglyph(text: str, draw: random.Random) -> str:
+    words = text.split(" ")
+    fit = [i for i, word in enumerate(words) if len(word) > 3 and word[1:].translate(_ALIKE) != word[1:]]
+    place = draw.choice(fit) if fit else 0
+    word = words[place] if fit else words[place] + "word"
+    at = draw.choice([i for i in range(1, len(word)) if word[i].translate(_ALIKE) != word[i]])
+    words[place] = word[:at] + word[at].translate(_ALIKE) + word[at + 1 :]
+    return " ".join(words)
+
+
+def _number(pair: Pair, draw: random.Random) -> Pair:
+    first, second = draw.sample(range(101, 9999), 2)
+    return _at_word(pair[0], str(first), draw), _at_word(pair[1], str(second), draw)
+
+
+def _near_copy(pair: Pair, draw: random.Random) -> Pair:
+    changes: list[Callable[[str], str]] = [str.upper, str.lower, lambda text: text.rstrip(".") + " !", str.title]
+    change = draw.choice(changes)
+    src, tgt = change(pair[0]), change(pair[1])
+    return (src, tgt) if (src, tgt) != pair else (pair[0] + " !", pair[1])
+
+
+def _cut(pair: Pair, draw: random.Random) -> Pair:
+    return (pair[0], pair[1][: len(pair[1]) // 10]) if draw.random() < 0.5 else (pair[0][: len(pair[0]) // 10], pair[1])
+
+
+FAULTS: dict[str, Fault] = {
+    "empty": _on_one_side(lambda text, draw: ""),
+    "too-long": _on_one_side(lambda text, draw: " ".join([text] * (1000 // len(text) + 1))),
+    "too-short": _on_one_side(lambda text, draw: draw.choice(("...", "-", "?!", "—", "***"))),
+    "length-ratio": _cut,
+    "duplicate": lambda pair, draw: pair,
+    "near-duplicate": _near_copy,
+    "untranslated": lambda pair, draw: draw.choice([(pair[0], pair[0]), (pair[1], pair[1])]),
+    "sides-swapped": lambda pair, draw: (pair[1], pair[0]),
+    "wrong-script": _on_one_side(lambda text, draw: "".join(draw.choice(_GREEK) if c.isalpha() else c for c in text)),
+    "mixed-scripts": _on_one_side(_homoglyph),
+    "mojibake": _on_one_side(_mojibake),
+    "control-characters": _on_one_side(lambda text, draw: _at_word(text, f"a{draw.choice(_CONTROLS)}b", draw)),
+    "markup": lambda pair, draw: (f"<p>{pair[0]}</p>", f"<p>{pair[1]}</p>"),
+    "markup-mismatch": _on_one_side(
+        lambda text, draw: draw.choice((f"<b>{text}</b>", f"{text}&nbsp;", f"{text}<br/>"))
+    ),
+    "number-mismatch": _number,
+    "span-mismatch": _on_one_side(
+        lambda text, draw: _at_word(
+            text, draw.choice(("https://example.org/a", "{name}", "%s", "a.b@example.com")), draw
+        )
+    ),
+    "punctuation-mismatch": _on_one_side(lambda text, draw: text.rstrip(' .?!"') + "?"),
+    "spreadsheet": _on_one_side(lambda text, draw: draw.choice(_CELLS)),
+    "header-row": lambda pair, draw: draw.choice(_HEADERS),
+}
+"""Faults of single rows by the rule that should find them; others need their neighbors or another text."""
+
+_NEEDS_OTHER_TEXT = ("other-side", "wrong-language")
+
+
+def plant(pairs: Sequence[Pair], other: Sequence[str], each: int, seed: int) -> tuple[list[Pair], dict[int, str]]:
+    """Return the pairs with `each` rows of every fault, and the fault by row (from 0).
+
+    Rows with a fault are drawn at random and all different; a duplicate takes the place of a row after its original.
+    Shifted rows are runs of 60 whose targets moved one to three rows down.
+    """
+    draw = random.Random(seed)
+    noisy, key = list(pairs), dict[int, str]()
+    for _ in range(-(-each // _SHIFTED_RUN)):
+        _shift(noisy, key, draw)
+    names = [*FAULTS, "other-side", *(["wrong-language"] if other else [])]
+    free = [row for row in range(1, len(noisy)) if row not in key and noisy[row] == pairs[row]]
+    for row, name in zip(draw.sample(free, each * len(names)), names * each, strict=True):
+        key[row] = name
+    for row, name in key.items():
+        if name == "other-side":
+            side, stranger = draw.randrange(2), draw.choice(pairs)
+            noisy[row] = (stranger[1], pairs[row][1]) if side == 0 else (pairs[row][0], stranger[0])
+        elif name == "wrong-language":
+            noisy[row] = (pairs[row][0], draw.choice(other))
+        elif name in ("duplicate", "near-duplicate"):
+            original = draw.randrange(row)
+            while original in key:
+                original = (original + 1) % row
+            noisy[row] = FAULTS[name](pairs[original], draw)
+        elif name != "shifted":
+            noisy[row] = FAULTS[name](pairs[row], draw)
+    return noisy, key
+
+
+def _shift(noisy: list[Pair], key: dict[int, str], draw: random.Random) -> None:
+    """Move the targets of a run one to three rows down; the last ones come to its top."""
+    start, offset = draw.randrange(len(noisy) - _SHIFTED_RUN), draw.randint(1, 3)
+    rows = range(start, start + _SHIFTED_RUN)
+    targets = [noisy[row][1] for row in rows]
+    for row, target in zip(rows, targets[-offset:] + targets[:-offset], strict=True):
+        noisy[row] = (noisy[row][0], target)
+        key[row] = "shifted"
+
+
+def findings(pairs: Sequence[Pair], languages: Pair, langid: bool) -> dict[str, set[int]]:
+    """Return the rows (from 0) that each rule finds, with default thresholds."""
+    rows = [SentencePair(src, tgt, number) for number, (src, tgt) in enumerate(pairs, start=1)]
+    data = DataConfig(src_lang=languages[0], tgt_lang=languages[1], train=ParallelFiles(tsv="-"), filters=Filters())
+    expected = expect(data, rows, identify_languages=langid)
+    found: dict[str, set[int]] = {rule.name: set() for rule in RULES}
+    for chunk in check_pairs(rows, expected):
+        for pair, flags in zip(chunk.pairs, chunk.flags.tolist(), strict=True):
+            for rule in RULES:
+                if flags & rule.bit:
+                    found[rule.name].add(pair.line - 1)
+    return found
+
+
+# A planted fault is often another one too: a cell of a spreadsheet has an odd length. Those are no false findings.
+_ALSO = {"empty": {"number-mismatch"}}
+
+
+def table(pairs: Sequence[Pair], other: Sequence[str], languages: Pair, each: int, seed: int) -> Iterator[str]:
+    """Yield the rows of the table: rule, planted, found, recall, false, precision."""
+    noisy, key = plant(pairs, other, each, seed)
+    clean, found = (findings(text, languages, bool(other)) for text in (pairs, noisy))
+    yield "| rule | planted | found | recall | false | precision |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for name in [*FAULTS, *_NEEDS_OTHER_TEXT, "shifted"]:
+        planted = {row for row, fault in key.items() if fault == name}
+        if not planted:
+            continue
+        hits = len(planted & found[name])
+        false = len({row for row in found[name] - clean[name] if row not in key})
+        precision = hits / max(1, hits + false)
+        yield f"| {name} | {len(planted)} | {hits} | {hits / len(planted):.1%} | {false} | {precision:.1%} |"
+
+
+def main() -> None:
+    """Parse the command line, then write the noisy corpus or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--src", type=Path, required=True)
+    parser.add_argument("--tgt", type=Path, required=True)
+    parser.add_argument("--other", type=Path)
+    parser.add_argument("--each", type=int, default=100, help="rows of each fault")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, help="write OUTPUT.src, OUTPUT.tgt and OUTPUT.key.tsv")
+    parser.add_argument("--measure", action="store_true", help="print the table instead")
+    arguments = parser.parse_args()
+    files = ParallelFiles(src=str(arguments.src), tgt=str(arguments.tgt))
+    pairs = [(pair.src, pair.tgt) for pair in read_parallel(files)]
+    other = list(read_lines(arguments.other)) if arguments.other else []
+    languages = arguments.src.suffix[1:], arguments.tgt.suffix[1:]
+    if arguments.measure:
+        print("\n".join(table(pairs, other, languages, arguments.each, arguments.seed)))  # noqa: T201
+        return
+    if not arguments.output:
+        parser.error("name --output, or --measure")
+    noisy, key = plant(pairs, other, arguments.each, arguments.seed)
+    write_text(arguments.output.with_suffix(".src"), "".join(f"{src}\n" for src, _ in noisy))
+    write_text(arguments.output.with_suffix(".tgt"), "".join(f"{tgt}\n" for _, tgt in noisy))
+    rows = "".join(f"{row + 1}\t{key[row]}\n" for row in sorted(key))
+    write_text(arguments.output.with_suffix(".key.tsv"), rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""A corpus through all rules: the result depends on nothing but the corpus."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from nmt.data.check import stream
+from nmt.data.check.checker import Checker, Expectations
+from nmt.data.check.profile import Profile, sample_evenly
+from nmt.data.check.rules import bit_of, rules_in
+from nmt.data.check.stream import check_pairs
+from nmt.data.corpus import SentencePair
+
+WORDS = ["ein", "der", "hund", "mann", "straße", "läuft", "sieht", "groß", "klein", "17", "2024", "heute"]
+
+
+def corpus(num_pairs: int, seed: int = 3) -> list[SentencePair]:
+    draw = random.Random(seed)
+    texts = [" ".join(draw.choices(WORDS, k=draw.randint(1, 20))) for _ in range(num_pairs)]
+    return [SentencePair(text, text[::-1], line) for line, text in enumerate(texts, start=1)]
+
+
+def flags_of(pairs: list[SentencePair], **options: int) -> list[int]:
+    expected = Expectations("de", "en", profile=Profile.from_pairs(pairs))
+    return [flag for chunk in check_pairs(pairs, expected, **options) for flag in chunk.flags.tolist()]
+
+
+def found(pairs: list[tuple[str, str]]) -> list[set[str]]:
+    rows = [SentencePair(src, tgt, line) for line, (src, tgt) in enumerate(pairs, start=1)]
+    return [{rule.name for rule in rules_in(flags)} & REPEATS for flags in flags_of(rows)]
+
+
+REPEATS = {"duplicate", "near-duplicate", "repeated-source"}
+
+
+def test_several_processes_find_what_one_finds_and_end(monkeypatch):
+    monkeypatch.setattr(stream, "CHUNK_PAIRS", 200)
+    pairs = corpus(1500)
+    assert flags_of(pairs, workers=2) == flags_of(pairs, workers=1)
+    assert multiprocessing.active_children() == []
+
+
+def test_the_first_of_equal_pairs_is_no_duplicate():
+    pairs = [("Ein Hund.", "A dog."), ("Ein Hund.", "A dog."), ("ein hund", "a dog"), ("Ein Hund.", "One dog.")]
+    assert found(pairs) == [set(), {"duplicate"}, {"near-duplicate"}, {"repeated-source"}]
+
+
+def test_pairs_without_letters_are_no_near_duplicates():
+    assert found([("1", "2"), ("3", "4"), ("!", "?")]) == [set(), set(), set()]
+
+
+def test_duplicates_are_found_across_chunks(monkeypatch):
+    monkeypatch.setattr(stream, "CHUNK_PAIRS", 7)
+    distinct = [(f"Satz {'a' * n}", f"sentence {'b' * n}") for n in range(40)]
+    assert found(distinct + distinct)[40:] == [{"duplicate"}] * 40
+
+
+@pytest.mark.parametrize("offset", [-3, -1, 1, 2])
+def test_a_run_whose_translations_stand_some_lines_off_is_found_with_its_offset(offset):
+    draw = random.Random(5)
+    lengths = [draw.randint(20, 120) for _ in range(400)]
+    src = ["s" * length for length in lengths]
+    tgt = ["t" * (length + draw.randint(-3, 3)) for length in lengths]
+    tgt[100:160] = [tgt[100 + (n - offset) % 60] for n in range(60)]
+    rows = [SentencePair(s, t, n) for n, (s, t) in enumerate(zip(src, tgt, strict=True), start=1)]
+    result = Checker(Expectations("de", "en", profile=Profile.from_pairs(rows))).check(src, tgt)
+    (shift,) = result.shifts
+    assert shift.offset == offset
+    assert abs(shift.start - 100) <= 4
+    assert abs(shift.end - 160) <= 4
+    assert (np.flatnonzero(result.flags & bit_of("shifted")) == np.arange(shift.start, shift.end)).all()
+
+
+def test_no_run_is_found_in_rows_that_fit():
+    pairs = corpus(2000)
+    checked = Checker(Expectations("de", "en", profile=Profile.from_pairs(pairs)))
+    assert checked.check([pair.src for pair in pairs], [pair.tgt for pair in pairs]).shifts == []
+
+
+@pytest.mark.parametrize(("num_pairs", "size"), [(0, 4), (3, 4), (4, 4), (5, 4), (64, 4), (1000, 10)])
+def test_a_sample_is_spread_evenly_over_the_corpus(num_pairs, size):
+    pairs = corpus(num_pairs)
+    total, sample = sample_evenly(pairs, size)
+    lines = [pair.line for pair in sample]
+    steps = {second - first for first, second in pairwise(lines)}
+    assert total == num_pairs
+    assert len(steps) <= 1
+    assert min(num_pairs, size // 2) <= len(sample) <= size

@@ -1,0 +1,100 @@
+"""The report on a check: what it counts, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from nmt.config.filters import Filters
+from nmt.config.sections import ParallelFiles
+from nmt.data.check import stream
+from nmt.data.check.checker import Expectations
+from nmt.data.check.render_html import render_html
+from nmt.data.check.render_text import render_text
+from nmt.data.check.stream import check_pairs
+from nmt.data.check.summary import CheckReport, Summary
+from nmt.data.corpus import SentencePair
+
+EVIL = "<script>alert('Hund')</script> & \x1b[31mrot"
+FILTERS = Filters(duplicate=True, mojibake=True)
+
+
+def report_on(pairs: list[tuple[str, str]]) -> CheckReport:
+    expected = Expectations("de", "en", filters=FILTERS)
+    summary = Summary(expected, [ParallelFiles(tsv="first.tsv"), ParallelFiles(src="a<b>.de", tgt="a.en")])
+    for chunk in check_pairs((SentencePair(*pair, line, 1) for line, pair in enumerate(pairs, start=1)), expected):
+        summary.add(chunk)
+    return summary.report()
+
+
+PAIRS = [("Ein Hund", "A dog"), ("Ein Hund", "A dog"), ("SchÃ¶n", "nice"), ("SchÃ¶n", "nice"), (EVIL, "a"), ("", "b")]
+
+
+def test_it_counts_what_a_rule_finds_and_what_it_alone_decides():
+    rules = {rule.name: rule for rule in report_on(PAIRS).rules}
+    assert (rules["duplicate"].found, rules["duplicate"].only) == (2, 1)
+    assert (rules["mojibake"].found, rules["mojibake"].only) == (2, 1)
+    assert (rules["markup"].found, rules["markup"].only, rules["markup"].is_on) == (1, 1, False)
+    assert (rules["empty"].found, rules["empty"].is_on) == (1, True)
+    assert (rules["overlap"].was_checked, rules["wrong-language"].was_checked) == (False, False)
+    assert report_on(PAIRS).dropped == 4
+
+
+def test_the_report_does_not_depend_on_the_size_of_chunks(monkeypatch):
+    pairs = [(f"Satz {n % 50}", f"sentence {n % 40}") for n in range(300)]
+    whole = report_on(pairs)
+    monkeypatch.setattr(stream, "CHUNK_PAIRS", 31)
+    assert report_on(pairs) == whole
+
+
+def test_the_text_shows_no_control_characters_of_the_corpus():
+    text = render_text(report_on(PAIRS))
+    assert "\x1b" not in text
+    assert "a<b>.de:5" in text
+    assert re.search(r"duplicate \* +2 +33.33% +1\n", text)
+
+
+def test_the_json_holds_all_of_the_report():
+    report = report_on(PAIRS)
+    assert json.loads(json.dumps(report.as_json()))["rules"][1]["name"] == "too-long"
+    assert json.loads(json.dumps(report.as_json()))["pairs"] == 6
+
+
+class _Page(HTMLParser):
+    """Collects the tags of a page, and checks that they close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_escapes_the_corpus_and_needs_nothing_from_elsewhere():
+    page = _Page()
+    html = render_html(report_on(PAIRS))
+    page.feed(html)
+    assert page.open == []
+    assert "script" not in page.seen
+    assert page.seen.count("svg") == 3
+    assert all(link.startswith("#") for link in page.links)
+    assert "url(" not in html
+    assert "\x1b" not in html
+    assert "&lt;script&gt;alert(&#x27;Hund&#x27;)" in html
+
+
+@pytest.mark.parametrize("render", [render_text, render_html])
+def test_a_corpus_without_a_pair_has_a_report(render):
+    assert "0 pairs" in render(report_on([])) or "<b>0</b>pairs" in render(report_on([]))

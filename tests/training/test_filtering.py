@@ -1,0 +1,76 @@
+"""Filters drop training pairs before the tokenizer and the store see them, and say how many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.rundir import RunDir
+from nmt.training.prepare import prepare
+from tests.tiny import tiny_config
+
+PAIRS = [(f"{n} eins {'a' * (n % 7)}", f"{n} one {'b' * (n % 7)}") for n in range(100, 200)]
+BAD = [PAIRS[3], ("schÃ¶n 7", "nice 7"), ("", "leer"), ("200 test", "200 training")]
+
+
+def write_corpus(folder: Path) -> Path:
+    for name, pairs in (("train", [*PAIRS, *BAD]), ("valid", [("300 x", "300 y")]), ("test", [("200 test", "200 t")])):
+        (folder / f"{name}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8")
+    return folder
+
+
+def prepared(folder: Path, run: str, **filters: object):
+    config = tiny_config(folder, data={"filters": filters, "src_lang": "de"})
+    return prepare(config, RunDir(folder / run), folder / "store")
+
+
+def test_filters_drop_pairs_and_count_them_by_rule(tmp_path, messages):
+    result = prepared(write_corpus(tmp_path), "run", duplicate=True, mojibake=True, overlap=True)
+    assert len(result.store) == 100
+    assert result.report.counts.filtered == 3
+    assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
+    assert result.report.counts.empty_dropped == 1
+    assert result.report.counts.sources_in_test == 0
+    assert "  3 pairs are dropped by data.filters: 1 duplicate, 1 mojibake, 1 overlap" in messages
+    assert not any("scores will be too high" in line for line in messages)
+
+
+def test_without_filters_nothing_is_dropped_but_the_log_says_what_is_wrong(tmp_path, messages):
+    result = prepared(write_corpus(tmp_path), "run")
+    assert len(result.store) == 103
+    (line,) = [line for line in messages if line.startswith("check of 104 training pairs: ")]
+    assert "1 duplicate" in line
+    assert "1 mojibake" in line
+    assert "1 overlap" in line
+
+
+def test_the_tokenizer_sees_no_dropped_pair(tmp_path):
+    with_filters = prepared(write_corpus(tmp_path), "one", mojibake=True)
+    without = prepared(tmp_path, "two")
+    vocabularies = [
+        set(run.tokenizers.src.tokens(range(run.tokenizers.src.vocab_size))) for run in (with_filters, without)
+    ]
+    assert ["¶" in vocabulary for vocabulary in vocabularies] == [False, True]
+    assert with_filters.tokenizers.src.fingerprint != without.tokenizers.src.fingerprint
+
+
+def test_the_fingerprint_of_the_store_covers_the_filters(tmp_path):
+    write_corpus(tmp_path)
+    fingerprints = [
+        prepared(tmp_path, "one").fingerprint,
+        prepared(tmp_path, "one").fingerprint,
+        prepared(tmp_path, "one", duplicate=True).fingerprint,
+        prepared(tmp_path, "one", too_long=500).fingerprint,
+        prepared(tmp_path, "one", too_long=600).fingerprint,
+    ]
+    assert fingerprints[0] == fingerprints[1]
+    assert len(set(fingerprints)) == 4
+
+
+def test_filters_that_drop_every_pair_are_refused(tmp_path):
+    write_corpus(tmp_path)
+    with pytest.raises(DataError, match=r"data\.filters drops every training pair \(too-long\)") as caught:
+        prepared(tmp_path, "run", too_long=1)
+    assert "nmt data check" in caught.value.hint
