@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 _NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, such as those of a terminal; surrogates; other line ends
@@ -20,6 +21,11 @@ def printable(text: str, *, but: str = "") -> str:
         else c
         for c in text
     )
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Return `names` as a sentence lists them: "a", "a and b", "a, b and c"."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 class NmtError(Exception):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nmt.errors import NmtError, printable
+from nmt.errors import NmtError, in_words, printable
 
 
 def test_an_error_says_place_fault_and_hint():
@@ -44,3 +44,10 @@ def test_no_escape_sequence_from_a_key(name, tmp_path):
     )
     assert done.returncode == 1
     assert b"\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_names_are_listed_as_in_a_sentence(names, words):
+    assert in_words(names) == words

@@ -27,7 +27,7 @@ from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.presets import reason_for
 from nmt.config.sections import DATA_SETS
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, in_words
 from nmt.files import write_text
 
 log = logging.getLogger(__name__)
@@ -125,11 +125,10 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
 
     training, files = config.training, [str(path) for path in paths_of(config.data.corpora("train"))]
     blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
-    named = " and ".join(files) if len(files) < 3 else f"{', '.join(files[:-1])} and {files[-1]}"
     return "\n".join(
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
-            f"Found {num_pairs:,} sentence pairs{blank} in {named}.",
+            f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
             f"Chosen for them: {_sizes(config)}, dropout {config.model.dropout},",
             f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
             f"Why: {reason_for(num_pairs)}.",

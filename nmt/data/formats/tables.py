@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nmt.config.sections import ParallelFiles
 from nmt.data.formats.header_words import looks_like_header
 from nmt.data.formats.records import Record, say_once
-from nmt.errors import DataError
+from nmt.errors import DataError, in_words
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[s
         if share > 0.9:
             name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
             example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
-            likely = " and ".join(str(i + 1) for i in text[:_SHOWN_COLUMNS])
+            likely = in_words([str(i + 1) for i in text[:_SHOWN_COLUMNS]])
             raise DataError(
                 f"column {column + 1}{name}, chosen as the {side}, holds numbers or IDs such as {example.strip()} in "
                 f"{share:.0%} of the first {len(rows):,} rows; text is in column{'s' * (len(text) > 1)} {likely}",
