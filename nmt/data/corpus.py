@@ -27,6 +27,7 @@ class SentencePair(NamedTuple):
     src: str
     tgt: str
     line: int
+    corpus: int = 0
 
 
 def paths_of(files: ParallelFiles) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nmt.config import Config
 from nmt.data.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
+from nmt.data.mixing import order_of
 from nmt.data.store import TokenStore
 from nmt.errors import ConfigError
 from nmt.training.distributed import ProcessGroup
@@ -26,21 +27,23 @@ class UpdateBatches:
 
     def __init__(self, store: TokenStore, config: Config, group: ProcessGroup):
         """Raise ConfigError if an update needs more tokens than an epoch has."""
-        model, training = config.model, config.training
+        model, training, weights = config.model, config.training, None
         self.store, self.group = store, group
         self.is_auto = training.batch_tokens == "auto"  # one batch per update
         self.tokens_per_update = training.tokens_per_update
         if training.batch_tokens == "auto":
-            self.batch_tokens = tokens_for(training.tokens_per_update, store, model.max_src_len, model.max_tgt_len)
+            limits = model.max_src_len, model.max_tgt_len
+            sample = order_of(store.sizes, weights, seed=0)
+            self.batch_tokens = tokens_for(training.tokens_per_update, store, *limits, sample)
         else:
             self.batch_tokens = training.batch_tokens
         refuse_beyond_epoch(config, store)
         self.sampler = TokenBudgetSampler(
             store,
+            order_of(store.sizes, weights, training.seed),
             batch_tokens=self.batch_tokens,
             max_src_len=model.max_src_len,
             max_tgt_len=model.max_tgt_len,
-            seed=training.seed,
             drop_too_long=config.data.on_too_long == "drop",
         )
 
