@@ -17,7 +17,8 @@ from pydantic import ConfigDict, Field, ValidationError
 from nmt.checksum import find_corruption
 from nmt.config import Config, dump_config, load_config
 from nmt.config.sections import Section
-from nmt.data.corpus import SentencePair, read_lines
+from nmt.data.corpus import SentencePair
+from nmt.data.lines import read_lines
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
 from nmt.locks import try_lock

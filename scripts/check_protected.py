@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from nmt.data.corpus import read_lines
+from nmt.data.lines import read_lines
 from nmt.data.spans import find_spans
 from nmt.find_model import find_run
 from nmt.languages import written_without_spaces

@@ -25,7 +25,8 @@ from nmt.commands.options import (
 )
 from nmt.commands.streams import print_text, to_json
 from nmt.config import ParallelFiles, SearchOptions
-from nmt.data.corpus import read_lines, read_parallel
+from nmt.data.corpus import read_parallel
+from nmt.data.lines import read_lines
 from nmt.errors import DataError, RunError
 from nmt.evaluate import METRICS, MetricScore, score
 from nmt.exportdir import ExportDir

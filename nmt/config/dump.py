@@ -35,9 +35,7 @@ def dump_config(config: Config, comments: bool = False, header: str = "") -> str
 def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if isinstance(section, ParallelFiles) and (
-            value is None or (name == "columns" and section.tsv is None and value == field.default)
-        ):
+        if isinstance(section, ParallelFiles) and (value is None or not section.uses(name)):
             continue
         if name in PATH_KEYS.get(type(section), ()) and value is not None:
             value = value.replace("$", "$$")
@@ -50,6 +48,11 @@ def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bo
         yield f"{indent}{name}:"
         yield from _section_lines(value, indent + "  ", comments)
         return
+    if isinstance(value, tuple) and value and isinstance(value[0], Section):
+        yield f"{indent}{name}:"
+        for section in value:
+            yield from _item_lines(section, indent + "  ", comments)
+        return
     line = f"{indent}{name}: {_value(value)}"
     comment = _comment(field) if comments else ""
     if comment and len(line) + len(comment) + 4 > _WIDTH:
@@ -59,8 +62,15 @@ def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bo
     yield line
 
 
+def _item_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
+    """Yield the lines of a section in a list: a dash stands before its first key."""
+    lines = list(_section_lines(section, indent + "  ", comments))
+    first = next(i for i, line in enumerate(lines) if not line.lstrip().startswith("#"))
+    yield from (line if i != first else f"{indent}- {line.lstrip()}" for i, line in enumerate(lines))
+
+
 def _comment(field: FieldInfo) -> str:
-    choices = " | ".join(map(str, get_args(field.annotation))) if get_origin(field.annotation) is Literal else ""
+    choices = " | ".join(map(_value, get_args(field.annotation))) if get_origin(field.annotation) is Literal else ""
     return "; ".join(part for part in (choices, field.description) if part)
 
 

@@ -12,7 +12,7 @@ import annotated_types
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from nmt.config.sections import Config, Section
+from nmt.config.sections import NUMBERS_OF_CORPORA, ONE_CORPUS_OR_MORE, Config, ParallelFiles, Section
 from nmt.errors import ConfigError
 
 Loc = tuple[str | int, ...]
@@ -64,9 +64,18 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
 
 
 def dotted(loc: Loc) -> str:
-    """Return a key's full name, such as `training.lr` or `item 2 of data.train.columns`."""
-    name = ".".join(shortened(part) for part in loc if isinstance(part, str))
-    return "".join(f"item {part + 1} of " for part in reversed(loc) if isinstance(part, int)) + name
+    """Return a key's full name, such as `training.lr`, `item 2 of training.betas` or `tsv of item 2 of data.train`."""
+    name = ""
+    for part in loc:
+        if isinstance(part, int):
+            name = f"item {part + 1} of {name}"
+        elif name.startswith("item "):
+            first, _, rest = name.partition(" of item ")
+            inside = rest and not first.startswith("item ")
+            name = f"{first}.{shortened(part)} of item {rest}" if inside else f"{shortened(part)} of {name}"
+        else:
+            name = f"{name}.{shortened(part)}" if name else shortened(part)
+    return name
 
 
 def shortened(text: str) -> str:
@@ -90,10 +99,11 @@ def shown(value: object) -> str:
 
 
 def section_in(annotation: object) -> type[Section] | None:
-    """Return the section that a field's annotation holds, if it holds one (`ParallelFiles | None` does)."""
-    for kind in get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,):
-        if isinstance(kind, type) and issubclass(kind, Section):
-            return kind
+    """Return the section that a field's annotation holds, if it holds one, or a list (`Corpora | None` does)."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    if get_origin(annotation) in (Union, UnionType, Annotated, tuple):
+        return next(filter(None, map(section_in, get_args(annotation))), None)
     return None
 
 
@@ -109,7 +119,8 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
 def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
     """Return the fault of a key that `section` (at `loc`) lacks, with the section or name that was meant."""
     name = shortened(key)
-    homes = [dotted(at) for at, other in every_section() if at and key in other.model_fields]
+    places = [at for at, other in every_section() if at and key in other.model_fields]
+    homes = [dotted(at) for at in places if at[:-1] not in places]
     if homes:
         fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
         belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
@@ -128,6 +139,8 @@ def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
     """Return the values that a field of this type takes, in words."""
     origin, kinds = get_origin(annotation), get_args(annotation)
     section = section_in(annotation)
+    if section is ParallelFiles:
+        return "a mapping, or a list of mappings" + (" or null" if NoneType in kinds else "")
     if origin is Annotated:
         return allowed(kinds[0], kinds[1:])
     if origin is Literal:
@@ -137,8 +150,7 @@ def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
     if origin is tuple:
         return f"a list{'' if kinds[-1] is Ellipsis else f' of {len(kinds)}'}, each {allowed(kinds[0])}"
     if section is not None:
-        few = len(section.model_fields) <= 5
-        return f"a mapping ({', '.join(section.model_fields)})" if few else "a mapping of keys to values"
+        return "a mapping of keys to values"
     if isinstance(annotation, type) and annotation in _NUMBERS:
         limits = " and ".join(_limits(metadata))
         return _NUMBERS[annotation] + (f" ({limits})" if limits else "")
@@ -168,8 +180,10 @@ def field_at(loc: Loc) -> FieldInfo | None:
     section: type[Section] | None = Config
     field: FieldInfo | None = None
     for part in loc:
-        if isinstance(part, int) or section is None:
+        if section is None:
             break
+        if isinstance(part, int):
+            continue
         field = section.model_fields.get(part)
         section = None if field is None else section_in(field.annotation)
     return field
@@ -198,6 +212,7 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
 
 def without_alternatives(loc: Loc) -> Loc:
     """Return a location without what pydantic adds for each type that a field may have."""
+    loc = tuple(part for i, part in enumerate(loc) if not (i == 2 and loc[0] == "data" and part in NUMBERS_OF_CORPORA))
     for end in range(1, len(loc)):
         field = field_at(loc[:end])
         if field is not None and section_in(field.annotation) is None:
@@ -209,6 +224,8 @@ def _hint(annotation: object, value: object) -> str:
     if get_origin(annotation) is Literal and isinstance(value, str):
         near = difflib.get_close_matches(value, map(str, get_args(annotation)), n=1)
         return f"did you mean '{near[0]}'?" if near else ""
+    if section_in(annotation) is ParallelFiles:
+        return f"name {ONE_CORPUS_OR_MORE}"
     takes_text = annotation is str or str in get_args(annotation)
     if takes_text and isinstance(value, int | float | Unusable):
         return f"if text is meant, quote it: '{shown(value)}'"
@@ -221,8 +238,7 @@ def _missing(loc: Loc, place: Location) -> Fault:
         return Fault(loc, place, f"section '{key}' is missing", "it names the languages and the parallel text")
     field = field_at(loc)
     assert field is not None
-    what = field.description or "src and tgt (two aligned files), or tsv (one tab-separated file)"
-    return Fault(loc, place, f"{dotted(section)} lacks the key '{key}'", f"{key}: {what}")
+    return Fault(loc, place, f"{dotted(section)} lacks the key '{key}'", f"{key}: {field.description}")
 
 
 def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fault:

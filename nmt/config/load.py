@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
+from typing import get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -26,13 +28,13 @@ from nmt.config.faults import (
     without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
-from nmt.config.sections import Config, DataConfig, ParallelFiles, Section, TokenizerConfig, TrainingConfig
+from nmt.config.sections import FORMS, Config, DataConfig, ParallelFiles, Section, TokenizerConfig, TrainingConfig
 from nmt.errors import ConfigError
 
 MAX_BYTES = 1_000_000
 
 PATH_KEYS: Mapping[type[Section], frozenset[str]] = {
-    ParallelFiles: frozenset({"src", "tgt", "tsv"}),
+    ParallelFiles: frozenset({*FORMS, "tgt"}),
     DataConfig: frozenset({"store_dir"}),
     TokenizerConfig: frozenset({"path"}),
     TrainingConfig: frozenset({"init_from"}),
@@ -133,15 +135,26 @@ def _section_values(section: type[Section], given: dict[str, object], loc: Loc, 
             tree.faults.append(unknown_key(section, loc, key, tree.places[here]))
             continue
         inner = section_in(field.annotation)
-        if inner is not None and value is None and inner is field.annotation:
+        if inner is not None and value is None and NoneType not in get_args(field.annotation):
             value = {}  # a section whose keys are all commented out
         if inner is not None and isinstance(value, dict):
             values[key] = _section_values(inner, value, here, tree)
+        elif inner is not None and isinstance(value, list):
+            values[key] = _values_of_list(inner, value, here, tree)
         elif key in PATH_KEYS.get(section, ()) and isinstance(value, str):
             values[key] = _expand(value, here, tree)
         else:
-            values[key] = value if field.annotation is bool else _without_booleans(value)
+            takes_booleans = field.annotation is bool or bool in get_args(field.annotation)
+            values[key] = value if takes_booleans else _without_booleans(value)
     return values
+
+
+def _values_of_list(section: type[Section], given: list[object], loc: Loc, tree: Tree) -> list[object]:
+    """Return the items of a list of sections, ready for validation."""
+    return [
+        _section_values(section, value, (*loc, i), tree) if isinstance(value, dict) else _without_booleans(value)
+        for i, value in enumerate(given)
+    ]
 
 
 def _without_booleans(value: object) -> object:

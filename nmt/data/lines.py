@@ -1,34 +1,53 @@
 """Bytes to lines: the only module that opens text files and reads their lines, with limits and error messages.
 
-A line ends at LF (or CR LF) and nowhere else: U+2028, U+0085 and form feeds are text. A file is plain, or gzip if its
-name ends in `.gz`.
+A line ends at LF (or CR LF) and nowhere else: U+2028, U+0085 and form feeds are text. A file is plain, or compressed if
+its name ends in `.gz`, `.xz` or `.zst`.
 """
 
 from __future__ import annotations
 
 import gzip
+import lzma
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 1_000_000
 """Longer lines are refused before they fill the memory: the file is of another kind, or lost its line ends."""
 
+COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+"""What a name in this ending is read as."""
+
 UTF8_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
 _COPY_AGAIN = "copy or download the file again"
+_SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
 _CHUNK_BYTES = 1 << 16
+_KINDS = {  # by the first bytes: what it is, the ending of its name, what to do if the name is another
+    b"\x1f\x8b": ("gzip data", ".gz", "rename it"),
+    b"\xfd7zXZ\0": ("xz data", ".xz", "rename it"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard data", ".zst", "rename it"),
+    b"PK\x03\x04": ("a zip archive or an Excel workbook", ".xlsx", "name a workbook as xlsx; unpack an archive"),
+    b"BZh": ("bzip2 data", ".bz2", "unpack it with bunzip2"),
+    b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),
+}
 
 
 def open_text(path: Path) -> BinaryIO:
-    """Open the bytes of a text file, decompressed if it is a `.gz`. Raises DataError if it cannot be opened."""
+    """Open the bytes of a file, decompressed according to its name. Raises DataError if it cannot be opened."""
     try:
         if path.is_dir():
             raise DataError("this is a folder; a text file is needed", path=path)
-        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
+        if path.suffix == ".gz":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        if path.suffix == ".xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        return cast(BinaryIO, _zstd(path).open(path, "rb")) if path.suffix == ".zst" else open(path, "rb")
     except FileNotFoundError:
         raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
     except PermissionError:
@@ -37,33 +56,100 @@ def open_text(path: Path) -> BinaryIO:
         raise DataError(f"cannot be opened: {error.strerror or error}", path=path) from None
 
 
+def _zstd(path: Path) -> Any:
+    """Return the module that reads Zstandard data, which Python has from 3.14 on."""
+    try:
+        from backports import zstd
+    except ImportError:
+        hint = "pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"
+        raise DataError("reading .zst needs the package backports.zstd", path=path, hint=hint) from None
+    return zstd
+
+
+def read_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that reading an opened file may raise; `read_fault` makes a message of them."""
+    zstd = sys.modules.get("backports.zstd")
+    return (OSError, EOFError, MemoryError, zlib.error, lzma.LZMAError, *((zstd.ZstdError,) if zstd else ()))
+
+
+def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
+    """Return the error for an exception that reading `line` raised."""
+    ending = Path(path).suffix
+    kind = COMPRESSIONS.get(ending)
+    if kind is None or (isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)):
+        return DataError(f"cannot be read: {error}", path=path, line=line, hint=_COPY_AGAIN)
+    if isinstance(error, MemoryError):
+        return DataError(f"unpacking this {kind} data needs more memory than there is", path=path, line=line)
+    if isinstance(error, EOFError):
+        return DataError(f"the {kind} data ends too early", path=path, line=line, hint=_COPY_AGAIN)
+    unknown = ("Not a gzipped file", "format not supported", "Unknown frame")
+    is_plain = line == 1 and any(words in str(error) for words in unknown)
+    hint = f"a name in {ending} must be {kind} data; rename a plain text file" if is_plain else _COPY_AGAIN
+    return DataError(f"not readable as {kind} ({error})", path=path, line=line, hint=hint)
+
+
 def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
     """Yield the lines of an open file, each with its line end. `path` is the name for error messages.
 
-    Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; gzip data that is damaged or cut short;
-    a disk or a pipe that cannot be read.
+    Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; compressed data that is damaged or cut
+    short; a disk or a pipe that cannot be read.
     """
-    number = 1
-    while raw := _read_raw_line(file, path, number):
-        yield raw
-        number += 1
-
-
-def _read_raw_line(file: BinaryIO, path: Path | str, number: int) -> bytes:
-    """Return the next line with its line end, b"" at the end of the file."""
+    number, errors = 1, read_errors()
     try:
-        raw = file.readline(MAX_LINE_BYTES + 1)
-    except gzip.BadGzipFile as error:
-        is_plain = number == 1 and "Not a gzipped file" in str(error)
-        hint = "a name in .gz must be gzip data; rename a plain text file" if is_plain else _COPY_AGAIN
-        raise DataError(f"not readable as gzip ({error})", path=path, line=number, hint=hint) from None
-    except EOFError:
-        raise DataError("the gzip data ends too early", path=path, line=number, hint=_COPY_AGAIN) from None
-    except (OSError, zlib.error) as error:
-        raise DataError(f"cannot be read: {error}", path=path, line=number, hint=_COPY_AGAIN) from None
-    if len(raw) > MAX_LINE_BYTES:
-        raise DataError("this line is longer than 1 MB", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
-    return raw
+        while raw := file.readline(MAX_LINE_BYTES + 1):
+            if len(raw) > MAX_LINE_BYTES:
+                raise DataError("this line is longer than 1 MB", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
+            yield raw
+            number += 1
+    except errors as error:
+        raise read_fault(error, path, number) from None
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, plain or compressed, without their line ends; memory holds one line.
+
+    Raises DataError with the path, and the line where there is one: the file cannot be opened or is empty; bytes that
+    are not UTF-8, UTF-16, a NUL character, a line of over a megabyte; compressed data that is damaged or cut short.
+    """
+    number = 0
+    with open_text(path) as file:
+        for number, raw in enumerate(read_raw_lines(file, path), start=1):
+            if number == 1:
+                check_beginning(raw, path)
+                raw = raw.removeprefix(UTF8_MARK)
+            if b"\0" in raw:
+                raise _nul_character(raw, path, number)
+            try:
+                line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            except UnicodeDecodeError as error:
+                message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
+                raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None
+            yield line
+    if number == 0:
+        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE)
+
+
+def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
+    """Raise DataError if a file that begins with `raw` is empty, not text, or named as something else.
+
+    XML may be UTF-16: it says so itself.
+    """
+    if raw in (b"", UTF8_MARK):
+        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE if not xml else "")
+    if raw.startswith(UTF16_MARKS) and not xml:
+        hint = _SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
+        raise DataError("this is UTF-16, not UTF-8", path=path, line=1, hint=hint)
+    for first, (kind, ending, hint) in _KINDS.items():
+        if raw.startswith(first):
+            message = f"this is {kind}, but its name does not end in {ending}"
+            if path.suffix in COMPRESSIONS or path.suffix == ending:
+                message = f"this is {kind}, not text"  # compressed twice, or a workbook that is named as another form
+            raise DataError(message, path=path, line=1, hint=hint)
+
+
+def _nul_character(raw: bytes, path: Path, number: int) -> DataError:
+    hint = f"text files contain no NUL characters; this may be UTF-16 or a binary file. S{_SAVE_AS_UTF8[1:]}"
+    return DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, hint=hint)
 
 
 def without_line_end(raw: bytes) -> bytes:
@@ -75,9 +161,10 @@ def count_lines(path: Path) -> int:
     """Count the lines of a file, up to the first damage, which `read_raw_lines` reports."""
     count, last = 0, b"\n"
     with open_text(path) as file:
+        errors = read_errors()
         try:
             while chunk := file.read(_CHUNK_BYTES):
                 count, last = count + chunk.count(b"\n"), chunk[-1:]
-        except (OSError, EOFError, zlib.error):
+        except errors:
             pass
     return count + (last != b"\n")

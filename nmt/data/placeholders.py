@@ -60,7 +60,7 @@ def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> 
     numbered = sorted(zip((tgt for _, tgt in matched), PLACEHOLDERS, strict=False))
     src = replace_spans(pair.src, [src for src, _ in matched], PLACEHOLDERS[: len(matched)])
     tgt = replace_spans(pair.tgt, [span for span, _ in numbered], [placeholder for _, placeholder in numbered])
-    return SentencePair(src, tgt, pair.line)
+    return pair._replace(src=src, tgt=tgt)
 
 
 def copy_with_placeholders(
@@ -88,7 +88,7 @@ def copy_with_placeholders(
     numbered = list(zip(places, PLACEHOLDERS, strict=False))
     src = _apply(pair.src, [(edit, placeholder) for (edit, _), placeholder in numbered])
     tgt = _apply(pair.tgt, [(edit, placeholder) for (_, edit), placeholder in numbered])
-    return SentencePair(src, tgt, pair.line)
+    return pair._replace(src=src, tgt=tgt)
 
 
 def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nmt.data.corpus import paths_of
 from nmt.engines.selection import prefers_fp32
 from nmt.files import write_text
 from nmt.training.parts import Training
@@ -24,7 +25,7 @@ def _facts(training: Training) -> str:
     run, config, model = training.run, training.config, training.config.model
     info, tokenizers = run.info(), training.tokenizers
     sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}
-    files = config.data.train.tsv or f"{config.data.train.src}, {config.data.train.tgt}"
+    files = ", ".join(map(str, paths_of(config.data.corpora("train"))))
     size = f"{training.model.num_parameters() / 1e6:.1f}M parameters"
     layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
     base = f"; continued from {config.training.init_from}" if config.training.init_from else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nmt.config import Config
 from nmt.data.corpus import SentencePair, paths_of
+from nmt.data.lines import COMPRESSIONS
 from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
 from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.report import SPLITS, CorpusCounts, CorpusReport, SideReport, Split, SplitReport
@@ -26,7 +27,8 @@ from nmt.training.corpus_files import Corpus, whole
 
 log = logging.getLogger(__name__)
 
-_GZ_GROWS = 4  # text is about this much larger than its .gz
+_PACKED = {*COMPRESSIONS, ".xlsx"}
+_GROWS = 4  # text is about this much larger than its .gz
 _SAMPLE_PAIRS = 2000  # pairs that the size of a store is estimated from
 
 
@@ -180,8 +182,8 @@ def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) 
 def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:
     """Estimate the size of the store from the first pairs."""
     first = list(islice(whole(corpus.train_pairs()), _SAMPLE_PAIRS))
-    files = [path for path in paths_of(corpus.config.data.train) if path.is_file()]
-    text_bytes = sum(path.stat().st_size * (_GZ_GROWS if path.suffix == ".gz" else 1) for path in files)
+    files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
+    text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
     sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
     sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
     num_tokens = sum(len(ids) for side in sides for ids in side)

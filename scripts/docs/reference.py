@@ -138,17 +138,26 @@ def _type_name(field: FieldInfo) -> str:
 def _schema_name(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     if "$ref" in schema or schema.get("type") == "object":
         return "[files](#files-of-a-data-set)"
-    if "anyOf" in schema:
-        return " or ".join(_schema_name(each, definitions) for each in schema["anyOf"])
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(_schema_name(each, definitions) for each in choices)
     if "const" in schema or "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if schema.get("type") == "array":
+        if "$ref" in schema.get("items", {}):
+            return f"list of {_schema_name(schema['items'], definitions)}"
         items = schema.get("prefixItems")
-        return f"list of {len(items)} numbers" if items else "list"
+        return f"list of {len(items)} {_plural(items[0])}" if items else "list"
     words = {"integer": "integer", "number": "number", "string": "text", "boolean": "`true`, `false`", "null": "`null`"}
     signs = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
     limits = [f"{sign} {schema[name]:,}" for name, sign in signs if name in schema]
     return " ".join([words.get(schema.get("type", ""), "value"), ", ".join(limits)]).strip()
+
+
+def _plural(item: dict[str, Any]) -> str:
+    """Return what the items of a list are."""
+    kinds = {each["type"] for each in item.get("anyOf", [item])}
+    names = {"integer": "numbers", "number": "numbers", "string": "texts"}
+    return " or ".join(sorted({names[kind] for kind in kinds}))
 
 
 def _yaml(value: Any) -> str:

@@ -111,8 +111,9 @@ def test_new_leaves_no_file_behind_where_it_fails():
     assert not Path("my.yaml").exists()
 
 
+TWO_COLUMNS = "two different columns are needed, numbered from 1\n  such as 1,2, or two names from the header"
 NEITHER = (
-    "name either --src and --tgt (two aligned files) or --tsv (one tab-separated file)\n"
+    "name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)\n"
     "  nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
 )
 
@@ -124,7 +125,18 @@ NEITHER = (
         ("--src a.de", NEITHER),
         ("--tgt a.en", NEITHER),
         ("--src a.de --tsv a.tsv", NEITHER),
-        ("--src a.de --tgt a.en --tsv a.tsv", NEITHER),
+        ("--src a.de --tgt a.en --src a.txt", NEITHER),
+        (
+            "--corpus a.txt",
+            "--corpus a.txt: the name does not say the form of the file\n  name a file that ends in .tsv, .csv, .xlsx, "
+            ".jsonl, .tmx, .xliff, .tab, .xlsm, .json, .ndjson, .xlf, .sdlxliff, .mxliff, .mqxliff; use --tsv for "
+            "another name, or edit the YAML",
+        ),
+        (
+            "--corpus a.tmx --tgt-lang en",
+            "a tmx may have several languages; --src-lang is missing\n  such as --src-lang de",
+        ),
+        ("--corpus a.jsonl --fields x", "--fields x: two different fields are needed\n  such as src,tgt"),
         ("--tsv a.tsv", "a tsv does not say its languages; --src-lang is missing\n  such as --src-lang de"),
         (
             "--src a.txt --tgt a.en",
@@ -137,10 +149,10 @@ NEITHER = (
         ("--src a.de --tgt a.en --tgt-lang d/e", "--tgt-lang d/e: not a language code\n  such as de, zh or pt-BR"),
         (
             "--tsv a.tsv --columns 1,1",
-            "--columns 1,1: two different column numbers are needed, from 1\n  such as 1,2",
+            f"--columns 1,1: {TWO_COLUMNS}",
         ),
-        ("--tsv a.tsv --columns 0,1", "--columns 0,1: two different column numbers are needed, from 1\n  such as 1,2"),
-        ("--tsv a.tsv --columns x", "--columns x: two different column numbers are needed, from 1\n  such as 1,2"),
+        ("--tsv a.tsv --columns 0,1", f"--columns 0,1: {TWO_COLUMNS}"),
+        ("--tsv a.tsv --columns x", f"--columns x: {TWO_COLUMNS}"),
     ],
 )
 def test_new_says_what_is_missing_or_wrong(arguments, message):

@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from nmt.config import load_config
-from nmt.config.sections import ModelConfig, SearchOptions, TrainingConfig
+from nmt.config.sections import ModelConfig, ParallelFiles, SearchOptions, TrainingConfig
 from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines
 MODEL_KEYS = ", ".join(ModelConfig.model_fields)
 TRAINING_KEYS = ", ".join(TrainingConfig.model_fields)
+CORPUS_KEYS = ", ".join(ParallelFiles.model_fields)
+NAME_A_CORPUS = "name src and tgt (two aligned files), or one file: tsv, csv, xlsx, jsonl, tmx or xliff"
+ONE_FORM = (
+    "name either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx or xliff"
+)
 
 
 @pytest.fixture
@@ -202,7 +207,8 @@ DATA_FAULTS = {
     "\ndata:\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data lacks the key 'src_lang'\n"
     "  src_lang: code of the source language, such as de",
     "data:\n  src_lang: de\n  tgt_lang: en": "x.yaml:1: data lacks the key 'train'\n"
-    "  train: src and tgt (two aligned files), or tsv (one tab-separated file)",
+    "  train: src and tgt (two aligned files), or one file: tsv, csv, xlsx, jsonl, tmx or xliff; or a list of such "
+    "corpora",
     "data:\n  scr_lang: de\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: unknown key 'scr_lang' in data\n  did you "
     "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, on_too_long, "
     "protect, "
@@ -212,10 +218,18 @@ DATA_FAULTS = {
     "  if text is meant, quote it: 'true'",
     "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be a language code, "
     "such as de, zh or pt-BR, got 'd e'",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train: a.tsv": "x.yaml:4: data.train must be a mapping "
-    "(src, tgt, tsv, columns), got 'a.tsv'",
-    "data:\n  src_lang: de\n  tgt_lang: en\n  train: {tsv: a}\n  valid: no": "x.yaml:5: data.valid must be a mapping "
-    "(src, tgt, tsv, columns) or null, got 'no'",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: a.tsv": "x.yaml:4: data.train must be a mapping, "
+    f"or a list of mappings, got 'a.tsv'\n  {NAME_A_CORPUS}; or a list of such corpora",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: {tsv: a}\n  valid: no": "x.yaml:5: data.valid must be a "
+    f"mapping, or a list of mappings or null, got 'no'\n  {NAME_A_CORPUS}; or a list of such corpora",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train: []": "x.yaml:4: data.train must be a mapping, or a list of "
+    f"mappings, got a list of 0\n  {NAME_A_CORPUS}; or a list of such corpora",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - b": "x.yaml:6: item 2 of data.train must be a "
+    f"mapping, or a list of mappings, got 'b'\n  {NAME_A_CORPUS}; or a list of such corpora",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - tvs: b": "x.yaml:6: unknown key 'tvs' in item 2 "
+    f"of data.train\n  did you mean 'tsv'? allowed: {CORPUS_KEYS}",
+    "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - tsv: a\n  - tsv: b\n    columns: [0, 1]": "x.yaml:7: item 1 "
+    "of columns of item 2 of data.train must be a whole number (at least 1 and at most 1000000000) or text, got 0",
 }
 
 
@@ -236,9 +250,18 @@ CONTRADICTIONS = {
     "tokenizer.joint must be true; with separate vocabularies use target",
     "tokenizer:\n  path: v\ntraining:\n  init_from: r": "x.yaml:8: training.init_from brings its own tokenizer; "
     "leave tokenizer.path out",
-    "  valid: {src: a}": "x.yaml:5: data.valid: name either src and tgt (two aligned files) or tsv "
-    "(one tab-separated file)",
-    "  valid: {}": "x.yaml:5: data.valid: name either src and tgt (two aligned files) or tsv (one tab-separated file)",
+    "  valid: {src: a}": f"x.yaml:5: data.valid: {ONE_FORM}",
+    "  valid: {}": f"x.yaml:5: data.valid: {ONE_FORM}",
+    "  valid: [{tsv: a}, {tsv: b, csv: c}]": f"x.yaml:5: item 2 of data.valid: {ONE_FORM}",
+    "  valid:\n  - tsv: a\n  - jsonl: b\n    fields: [de, de]": "x.yaml:8: item 2 of data.valid: fields must name two "
+    "different fields",
+    "  valid: {tsv: a, delimiter: ;}": "x.yaml:5: data.valid: delimiter has no meaning for tsv; it belongs to csv",
+    "  valid: {tmx: a, sheet: 2}": "x.yaml:5: data.valid: sheet has no meaning for tmx; it belongs to xlsx",
+    "  valid: {csv: a, columns: [de, en], header: false}": "x.yaml:5: data.valid: columns are given by name, but "
+    "header is false, so that no row has names",
+    "  valid: {tsv: a, weight: 2}": "x.yaml:5: data: a corpus of valid has a weight; only those of train are weighted",
+    "  valid: {tsv: a, tag: a b}": "x.yaml:5: data.valid.tag must be one token such as <web>, not reserved, without "
+    "white space, comma or ▁, got 'a b'",
     "  valid:\n    tsv: a\n    columns: [2, 2]": "x.yaml:7: data.valid: columns must name two different columns",
 }
 
@@ -302,7 +325,8 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "on_too_long, protect, "
             "placeholder_share, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
-            "  did you mean 'tsv'? allowed: src, tgt, tsv, columns",
+            "  did you mean 'tsv'? allowed: src, tgt, tsv, csv, xlsx, jsonl, tmx, xliff, columns, header, quoting, "
+            "delimiter, sheet, fields, src_lang, tgt_lang, weight, tag",
             "x.yaml:4: model must be a mapping of keys to values, got 5",
         ]
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from nmt.config.sections import ParallelFiles
-from nmt.data.corpus import SentencePair, paths_of, read_lines, read_parallel
-from nmt.data.lines import MAX_LINE_BYTES
+from nmt.data.corpus import SentencePair, paths_of, read_parallel
+from nmt.data.lines import MAX_LINE_BYTES, read_lines
 from nmt.errors import DataError
 
 

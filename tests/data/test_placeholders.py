@@ -23,12 +23,12 @@ def copied(pair: SentencePair, seed: int = 1, spaced=(True, True)) -> SentencePa
 
 def test_spans_on_both_sides_are_numbered_in_the_order_of_the_source():
     pair = SentencePair("Open {file} at http://a.de with %s", "Mit %s http://a.de auf {file}", 1)
-    assert insert_placeholders(pair) == ("Open ⟦1⟧ at ⟦2⟧ with ⟦3⟧", "Mit ⟦3⟧ ⟦2⟧ auf ⟦1⟧", 1)
+    assert insert_placeholders(pair)[:3] == ("Open ⟦1⟧ at ⟦2⟧ with ⟦3⟧", "Mit ⟦3⟧ ⟦2⟧ auf ⟦1⟧", 1)
 
 
 def test_a_span_on_one_side_only_stays_and_repeated_ones_go_in_order():
     pair = SentencePair("<b>a</b> {x} {x} {y}", "{x} <i>b</i> {x} {x}", 1)
-    assert insert_placeholders(pair) == ("<b>a</b> ⟦1⟧ ⟦2⟧ {y}", "⟦1⟧ <i>b</i> ⟦2⟧ {x}", 1)
+    assert insert_placeholders(pair)[:3] == ("<b>a</b> ⟦1⟧ ⟦2⟧ {y}", "⟦1⟧ <i>b</i> ⟦2⟧ {x}", 1)
 
 
 def test_spans_past_the_last_placeholder_stay():

@@ -66,7 +66,10 @@ def test_the_configuration_reference_has_every_key_and_its_default(reference):
             assert f"| `{key}` | " in page[name], f"{name}.{key}"
     assert "| `lr` | number > 0.0 | `0.001` |" in page["training"]
     assert "| `betas` | list of 2 numbers | `[0.9, 0.98]` |" in page["training"]
-    assert "| `train` | [files](#files-of-a-data-set) | required |" in page["data"]
+    files = "[files](#files-of-a-data-set)"
+    assert f"| `train` | {files} or list of {files} | required |" in page["data"]
+    assert "| `columns` | list of 2 numbers or texts | `[1, 2]` |" in page["Files of a data set"]
+    assert "| `fields` | list of 2 texts | `[src, tgt]` |" in page["Files of a data set"]
     assert "| `type` | `unigram`, `bpe`, `char`, `word` | `unigram` |" in page["tokenizer"]
 
 

@@ -1,0 +1,116 @@
+"""A sheet of an Excel workbook to records, with openpyxl (extra `xlsx`)."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nmt.config.sections import ParallelFiles
+from nmt.data.formats.records import Record, on_one_line
+from nmt.data.formats.tables import Row, TableForm, read_table
+from nmt.data.lines import open_text
+from nmt.errors import DataError, NmtError
+
+MAX_ROWS = 1_048_576
+"""The rows of a sheet, of which Excel has no more; a forged row number would stand for billions of empty ones."""
+
+MAX_UNPACKED_BYTES = 2_000_000_000
+MAX_STRINGS_BYTES = 500_000_000
+"""Limit of the shared strings, which openpyxl keeps in memory."""
+
+_MAX_FILES = 10_000
+_SAVE_AGAIN = "save it as .xlsx again, or export the sheet as csv"
+
+
+def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
+    """Yield the records of one sheet; `line` is the number of the row. A formula counts as the value saved with it.
+
+    Raises DataError as `read_table` does; if openpyxl is not installed; if the file is not a workbook, is encrypted,
+    unpacks to more than the limits, declares a DTD, or has no such sheet.
+    """
+    return read_table(_rows(files, path), files, path, TableForm("column", "", even=False))
+
+
+def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
+    try:
+        import openpyxl
+    except ImportError:
+        hint = "pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
+        raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
+    with open_text(path) as file:
+        _check_archive(file, path)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of styles and extensions that text has no use for
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            with closing(book):
+                yield from _rows_of(_sheet(book, files.sheet, path), path)
+        except (GeneratorExit, NmtError):
+            raise
+        except Exception as error:  # openpyxl raises what its parts happen to raise
+            reason = str(error) or type(error).__name__
+            raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
+
+
+def _rows_of(sheet: Any, path: Path) -> Iterator[Row]:
+    sheet.reset_dimensions()  # what the file says of its size may be wrong
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if number > MAX_ROWS:
+            raise DataError(f"a sheet of over {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
+        yield number, [_text(cell, path, number) for cell in cells]
+
+
+def _text(cell: object, path: Path, line: int) -> str:
+    """Return the text of a cell; a number without its fraction of zero, as Excel shows it."""
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return on_one_line(cell.replace("_x000D_", ""), path, line)  # how Excel escapes the CR of a pasted text
+    if isinstance(cell, bool):
+        return str(cell).upper()
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
+    names = [sheet.title for sheet in book.worksheets]
+    index = 0 if wanted is None else wanted - 1 if isinstance(wanted, int) else None
+    if index is None:
+        index = names.index(wanted) if wanted in names else len(names)
+    if index >= len(names):
+        hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
+        raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
+    return book.worksheets[index]
+
+
+def _check_archive(file: BinaryIO, path: Path) -> None:
+    """Raise DataError unless the file is a zip archive of moderate size, none of whose parts declares a DTD."""
+    begin = file.read(8)
+    file.seek(0)
+    if begin.startswith(b"\xd0\xcf\x11\xe0"):
+        hint = "save it as .xlsx, without a password"
+        raise DataError("an old workbook (.xls), or one with a password", path=path, hint=hint)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            parts = archive.infolist()
+            sizes = {part.filename: part.file_size for part in parts}
+            if len(parts) > _MAX_FILES or sum(part.file_size for part in parts) > MAX_UNPACKED_BYTES:
+                message = f"unpacked, this workbook has over {MAX_UNPACKED_BYTES >> 20:,} MB or {_MAX_FILES:,} files"
+                raise DataError(message, path=path, hint="export the sheet as csv")
+            if max((size for name, size in sizes.items() if name.endswith("sharedStrings.xml")), default=0) > (
+                MAX_STRINGS_BYTES
+            ):
+                message = f"unpacked, the texts of this workbook take over {MAX_STRINGS_BYTES >> 20:,} MB"
+                raise DataError(message, path=path, hint="export the sheet as csv")
+            for part in parts:
+                if part.filename.endswith((".xml", ".rels")):
+                    with archive.open(part) as xml:
+                        if b"<!DOCTYPE" in xml.read(4096):
+                            raise DataError(f"{part.filename} in it declares a DTD", path=path, hint=_SAVE_AGAIN)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
+        message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
+        raise DataError(message, path=path, hint=_SAVE_AGAIN) from None
+    file.seek(0)
