@@ -8,6 +8,7 @@ import torch
 
 from nmt.checkpoint import check_weights, read_weights
 from nmt.config import Config
+from nmt.data.directions import directions
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
@@ -37,7 +38,8 @@ class Training:
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.batches = UpdateBatches(prepared.store, config, setup.group)
-        self.validator = Validator(*run.read_pairs("valid"), self.tokenizers, config, setup.group)
+        sets = run.read_sets("valid", directions(config.data)[0])
+        self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
         self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
         self.update = 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from nmt.config import Config
+from nmt.data.directions import directions, user_symbols
 from nmt.errors import NmtError
 from nmt.languages import Direction, language_tag
 
@@ -28,6 +30,13 @@ class LanguagePair(NamedTuple):
     tgt: str
     user_symbols: Collection[str] = ()
     directions: tuple[Direction, ...] = ()  # empty: from src to tgt alone
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return the languages of a model that was trained with `config`."""
+        learned = directions(config.data)
+        several = learned if len(learned) > 1 else ()
+        return cls(*learned[0], user_symbols(config), several)
 
     @property
     def targets(self) -> list[str]:
@@ -59,11 +68,12 @@ class LanguagePair(NamedTuple):
         if to not in self.targets:
             raise NmtError(f"this model translates into {_listed(self.targets)}, not into {to}")
         directions = self.directions or (Direction(self.src, self.tgt),)
-        sources = list(dict.fromkeys(direction.src for direction in directions))
         if from_ is None:
             return next(direction for direction in directions if direction.tgt == to)
-        if from_ not in sources:
-            raise NmtError(f"this model translates from {_listed(sources)}, not from {from_}")
+        # Directions that were not trained are allowed: a model of many languages may translate in them too.
+        known = list(dict.fromkeys(code for codes in zip(*directions, strict=True) for code in codes))
+        if from_ not in known:
+            raise NmtError(f"this model knows {_listed(known)}, not {from_}")
         return Direction(from_, to)
 
 

@@ -13,6 +13,7 @@ from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
 from nmt.exportdir import ExportDir
 from nmt.find_model import find_model
+from nmt.languages import Direction
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
@@ -92,9 +93,8 @@ class Translator:
 
         tokenizers = _shared_tokenizers(runs)
         config = runs[0].config()
-        languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        return cls(tokenizers, loaded, languages, config.decoding)
+        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding)
 
     @classmethod
     def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
@@ -104,7 +104,9 @@ class Translator:
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
         engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
-        return cls(tokenizers, engine, LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols), info.decoding)
+        directions = tuple(Direction(*codes) for codes in info.directions)
+        languages = LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols, directions)
+        return cls(tokenizers, engine, languages, info.decoding)
 
     @property
     def max_src_len(self) -> int:
