@@ -13,7 +13,6 @@ from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
 from nmt.exportdir import ExportDir
 from nmt.find_model import find_model
-from nmt.languages import Direction
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
@@ -104,9 +103,7 @@ class Translator:
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
         engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
-        directions = tuple(Direction(*codes) for codes in info.directions)
-        languages = LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols, directions)
-        return cls(tokenizers, engine, languages, info.decoding)
+        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding)
 
     @property
     def max_src_len(self) -> int:

@@ -255,15 +255,6 @@ def test_one_corpus_in_a_plain_form_keeps_the_identity_it_had(tmp_path):
     assert identity["columns"] == [(1, 2)] * 3
 
 
-@pytest.mark.parametrize("key", [{"weight": 2.0}, {"tag": "<web>"}, {"src_lang": "de"}])
-def test_a_key_without_an_effect_yet_is_refused(tmp_path, key):
-    folder = write_digits(tmp_path / "corpus", num_train=50)
-    train = {"tsv": str(folder / "train.tsv"), **key}
-    with pytest.raises(ConfigError, match=f"{next(iter(key))} of a corpus of data.train is not supported yet"):
-        prepare(tiny_config(folder, data={"train": train}), RunDir(tmp_path / "run"), tmp_path / "store")
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
     """Headers, IDs, quotes, line breaks, empty cells, errors and formulas, as an export has them."""
     rows = [f'{n},"the ""{n}""\nsheep",die {n} Schafe\r\n' for n in range(200)]
