@@ -8,15 +8,15 @@ from collections import Counter
 import pytest
 
 from nmt import Translator
-from nmt.config import SearchOptions
-from nmt.data.directions import user_symbols
+from nmt.config import Config, SearchOptions
+from nmt.data.tags import user_symbols
 from nmt.errors import ConfigError, NmtError, RunError
 from nmt.plots import read_metrics
 from nmt.rundir import DirectedPairs, RunDir
 from nmt.training.prepare import prepare
 from nmt.training.run import resume_run, start_run
 from tests.conftest import once
-from tests.tiny import tiny_config, write_digits
+from tests.tiny import tiny_config, tiny_values, write_digits
 
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 
@@ -31,6 +31,10 @@ def write_two_directions(folder):
 
 
 def two_directions(folder, train=({}, {}), **sections):
+    return Config.model_validate(two_values(folder, train, **sections))
+
+
+def two_values(folder, train=({}, {}), **sections):
     def both(split, extra):
         de, fr = {"tsv": str(folder / f"{split}.tsv")}, {"tsv": str(folder / f"{split}-fr.tsv"), "tgt_lang": "fr"}
         return [de | extra[0], fr | extra[1]]
@@ -38,7 +42,7 @@ def two_directions(folder, train=({}, {}), **sections):
     data = {"src_lang": "en", "tgt_lang": "de", "train": both("train", train)}
     data |= {split: both(split, ({}, {})) for split in ("valid", "test")}
     model = {"d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
-    return tiny_config(folder, **{"model": model, **sections, "data": data | sections.get("data", {})})
+    return tiny_values(folder, **{"model": model, **sections, "data": data | sections.get("data", {})})
 
 
 @pytest.fixture(scope="session")
