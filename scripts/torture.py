@@ -2,10 +2,11 @@
 
     python scripts/torture.py --kills 50
 
-Trains a tiny model to the end, undisturbed, in three configurations, one of them with stages. Then the same trainings again, each ended by
-`kill -9` at a random moment, resumed (and at times killed again), and compared with the undisturbed one bit for bit:
-weights, index, training state, and the metrics but for their clocks. Then the other ways to stop: SIGTERM, Ctrl-C, a
-flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or differs.
+Trains a tiny model to the end, undisturbed, in three configurations, one of them with stages. Then the same trainings
+again, each ended by `kill -9` at a random moment, resumed (and at times killed again), and compared with the
+undisturbed one bit for bit: weights, index, training state, and the metrics but for their clocks. Then the other ways
+to stop: SIGTERM, Ctrl-C, a flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or
+differs.
 
 Each training is a process of its own, forked from one that has imported torch: the kill is real, the start is cheap.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.checkpoint import check_weights, read_weights
+from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.config import Config
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
@@ -82,7 +82,7 @@ class Training:
             self.monitor.metrics.forget_after(0)
         if self.settings.init_from:
             path = RunDir(Path(self.settings.init_from)).best_checkpoint()
-            weights = read_weights(path)
+            weights = with_rows_for_new_tokens(self.model, read_weights(path))
             check_weights(self.model, weights, path)
             self.optimizer.load_weights(weights)
         self.save()  # so that a run with checkpoints always has a state

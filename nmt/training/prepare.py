@@ -24,6 +24,7 @@ from nmt.data.store import FORMAT, TokenStore, build_store
 from nmt.data.tags import (
     corpus_tags,
     language_prefix,
+    language_tags,
     tags_before_sources,
     user_symbols,
 )
@@ -149,7 +150,10 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
     if config.training.init_from:
-        tokenizers = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        base = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        tokenizers = base.with_symbols(user_symbols(config))
+        if added := tokenizers.src.vocab_size - base.src.vocab_size:
+            log.info("the tokenizer of %s gets %d new tokens for tags", config.training.init_from, added)
     elif config.tokenizer.path:
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:
@@ -172,6 +176,10 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
     if config.data.protect and not tokenizers.know(PLACEHOLDERS):
         hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
+    for tag in (*language_tags(config.data), *corpus_tags(config.data)):
+        if not tokenizers.know([tag]):
+            hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"
+            raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
     if config.tokenizer.subword_regularization.num_samples > 1:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
