@@ -57,6 +57,7 @@ def measure(corpus: Path, folder: Path) -> None:
     started = time.perf_counter()
     from nmt.config import Config
     from nmt.data.batching import TokenBudgetSampler
+    from nmt.data.mixing import ShuffledOrder
     from nmt.rundir import RunDir
     from nmt.training.prepare import prepare
 
@@ -69,8 +70,9 @@ def measure(corpus: Path, folder: Path) -> None:
     logging.getLogger("nmt").setLevel(logging.INFO)
     run = RunDir(folder / "run")
     prepared = prepare(config, run, folder / "store")
-    limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "seed": 1, "drop_too_long": False}
-    TokenBudgetSampler(prepared.store, **limits).next_batch()  # type: ignore[arg-type]
+    limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "drop_too_long": False}
+    order = ShuffledOrder(len(prepared.store), seed=1)
+    TokenBudgetSampler(prepared.store, order, **limits).next_batch()  # type: ignore[arg-type]
     finished = time.perf_counter()
     building = [moment for moment, line in messages.lines if line.startswith("tokenizing")]
     figures = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, NamedTuple
 
 # Written without spaces between words, so "tokens per word" means nothing there.
 _WITHOUT_SPACES = {
@@ -27,6 +27,26 @@ _WITHOUT_SPACES = {
 _CHINESE = {"zh", "cmn", "yue", "wuu", "lzh"}
 _JAPANESE = {"ja", "jpn"}
 _KOREAN = {"ko", "kor"}
+
+
+class Direction(NamedTuple):
+    """From which language into which, by their codes."""
+
+    src: str
+    tgt: str
+
+    def __str__(self) -> str:
+        return f"{self.src}-{self.tgt}"
+
+
+def is_variant(code: str, of: str) -> bool:
+    """Return whether `code` is a regional or written variant of the language `of`, as pt-BR is of pt."""
+    return code.replace("_", "-").lower().startswith(of.replace("_", "-").lower() + "-")
+
+
+def language_tag(code: str) -> str:
+    """Return the token before a source that asks for a translation into this language (Johnson et al. 2017)."""
+    return f"<2{code}>"
 
 
 def base_code(code: str) -> str:

@@ -161,7 +161,7 @@ def findings(pairs: Sequence[Pair], languages: Pair, langid: bool) -> dict[str, 
     """Return the rows (from 0) that each rule finds, with default thresholds."""
     rows = [SentencePair(src, tgt, number) for number, (src, tgt) in enumerate(pairs, start=1)]
     data = DataConfig(src_lang=languages[0], tgt_lang=languages[1], train=ParallelFiles(tsv="-"), filters=Filters())
-    expected = expect(data, rows, identify_languages=langid)
+    expected = expect(data, lambda: rows, identify_languages=langid)
     found: dict[str, set[int]] = {rule.name: set() for rule in RULES}
     for chunk in check_pairs(rows, expected):
         for pair, flags in zip(chunk.pairs, chunk.flags.tolist(), strict=True):

@@ -226,17 +226,17 @@ class _Checking:
         from nmt.data.corpus import read_parallel
         from nmt.data.report import SPLITS
 
-        self._data = data
         self._workers = workers or num_cores()
         held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
         identify = langid or data.filters.wrong_language is not None
-        self.expected = expect(data, read_parallel(data.corpora("train")), held_out, identify_languages=identify)
+        self._corpora = data.corpora("train")
+        self._expected = expect(data, lambda: read_parallel(self._corpora), held_out, identify_languages=identify)
 
     def report(self) -> CheckReport:
         """Check all pairs and add up what was found."""
         from nmt.data.check.summary import Summary
 
-        summary = Summary(self.expected, self._data.corpora("train"))
+        summary = Summary(self._expected, self._corpora)
         for chunk in self.chunks():
             summary.add(chunk)
         return summary.report()
@@ -246,8 +246,8 @@ class _Checking:
         from nmt.data.check.stream import check_pairs
         from nmt.data.corpus import read_parallel
 
-        pairs = read_parallel(self._data.corpora("train"))
-        with Progress(total=self.expected.profile.num_rows, bar=sys.stderr.isatty()) as progress:
-            for chunk in check_pairs(pairs, self.expected, workers=self._workers):
+        num_rows = sum({id(each): each.profile.num_rows for each in self._expected}.values())
+        with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
+            for chunk in check_pairs(read_parallel(self._corpora), self._expected, workers=self._workers):
                 yield chunk
                 progress.add(len(chunk.pairs))

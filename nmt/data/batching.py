@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.data.mixing import Order
 from nmt.data.store import Side, TokenStore
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -138,9 +139,10 @@ def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[
     return batches
 
 
-def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int) -> int:
+def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order) -> int:
     """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, by the lengths of 65,536 pairs."""
-    some = permute(np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64), len(store), key=(0, 0))
+    ranks = np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64)
+    some = order.indices(ranks, epoch=0)
     src_len = (store.src.lengths(some) + 1).clip(max=max_src_len)
     tgt_len = (store.tgt.lengths(some) + 1).clip(max=max_tgt_len)
     return round(num_tgt_tokens * float(np.maximum(src_len, tgt_len).sum() / tgt_len.sum()))
@@ -156,28 +158,28 @@ class DataPosition:
 
 
 class TokenBudgetSampler:
-    """An endless sequence of batches of store indices, in an order determined by seed, epoch and position alone.
+    """An endless sequence of batches of store indices, determined by `order`, its seed and the position alone.
 
-    Each epoch visits every pair once, in an order that is computed index by index (no list of the corpus is held).
-    Pools of 65,536 pairs are sorted by length and cut into batches of sentences x longest side <= `batch_tokens`; the
-    batches of a pool are then shuffled.
+    Each epoch has as many pairs as the store, in an `order` that is computed index by index (no list of the corpus is
+    held). Pools of 65,536 pairs are sorted by length and cut into batches of sentences x longest side <=
+    `batch_tokens`; the batches of a pool are then shuffled.
     """
 
     def __init__(
         self,
         store: TokenStore,
+        order: Order,
         *,
         batch_tokens: int,
         max_src_len: int,
         max_tgt_len: int,
-        seed: int,
         drop_too_long: bool,
     ):
         self.store = store
+        self.order = order
         self.batch_tokens = batch_tokens
         self.max_src_len = max_src_len
         self.max_tgt_len = max_tgt_len
-        self.seed = seed
         self.drop_too_long = drop_too_long
         self.position = DataPosition()
         self._batches: list[BatchIndices] | None = None
@@ -212,7 +214,7 @@ class TokenBudgetSampler:
     def _make_pool(self) -> list[BatchIndices]:
         start = self.position.pool * _POOL_PAIRS
         ranks = np.arange(start, min(start + _POOL_PAIRS, len(self.store)), dtype=np.int64)
-        indices = permute(ranks, len(self.store), key=(self.seed, self.position.epoch))
+        indices = self.order.indices(ranks, self.position.epoch)
         src_len = self.store.src.lengths(indices) + 1  # eos
         tgt_len = self.store.tgt.lengths(indices) + 1
         if self.drop_too_long:
@@ -225,29 +227,6 @@ class TokenBudgetSampler:
         batches = [
             BatchIndices(*(column[run] for column in pool)) for run in fill_batches(longest[order], self.batch_tokens)
         ]
-        shuffle = np.random.default_rng((self.seed, self.position.epoch, self.position.pool)).permutation(len(batches))
+        key = (self.order.seed, self.position.epoch, self.position.pool)
+        shuffle = np.random.default_rng(key).permutation(len(batches))
         return [batches[i] for i in shuffle]
-
-
-def permute(ranks: NDArray[np.int64], size: int, key: tuple[int, int]) -> NDArray[np.int64]:
-    """Map each of `ranks` by a pseudo-random permutation of 0..size-1, without building the permutation.
-
-    A four-round Feistel network on the next power of four, walked until the result falls below `size`
-    (Black and Rogaway 2002, Ciphers with Arbitrary Finite Domains, section 3).
-    """
-    half_bits = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
-    low = np.uint64((1 << half_bits) - 1)
-    round_keys = np.random.default_rng(key).integers(1 << 62, size=4, dtype=np.uint64)
-
-    def shuffle_once(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        left, right = values >> np.uint64(half_bits), values & low
-        for round_key in round_keys:
-            mixed = (right + round_key) * np.uint64(0x9E3779B97F4A7C15)
-            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-            left, right = right, left ^ ((mixed >> np.uint64(32)) & low)
-        return (left << np.uint64(half_bits)) | right
-
-    values = shuffle_once(ranks.astype(np.uint64))
-    while len(outside := np.flatnonzero(values >= size)):
-        values[outside] = shuffle_once(values[outside])
-    return values.astype(np.int64)

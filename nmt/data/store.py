@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self
+from typing import Annotated, Any, BinaryIO, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +45,9 @@ class StoreInfo(Section):
     src_vocab_size: int = Field(ge=1)
     tgt_vocab_size: int = Field(ge=1)
     counts: CorpusCounts
+    corpora: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (), description="pairs of each corpus, one corpus after another; empty: all pairs are of one"
+    )
 
 
 @dataclass
@@ -67,10 +71,11 @@ class Side:
         """Return the number of tokens of each of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
-    def length_blocks(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the number of tokens of every sentence, in blocks: the corpus may be larger than memory."""
-        for start in range(0, len(self.offsets) - 1, _BLOCK_LENGTHS):
-            yield np.diff(self.offsets[start : start + _BLOCK_LENGTHS + 1])
+    def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[NDArray[np.int64]]:
+        """Yield the number of tokens of each sentence, in blocks: the corpus may be larger than memory."""
+        end = len(self.offsets) - 1 if end is None else end
+        for first in range(start, end, _BLOCK_LENGTHS):
+            yield np.diff(self.offsets[first : min(first + _BLOCK_LENGTHS, end) + 1])
 
     def length_counts(self) -> NDArray[np.int64]:
         """Count the sentences that have 0, 1, 2, … tokens, up to the longest."""
@@ -96,6 +101,8 @@ class TokenStore:
         try:
             content = read_at_most(folder / "store.json", _MAX_INFO_BYTES)
             self.info = StoreInfo.model_validate(json.loads(content))
+            if self.info.corpora and sum(self.info.corpora) != self.info.num_pairs:
+                raise ValueError("store.json: corpora do not add up to num_pairs")
             self.src = self._open("src", self.info.src_vocab_size)
             self.tgt = self._open("tgt", self.info.tgt_vocab_size)
             self.counts = self.info.counts
@@ -124,6 +131,11 @@ class TokenStore:
 
     def __len__(self) -> int:
         return self.info.num_pairs
+
+    def sizes(self, num_corpora: int) -> tuple[int, ...]:
+        """Return the number of pairs of each of `num_corpora` corpora, in the order in which they lie in the store."""
+        sizes = self.info.corpora or (self.info.num_pairs,)
+        return sizes + (0,) * (num_corpora - len(sizes))
 
 
 class _SideWriter:
@@ -171,7 +183,7 @@ def build_store(
     regularization: SubwordRegularization = NO_REGULARIZATION,
     seed: int = 1,
 ) -> TokenStore:
-    """Tokenize `pairs` into `folder`, which must not exist yet, and open it.
+    """Tokenize `pairs`, corpus by corpus, into `folder`, which must not exist yet, and open it.
 
     Memory is bounded by a block of pairs, whatever the size of the corpus. `counts` are kept with the store; they are
     read after the last pair, so whoever yields the pairs may count into them. The store holds each pair
@@ -180,8 +192,10 @@ def build_store(
     """
     try:
         with new_folder(folder) as partial:
+            sizes = _write_tokens(partial, pairs, tokenizers, regularization, seed)
             info = StoreInfo(
-                num_pairs=_write_tokens(partial, pairs, tokenizers, regularization, seed),
+                num_pairs=sum(sizes),
+                corpora=sizes if len(sizes) > 1 else (),
                 dtype=_dtype_for(tokenizers),
                 src_vocab_size=tokenizers.src.vocab_size,
                 tgt_vocab_size=tokenizers.tgt.vocab_size,
@@ -200,25 +214,34 @@ def _write_tokens(
     tokenizers: TokenizerPair,
     regularization: SubwordRegularization,
     seed: int,
-) -> int:
-    """Write the tokens and offsets of a store into `folder`; return the number of pairs."""
+) -> tuple[int, ...]:
+    """Write the tokens and offsets of a store into `folder`; return the number of pairs of each corpus."""
     dtype = _dtype_for(tokenizers)
     num_drawn = regularization.num_samples - 1
     src_sampler = tokenizers.src.sampler(regularization.alpha, 2 * seed) if num_drawn else None
     tgt_sampler = tokenizers.tgt.sampler(regularization.alpha, 2 * seed + 1) if num_drawn else None
-    num_pairs = 0
+    sizes = [0]
     with (
         _SideWriter(folder, "src", tokenizers.src, dtype) as src,
         _SideWriter(folder, "tgt", tokenizers.tgt, dtype) as tgt,
     ):
-        while block := list(islice(pairs, _BLOCK_PAIRS)):
+        for block in _blocks_of_one_corpus(pairs):
             sides = ([pair.src for pair in block], src, src_sampler), ([pair.tgt for pair in block], tgt, tgt_sampler)
             for texts, writer, sampler in sides:
                 writer.append(texts)
                 if sampler is not None:
                     writer.append_drawn(texts, sampler, num_drawn)
-            num_pairs += len(block) * regularization.num_samples
-    return num_pairs
+            assert block[0].corpus >= len(sizes) - 1, "pairs come corpus by corpus"
+            sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
+            sizes[block[0].corpus] += len(block) * regularization.num_samples
+    return tuple(sizes)
+
+
+def _blocks_of_one_corpus(pairs: Iterator[SentencePair]) -> Iterator[list[SentencePair]]:
+    """Yield `pairs` in blocks, each of one corpus, so that a corpus lies in one piece with its drawn segmentations."""
+    for _, corpus in groupby(pairs, key=attrgetter("corpus")):
+        while block := list(islice(corpus, _BLOCK_PAIRS)):
+            yield block
 
 
 def _dtype_for(tokenizers: TokenizerPair) -> Literal["uint16", "uint32"]:

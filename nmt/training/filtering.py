@@ -41,7 +41,7 @@ class FilteredCorpus(Corpus):
     def dropped(self) -> DroppedRows:
         """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
-        expected = expect(self.config.data, super().train_pairs(), held_out)
+        expected = expect(self.config.data, super().train_pairs, held_out)
         dropped = DroppedRows.find(super().train_pairs(), expected)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; switch the wrong ones off"
@@ -61,7 +61,7 @@ class FilteredCorpus(Corpus):
         """Log what is wrong with the first training pairs beyond what the filters drop: a few lines, in a second."""
         sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
-        expected = expect(self.config.data, sample, held_out, identify_languages=False)
+        expected = expect(self.config.data, lambda: sample, held_out, identify_languages=False)
         counts: dict[str, int] = {}
         for chunk in check_pairs(sample, expected):
             for flags in chunk.flags[chunk.flags != 0].tolist():

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +38,7 @@ class TrainRecord:
     reading_share: float  # of the time, in which the host reads batches
     utilization: float  # flops_per_second as a share of what a large product reaches
     train_seconds: float
+    stage: int | None = None  # from 1; None without stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,8 @@ class ValidRecord:
     bleu: float
     chrf: float
     seconds: float
+    directions: dict[str, dict[str, float]] = field(default_factory=dict)  # loss, bleu, chrf, if there are several
+    stage: int | None = None  # from 1; None without stages
 
 
 @dataclass

@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,14 +16,22 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.data.corpus import SentencePair, paths_of
 from nmt.data.lines import COMPRESSIONS
+from nmt.data.mixing import corpus_weights, quotas
 from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
 from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
-from nmt.data.report import SPLITS, CorpusCounts, CorpusReport, SideReport, Split, SplitReport
+from nmt.data.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, TokenStore, build_store
+from nmt.data.tags import (
+    corpus_tags,
+    language_prefix,
+    language_tags,
+    tags_before_sources,
+    user_symbols,
+)
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
-from nmt.languages import written_without_spaces
+from nmt.languages import Direction, written_without_spaces
 from nmt.rundir import RunDir
 from nmt.training.corpus_files import whole
 from nmt.training.filtering import FilteredCorpus
@@ -96,15 +105,19 @@ def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
 def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config`; they see no held-out sentence."""
     text = corpus or FilteredCorpus(config)
-    settings = config.tokenizer
-    if config.data.protect:
-        symbols = (*settings.user_symbols, *(symbol for symbol in PLACEHOLDERS if symbol not in settings.user_symbols))
-        settings = settings.model_copy(update={"user_symbols": symbols})
+    settings = config.tokenizer.model_copy(update={"user_symbols": _symbols(config)})
 
     def side(name: str) -> Callable[[], Iterable[str]]:
         return lambda: (getattr(_with_placeholders(pair, config), name) for pair in whole(text.train_pairs()))
 
     return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
+
+
+def _symbols(config: Config) -> tuple[str, ...]:
+    """Return the symbols that the tokenizers must never split."""
+    placeholders = PLACEHOLDERS if config.data.protect else ()
+    # Placeholders before tags, which are younger: what a tokenizer without tags is trained with stays the same.
+    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config))))
 
 
 def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
@@ -114,7 +127,17 @@ def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
             pairs = list(whole(corpus.pairs(split)))
             if not pairs:
                 raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
-            run.write_pairs(split, pairs)
+            _write_split(corpus, run, split, pairs)
+
+
+def _write_split(corpus: FilteredCorpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
+    """Write `pairs` with the tags of their corpora, those of one direction together, in the order of training."""
+    by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in corpus.config.data.directions}
+    for pair in pairs:
+        tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
+        by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
+    several = [direction for direction, group in by_direction.items() for _ in group] if len(by_direction) > 1 else []
+    run.write_pairs(split, [pair for group in by_direction.values() for pair in group], several)
 
 
 def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
@@ -135,7 +158,10 @@ def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> Tokenize
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
     if config.training.init_from:
-        tokenizers = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        base = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        tokenizers = base.with_symbols(user_symbols(config))
+        if added := tokenizers.src.vocab_size - base.src.vocab_size:
+            log.info("the tokenizer of %s gets %d new tokens for tags", config.training.init_from, added)
     elif config.tokenizer.path:
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:
@@ -158,6 +184,10 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
     if config.data.protect and not tokenizers.know(PLACEHOLDERS):
         hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
+    for tag in (*language_tags(config.data), *corpus_tags(config.data)):
+        if not tokenizers.know([tag]):
+            hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"
+            raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
     if config.tokenizer.subword_regularization.num_samples > 1:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
@@ -170,7 +200,7 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
 
 def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
     """Return the pair with placeholders for protected spans, if the configuration says so."""
-    return insert_placeholders(pair, config.tokenizer.user_symbols) if config.data.protect else pair
+    return insert_placeholders(pair, user_symbols(config)) if config.data.protect else pair
 
 
 def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> None:
@@ -193,7 +223,9 @@ def _estimated_bytes(corpus: FilteredCorpus, tokenizers: TokenizerPair) -> int:
     files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
     text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
     sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
-    sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
+    tags = tags_before_sources(corpus.config.data)
+    sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
+    sides = (sources, tokenizers.tgt.encode_batch(pair.tgt for pair in first))
     num_tokens = sum(len(ids) for side in sides for ids in side)
     store_bytes = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
     return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples
@@ -225,30 +257,45 @@ def _build(folder: Path, corpus: FilteredCorpus, run: RunDir, tokenizers: Tokeni
 
 
 def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the training pairs with text on both sides, and copies with placeholders; count them into `counts`."""
-    data = corpus.config.data
-    count_src, count_tgt = _word_counter(data.src_lang), _word_counter(data.tgt_lang)
-    valid_sources, test_sources = (set(run.read_pairs(split)[0]) for split in SPLITS)
+    """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
+    valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
+    tags = tags_before_sources(corpus.config.data)
     num_whole = 0
     for pair in corpus.train_pairs():
         if not (pair.src and pair.tgt):
             counts.empty_dropped += 1
             continue
         num_whole += 1
-        counts.src_words += count_src(pair.src)
-        counts.tgt_words += count_tgt(pair.tgt)
+        direction = corpus.direction("train", pair)
+        counts.src_words += _count_words(pair.src, direction.src)
+        counts.tgt_words += _count_words(pair.tgt, direction.tgt)
         counts.same_on_both_sides += pair.src == pair.tgt
-        counts.sources_in_valid += pair.src in valid_sources
-        counts.sources_in_test += pair.src in test_sources
-        yield from _as_trained_on(pair, corpus.config, counts)
+        counts.sources_in_valid += pair.src in valid_sources[direction]
+        counts.sources_in_test += pair.src in test_sources[direction]
+        for seen in _as_trained_on(pair, direction, corpus.config, counts):
+            yield seen._replace(src=tags[pair.corpus] + seen.src) if tags[pair.corpus] else seen
     if corpus.has_filters:
         counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
     if num_whole == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
 
-def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the pair as the model sees it and, for a share of the pairs, a copy with placeholders."""
+def _sources(corpus: FilteredCorpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
+    """Return the sources of a validation or test set by direction, without the tags of their corpora."""
+    data = corpus.config.data
+    tags = tuple(f"{tag} " for tag in corpus_tags(data))
+    sources: dict[Direction, set[str]] = defaultdict(set)
+    for direction, texts, _ in run.read_sets(split, data.directions[0]):
+        for text in texts:
+            tag = next((tag for tag in tags if text.startswith(tag)), "")
+            sources[direction].add(text.removeprefix(tag))
+    return sources
+
+
+def _as_trained_on(
+    pair: SentencePair, direction: Direction, config: Config, counts: CorpusCounts
+) -> Iterator[SentencePair]:
+    """Yield the pair with placeholders and, for a share of the pairs, a copy with more of them; else the pair alone."""
     data = config.data
     if not data.protect:
         yield pair
@@ -256,16 +303,16 @@ def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> 
     protected = _with_placeholders(pair, config)
     counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
     yield protected
-    spaced = (not written_without_spaces(data.src_lang), not written_without_spaces(data.tgt_lang))
+    spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
     copy = copy_with_placeholders(protected, share=data.placeholder_share, seed=config.training.seed, spaced=spaced)
     if copy:
         counts.copies_with_placeholders += 1
         yield copy
 
 
-def _word_counter(language: str) -> Callable[[str], int]:
-    """Return a function that counts words, or characters if the language is written without spaces."""
-    return len if written_without_spaces(language) else lambda text: len(text.split())
+def _count_words(text: str, language: str) -> int:
+    """Count words, or characters if the language is written without spaces."""
+    return len(text) if written_without_spaces(language) else len(text.split())
 
 
 def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
@@ -274,6 +321,7 @@ def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, stor
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
         too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
+    sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*data.directions, strict=True))
     src_counts, tgt_counts = store.src.length_counts(), store.tgt.length_counts()
     return CorpusReport(
         pairs=len(store) // num_samples,
@@ -281,18 +329,32 @@ def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, stor
         too_long=too_long,
         on_too_long=data.on_too_long,
         counts=counts,
-        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, data.src_lang),
-        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, data.tgt_lang),
+        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, sources),
+        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, targets),
         valid=_split_report(corpus, run, tokenizers, "valid"),
         test=_split_report(corpus, run, tokenizers, "test"),
+        corpora=_parts(corpus, store) if len(corpus.train) > 1 else (),
+    )
+
+
+def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
+    """Report each training corpus and its part in an epoch."""
+    data = corpus.config.data
+    sizes = store.sizes(len(corpus.train))
+    weights = corpus_weights(data, sizes)
+    per_epoch = sizes if weights is None else quotas(sizes, weights)
+    return tuple(
+        CorpusPart(", ".join(map(str, paths_of(files))), str(data.direction_of(files)), files.tag, pairs, quota)
+        for files, pairs, quota in zip(corpus.train, sizes, per_epoch, strict=True)
     )
 
 
 def _split_report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report the parts of the validation or test set that its scores leave out."""
-    sources = run.read_pairs(split)[0]
+    data, limit = corpus.config.data, corpus.config.model.max_src_len
+    sets = run.read_sets(split, data.directions[0])
+    sources = [language_prefix(data, each.direction) + text for each in sets for text in each.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
-    limit = corpus.config.model.max_src_len
     lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
     return SplitReport(
         pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=sum(length > limit for length in lengths)

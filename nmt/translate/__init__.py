@@ -2,8 +2,8 @@
 
 from nmt.config import SearchOptions
 from nmt.translate.engine import Engine
+from nmt.translate.languages import LanguagePair
 from nmt.translate.segments import ForcedScore, Segment, SegmentTranslation, translate_segments
-from nmt.translate.texts import LanguagePair
 from nmt.translate.translation import Translation
 from nmt.translate.translator import Translator
 

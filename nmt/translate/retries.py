@@ -72,7 +72,8 @@ def _translate_around(
     stretches: list[Segment] = []
     for segment in segments:
         for i, text in enumerate(segment.protected.between()):
-            ids = tokenizers.src.encode(text) if text.strip() else []
+            tag = segment.tags[min(i, 1)]
+            ids = tokenizers.src.encode(tag + text) if text.strip() else []
             stretches.append(Segment(ids, segment.segment.prefix_ids if i == 0 else ()))
     translations = iter(search(stretches, options) if stretches else [])
     for segment in segments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,19 +12,13 @@ from nmt.config import SearchOptions
 from nmt.data.sentencepiece_training import without_surrogates
 from nmt.data.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
 from nmt.data.tokenizer import TokenizerPair
+from nmt.languages import Direction
+from nmt.translate.languages import DirectedText, LanguagePair
 from nmt.translate.protect import Protected
 from nmt.translate.segments import Segment, SegmentTranslation
 from nmt.translate.split import Part, split_text, whole
 
 _TOO_MANY = 1 << 30  # tokens: reported for a stretch with more spans than placeholders, so that it is split
-
-
-class LanguagePair(NamedTuple):
-    """Codes of the two languages, and symbols that the tokenizer never splits, such as <2de>."""
-
-    src: str
-    tgt: str
-    user_symbols: Collection[str] = ()
 
 
 @dataclass
@@ -34,6 +28,7 @@ class TextSegment:
     segment: Segment
     protected: Protected
     part: Part
+    tags: tuple[str, str]  # what to put before the segment, and before a later stretch of it that is translated apart
     prefix: str = ""
     hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
     loop_retried: bool = False
@@ -49,6 +44,7 @@ class SegmentedText(NamedTuple):
     lead: str  # white space before the first segment
     segments: list[TextSegment]
     spans: list[str] | None  # the protected spans, in order; None if protection is off
+    direction: Direction
 
 
 class TextSegmenter:
@@ -64,15 +60,15 @@ class TextSegmenter:
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
 
     def segment(
-        self, texts: Sequence[str], options: SearchOptions, prefixes: Sequence[str] | None = None
+        self, texts: Sequence[DirectedText], options: SearchOptions, prefixes: Sequence[str] | None = None
     ) -> list[SegmentedText]:
         """Split each of `texts` into segments according to `options.split` and `options.protect`.
 
-        The translation of text i must begin with `prefixes[i]`. User symbols at the beginning of a text, such as a tag
-        that names the target language, are repeated before each of its segments.
+        The translation of text i must begin with `prefixes[i]`. The tag of a text is put before each of its segments,
+        and user symbols at its beginning are repeated there.
         """
         protect = options.protect and self.knows_placeholders
-        splits = [_Splitter(self, without_surrogates(text), protect) for text in texts]
+        splits = [_Splitter(self, text, protect) for text in texts]
         plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
         segmented = [split.segment(ids, options.split) for split, ids in zip(splits, plain, strict=True)]
         for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
@@ -91,20 +87,22 @@ class TextSegmenter:
 class _Splitter:
     """Splits one text."""
 
-    def __init__(self, segmenter: TextSegmenter, text: str, protect: bool):
+    def __init__(self, segmenter: TextSegmenter, directed: DirectedText, protect: bool):
         self.segmenter = segmenter
-        self.text = text
+        self.text = text = without_surrogates(directed.text)
+        self.direction = directed.direction
         self.protect = protect
         self.spans = find_spans(text, segmenter.languages.user_symbols) if protect else []
         self.starts = [span.start for span in self.spans]
         self.ends = [span.end for span in self.spans]
         self.whole = whole(text)
-        self.tag = segmenter.leading_symbols(text)
+        self.tag = directed.tag
+        self.symbols = segmenter.leading_symbols(text)
         self.protected = [self._stretch(part.start, part.end) for part in self.whole.parts]  # one, or none if blank
 
     def whole_source(self) -> str:
-        """Return the text as one source, with placeholders; empty if it is blank."""
-        return self.protected[0].text if self.protected else ""
+        """Return the text as one source, with its tag and placeholders; empty if it is blank."""
+        return self.tag + self.protected[0].text if self.protected else ""
 
     def segment(self, ids: list[int], split: bool) -> SegmentedText:
         """Return the segments of the text; `ids` are the tokens of the whole text as one source."""
@@ -113,21 +111,23 @@ class _Splitter:
         too_many = len(self.spans) > NUM_PLACEHOLDERS
         if not split or not (has_lines or too_many or len(ids) > self.segmenter.limit):
             pairs = zip(self.protected, self.whole.parts, strict=True)
-            segments = [TextSegment(Segment(ids), protected, part) for protected, part in pairs]
-            return SegmentedText(self.text, self.whole.lead, segments, spans)
-        language, limit = self.segmenter.languages.src, self.segmenter.limit
-        lead, parts = split_text(self.text, self.spans, language, limit, self._size)
+            tags = self.tag, self.tag + self.symbols
+            segments = [TextSegment(Segment(ids), protected, part, tags) for protected, part in pairs]
+            return SegmentedText(self.text, self.whole.lead, segments, spans, self.direction)
+        lead, parts = split_text(self.text, self.spans, self.direction.src, self.segmenter.limit, self._size)
         segments = []
         for part in parts:
             protected = self._stretch(part.start, part.end)
-            source = self._tag_before(part.start) + protected.text
-            segments.append(TextSegment(Segment(self.segmenter.tokenizers.src.encode(source)), protected, part))
-        return SegmentedText(self.text, lead, segments, spans)
+            before = self._tag_before(part.start)
+            source = Segment(self.segmenter.tokenizers.src.encode(before + protected.text))
+            later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
+            segments.append(TextSegment(source, protected, part, (before, later)))
+        return SegmentedText(self.text, lead, segments, spans, self.direction)
 
     def _tag_before(self, start: int) -> str:
-        """Return the symbols to add before a segment that begins at `start`; none if it begins with symbols itself."""
+        """Return what to add before a segment at `start`: the tag, and the symbols unless it has some itself."""
         is_first = not self.text[:start].strip()
-        return "" if is_first or self.segmenter.leading_symbols(self.text, start) else self.tag
+        return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
 
     def _inside(self, start: int, end: int) -> list[Span]:
         return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from nmt.data.spans import ANY_PLACEHOLDER
-from nmt.languages import spaces_between_sentences, written_without_spaces
+from nmt.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.translate.guards import is_copy
 from nmt.translate.protect import Protected, missing
 from nmt.translate.retries import has_loop
 from nmt.translate.segments import SegmentTranslation
 from nmt.translate.split import Part
-from nmt.translate.texts import LanguagePair, SegmentedText, TextSegment
+from nmt.translate.texts import SegmentedText, TextSegment
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Translation:
         return self.score / count if count else 0.0
 
 
-def put_together(text: SegmentedText, languages: LanguagePair) -> Translation:
+def put_together(text: SegmentedText) -> Translation:
     """Assemble the best translation of `text` from those of its segments, with its alternatives.
 
     Alternative n of a text consists of alternative n of each segment.
@@ -107,17 +107,17 @@ def put_together(text: SegmentedText, languages: LanguagePair) -> Translation:
     if not text.segments:
         return Translation("")
     ranks = max(len(segment.hypotheses) for segment in text.segments)
-    best, *others = [_assemble(text, languages, rank) for rank in range(ranks)]
+    best, *others = [_assemble(text, rank) for rank in range(ranks)]
     return replace(best, alternatives=others) if others else best
 
 
-def _assemble(text: SegmentedText, languages: LanguagePair, rank: int) -> Translation:
+def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = [text.lead], list[SegmentTranslation]()
     around, lost = list[str](), list[str]()
     for i, segment in enumerate(text.segments):
         output, translations, lost_here = _output(text, segment, rank)
         is_last = i == len(text.segments) - 1
-        written += [output, segment.part.space if is_last else _space(segment.part, languages)]
+        written += [output, segment.part.space if is_last else _space(segment.part, text.direction)]
         segments += [translation for translation in translations if translation.src_ids]
         around += segment.protected.spans if segment.around else []
         lost += lost_here
@@ -136,7 +136,7 @@ def _assemble(text: SegmentedText, languages: LanguagePair, rank: int) -> Transl
         protected_retried=any(segment.protected_retried for segment in text.segments),
         protected_translated_around=around,
         protected_lost=lost,
-        without_spans=_without_spans(text, output) if languages.src != languages.tgt else None,
+        without_spans=_without_spans(text, output) if text.direction.src != text.direction.tgt else None,
     )
 
 
@@ -152,11 +152,11 @@ def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, 
     return restored.text, [translation], restored.lost
 
 
-def _space(part: Part, languages: LanguagePair) -> str:
+def _space(part: Part, direction: Direction) -> str:
     """Return the white space between the translation of `part` and that of the next part."""
-    if not part.space and written_without_spaces(languages.src) and not written_without_spaces(languages.tgt):
+    if not part.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
         return " "
-    no_spaces = spaces_between_sentences(languages.src) and not spaces_between_sentences(languages.tgt)
+    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
     return "" if no_spaces and not part.space.strip(" ") else part.space
 
 

@@ -16,9 +16,10 @@ from nmt.find_model import find_model
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
+from nmt.translate.languages import LanguagePair
 from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
 from nmt.translate.segments import ForcedScore, SegmentTranslation, score_segments, translate_segments, untranslated
-from nmt.translate.texts import LanguagePair, TextSegmenter
+from nmt.translate.texts import TextSegmenter
 from nmt.translate.translation import Translation, put_together
 
 Model = str | Path | RunDir | ExportDir | Sequence[RunDir]
@@ -91,9 +92,8 @@ class Translator:
 
         tokenizers = _shared_tokenizers(runs)
         config = runs[0].config()
-        languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        return cls(tokenizers, loaded, languages, config.decoding)
+        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding)
 
     @classmethod
     def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
@@ -103,7 +103,7 @@ class Translator:
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
         engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
-        return cls(tokenizers, engine, LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols), info.decoding)
+        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding)
 
     @property
     def max_src_len(self) -> int:
@@ -116,9 +116,20 @@ class Translator:
         return self.segmenter.knows_placeholders
 
     def translate(
-        self, texts: Sequence[str], options: SearchOptions | None = None, prefixes: Sequence[str] | None = None
+        self,
+        texts: Sequence[str],
+        options: SearchOptions | None = None,
+        prefixes: Sequence[str] | None = None,
+        *,
+        to: str | None = None,
+        from_: str | None = None,
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
+
+        `to` is the code of the target language. A model of several target languages needs it, unless every text begins
+        with the tag of one, such as `<2fr>`. `from_` matters only if the model translates into `to` from languages that
+        differ in how they write sentences, such as Chinese and English: texts over the model's limit are split and
+        joined accordingly. NmtError if the model does not know one of them.
 
         Texts longer than the model's limit are split into sentences, protected spans are kept, and outputs that repeat
         themselves are decoded again, all according to `options` (default: the decoding section of the run). If
@@ -128,7 +139,8 @@ class Translator:
         """
         options = options or self.options
         texts = _list_of_texts("texts", texts)
-        segmented = self.segmenter.segment(texts, options, _checked_prefixes(prefixes, len(texts)))
+        directed = [self.languages.direct(text, to, from_) for text in texts]
+        segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)))
         segments = [segment for text in segmented for segment in text.segments]
         search = partial(translate_segments, self.engine, self.tokenizers)
         searched = [segment for segment in segments if not segment.protected.is_only_spans()]
@@ -141,11 +153,16 @@ class Translator:
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.text)]
-        return [put_together(text, self.languages) for text in segmented]
+        return [put_together(text) for text in segmented]
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScore]:
-        """Score each of `targets` as the translation of the source with the same index."""
-        return score_segments(self.engine, self.tokenizers, sources, targets, self.options.batch_tokens)
+    def score(self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None) -> list[ForcedScore]:
+        """Score each of `targets`, in the language `to`, as the translation of the source with the same index.
+
+        A model of several target languages needs `to`, as in `translate`.
+        """
+        directed = [self.languages.direct(text, to) for text in sources]
+        tagged = [text.tag + text.text for text in directed]
+        return score_segments(self.engine, self.tokenizers, tagged, targets, self.options.batch_tokens)
 
     def cross_attention(
         self, segment: SegmentTranslation, layer: int = -1, head: int | None = None

@@ -97,6 +97,7 @@ def _value(kind: Any, info: OptionInfo | ArgumentInfo) -> str:
 _LINKS = {
     "ParallelFiles": "[files](#files-of-a-data-set)",
     "Filters": "[filters](#filters)",
+    "Stage": "[stages](#stages-of-a-training)",
     "SubwordRegularization": "[subword regularization](#subword-regularization)",
 }
 """The sections inside sections, by class."""
@@ -105,7 +106,7 @@ _LINKS = {
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
     from nmt.config.filters import Filters
-    from nmt.config.sections import Config, ParallelFiles, SubwordRegularization
+    from nmt.config.sections import Config, ParallelFiles, Stage, SubwordRegularization
 
     lines = [
         "# Configuration",
@@ -121,7 +122,8 @@ def configuration_reference() -> str:
         lines += _section_lines(f"`{name}`", section)
     lines += _section_lines("Files of a data set", ParallelFiles)
     lines += _section_lines("Filters", Filters)
-    return "\n".join([*lines, *_section_lines("Subword regularization", SubwordRegularization)])
+    lines += _section_lines("Subword regularization", SubwordRegularization)
+    return "\n".join([*lines, *_section_lines("Stages of a training", Stage)])
 
 
 def _section_lines(title: str, section: type[BaseModel]) -> list[str]:

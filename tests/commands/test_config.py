@@ -252,6 +252,3 @@ def test_check_finds_a_column_of_ids_and_languages_that_are_missing():
         "a.tmx.gz: no unit has both fr and en\n"
         "  languages in the file: de-DE (131), en (131); set src_lang and tgt_lang of this corpus"
     )
-    assert "weight of a corpus of data.train is not supported yet" in str(
-        fail("check", "-c", "my.yaml", "--set", "data.train.weight=2")
-    )

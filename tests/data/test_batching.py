@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from nmt.data import batching
-from nmt.data.batching import DataPosition, TokenBudgetSampler, collate, fill_batches, permute, tokens_for
+from nmt.data.batching import DataPosition, TokenBudgetSampler, collate, fill_batches, tokens_for
+from nmt.data.mixing import ShuffledOrder, permute
 from nmt.data.store import Side
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -33,9 +34,9 @@ def pairs():
     return Pairs(draw.integers(1, 30, 501).tolist(), draw.integers(1, 40, 501).tolist())
 
 
-def sampler(pairs, **options):
-    settings = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31, "seed": 5, "drop_too_long": False}
-    return TokenBudgetSampler(pairs, **{**settings, **options})
+def sampler(pairs, seed=5, **options):
+    settings = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31, "drop_too_long": False}
+    return TokenBudgetSampler(pairs, ShuffledOrder(len(pairs), seed), **{**settings, **options})
 
 
 def epoch_of(sampler, number=0):
@@ -160,7 +161,7 @@ def test_tokens_of_a_batch_are_the_batch_without_the_padding_they_need_not():
 
 
 def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(pairs):
-    budget = tokens_for(400, pairs, max_src_len=25, max_tgt_len=31)
+    budget = tokens_for(400, pairs, max_src_len=25, max_tgt_len=31, order=ShuffledOrder(len(pairs), seed=0))
     one_by_one = sampler(pairs, batch_tokens=budget)
     sizes = [one_by_one.next_indices().num_tgt_tokens for _ in range(100)]
     assert 0.85 * 400 < np.mean(sizes) < 1.1 * 400

@@ -84,6 +84,30 @@ def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_pa
     assert first[len(pairs) : 2 * len(pairs)] != first[2 * len(pairs) :]
 
 
+@pytest.mark.parametrize("num_samples", [1, 2])
+def test_each_corpus_lies_in_one_piece_whose_size_is_known(tmp_path, tokenizers, monkeypatch, num_samples):
+    monkeypatch.setattr("nmt.data.store._BLOCK_PAIRS", 7)
+    bpe = train_tokenizers(
+        TokenizerConfig(type="bpe", vocab_size=300), lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS]
+    )
+    corpora = [pair._replace(corpus=(pair.line > 10) + 2 * (pair.line > 40)) for pair in PAIRS]  # none of number 2
+    regularization = SubwordRegularization(num_samples=num_samples)
+    build_store(tmp_path / "store", iter(corpora), bpe, CorpusCounts(), regularization)
+    store = TokenStore(tmp_path / "store")
+    assert store.sizes(4) == (10 * num_samples, 30 * num_samples, 0, 19 * num_samples)
+    first = [bpe.src.decode(store.src[index].tolist()) for index in range(store.sizes(4)[0])]
+    assert sorted(first) == sorted([pair.src for pair in PAIRS[:10]] * num_samples)
+
+
+def test_a_store_of_one_corpus_says_nothing_of_corpora_and_an_older_one_is_read(tmp_path, tokenizers):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
+    path = tmp_path / "store" / "store.json"
+    values = json.loads(path.read_text())
+    assert values.pop("corpora") == []
+    path.write_text(json.dumps(values))
+    assert TokenStore(tmp_path / "store").sizes(2) == (59, 0)
+
+
 def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
     path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts()).folder / "tgt.tokens"
     data = bytearray(path.read_bytes())
@@ -103,6 +127,7 @@ ODD = {
     "dtype": ("object", "int8", 3),
     "src_vocab_size": (0, "x"),
     "counts": (3, None),
+    "corpora": (3, [-1, 60], [20, 20], ["x"]),
 }
 
 

@@ -97,8 +97,10 @@ CASES = {
     "a second corpus that is missing": Case(
         {"train.tsv": PAIRS}, "no such file", data={"train": [{"tsv": "train.tsv"}, {"csv": "b.csv"}]}
     ),
-    "a key without an effect": Case(
-        {"train.tsv": PAIRS}, "not supported yet", data={"train": {"tsv": "train.tsv", "weight": 2}}
+    "a weight too small for a single pair": Case(
+        {"train.tsv": PAIRS},
+        "corpus 2 of data.train gets none of the",
+        data={"train": [{"tsv": "train.tsv", "weight": 1e9}, {"tsv": "train.tsv", "weight": 1}]},
     ),
     "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "this line is longer than 1 MB"),
     "one language in both columns": tsv(

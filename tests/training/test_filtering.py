@@ -74,3 +74,15 @@ def test_filters_that_drop_every_pair_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"data\.filters drops every training pair \(too-long\)") as caught:
         prepared(tmp_path, "run", too_long=1)
     assert "nmt data check" in caught.value.hint
+
+
+def test_each_direction_is_checked_by_its_own_languages(tmp_path):
+    write_corpus(tmp_path)
+    greek = [(f"{n} eins {'a' * (n % 7)}", f"{n} ένα {'β' * (n % 7)} δύο") for n in range(100, 200)]
+    rows = [*greek, ("300 eins", "300 one two three"), greek[5]]
+    (tmp_path / "greek.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in rows), encoding="utf-8")
+    corpora = [{"tsv": str(tmp_path / "train.tsv")}, {"tsv": str(tmp_path / "greek.tsv"), "tgt_lang": "el"}]
+    filters = {"wrong_script": True, "duplicate": True}
+    config = tiny_config(tmp_path, data={"filters": filters, "src_lang": "de", "train": corpora})
+    counts = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report.counts
+    assert counts.dropped_by_rule == {"duplicate": 2, "wrong-script": 1}

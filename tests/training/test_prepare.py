@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,7 +214,8 @@ def test_corpora_of_several_forms_make_the_same_store_as_one_file_with_their_pai
     configs = [tiny_config(folder), tiny_config(folder, data=split_into_corpora(folder))]
     one, several = (prepare(config, RunDir(tmp_path / str(i)), tmp_path / "store") for i, config in enumerate(configs))
     assert one.fingerprint != several.fingerprint
-    assert one.report == several.report
+    assert [part.pairs for part in several.report.corpora] == [20, 30]
+    assert one.report == replace(several.report, corpora=())
     for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
         assert (one.store.folder / name).read_bytes() == (several.store.folder / name).read_bytes()
 
@@ -253,15 +255,6 @@ def test_one_corpus_in_a_plain_form_keeps_the_identity_it_had(tmp_path):
     identity = Corpus(tiny_config(folder)).identity(tmp_path)
     assert list(identity) == ["files", "columns", "held_out"]
     assert identity["columns"] == [(1, 2)] * 3
-
-
-@pytest.mark.parametrize("key", [{"weight": 2.0}, {"tag": "<web>"}, {"src_lang": "de"}])
-def test_a_key_without_an_effect_yet_is_refused(tmp_path, key):
-    folder = write_digits(tmp_path / "corpus", num_train=50)
-    train = {"tsv": str(folder / "train.tsv"), **key}
-    with pytest.raises(ConfigError, match=f"{next(iter(key))} of a corpus of data.train is not supported yet"):
-        prepare(tiny_config(folder, data={"train": train}), RunDir(tmp_path / "run"), tmp_path / "store")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,9 +24,9 @@ class DroppedRows:
     num_kept: int  # with text on both sides
 
     @classmethod
-    def find(cls, pairs: Iterable[SentencePair], expected: Expectations) -> Self:
-        """Check `pairs` with the filters of `expected`. Pairs with an empty side are kept: reports count them."""
-        bits_on = bits_switched_on(expected.filters)
+    def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations]) -> Self:
+        """Check `pairs` with the filters of `expected`, one for each corpus. Reports count pairs with an empty side."""
+        bits_on = bits_switched_on(expected[0].filters)
         rules = [rule for rule in RULES if rule.key and rule.bit & bits_on]
         bits = sum(rule.bit for rule in rules)
         is_dropped, counts, num_kept = bytearray(), dict.fromkeys((rule.name for rule in rules), 0), 0

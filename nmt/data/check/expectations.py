@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nmt.config.sections import DataConfig
 from nmt.data.check.checker import Expectations
@@ -13,24 +13,31 @@ from nmt.data.corpus import SentencePair
 
 def expect(
     data: DataConfig,
-    pairs: Iterable[SentencePair],
+    read: Callable[[], Iterable[SentencePair]],
     held_out: Iterable[SentencePair] = (),
     *,
     identify_languages: bool | None = None,
-) -> Expectations:
-    """Read `pairs` once to learn what is usual in them; `held_out` are the pairs of the validation and test sets.
+) -> tuple[Expectations, ...]:
+    """Return what is expected of the pairs of each training corpus of `data`; corpora of one direction share it.
 
-    Languages are identified if `data.filters.wrong_language` says so, or `identify_languages`.
+    `read` yields the pairs; they are read once for each direction, to learn what is usual in it. `held_out` are the
+    pairs of the validation and test sets. Languages are identified if `data.filters.wrong_language` says so, or
+    `identify_languages`.
     """
+    directions = [data.direction_of(files) for files in data.corpora("train")]
     sources = {pair.src for pair in held_out if pair.src}
     if identify_languages is None:
         identify_languages = data.filters.wrong_language is not None
-    return Expectations(
-        src_lang=data.src_lang,
-        tgt_lang=data.tgt_lang,
-        filters=data.filters,
-        profile=Profile.from_pairs(pairs),
-        held_out=frozenset(sources),
-        held_out_folded=frozenset(Side(src).folded for src in sources) - {""},
-        identify_languages=identify_languages,
-    )
+    known = {
+        direction: Expectations(
+            src_lang=direction.src,
+            tgt_lang=direction.tgt,
+            filters=data.filters,
+            profile=Profile.from_pairs(pair for pair in read() if directions[pair.corpus] == direction),
+            held_out=frozenset(sources),
+            held_out_folded=frozenset(Side(src).folded for src in sources) - {""},
+            identify_languages=identify_languages,
+        )
+        for direction in dict.fromkeys(directions)
+    }
+    return tuple(known[direction] for direction in directions)

@@ -6,10 +6,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain
+from itertools import chain, groupby
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple
@@ -40,17 +40,31 @@ class CheckedPairs(NamedTuple):
 
 
 def check_pairs(
-    pairs: Iterable[SentencePair], expected: Expectations, *, workers: int = 1, bits: int = _ALL_BITS
+    pairs: Iterable[SentencePair],
+    expected: Expectations | Sequence[Expectations],
+    *,
+    workers: int = 1,
+    bits: int = _ALL_BITS,
 ) -> Iterator[CheckedPairs]:
     """Check all pairs, chunk by chunk in their order; the result does not depend on the number of `workers`.
 
-    With several workers, a large corpus is checked in that many processes, which import the main module of the
-    program: a script guards its own by `if __name__ == "__main__"`. `bits`: the rules on duplicates that matter, which
-    take memory. NmtError if a process is killed.
+    `expected` is the same for all pairs, or one for each corpus: corpora that share one are of the same direction, and
+    a pair is a duplicate only of one in its direction. With several workers, a large corpus is checked in that many
+    processes, which import the main module of the program: a script guards its own by `if __name__ == "__main__"`.
+    `bits`: the rules on duplicates that matter, which take memory. NmtError if a process is killed.
     """
-    repeats = Repeats(bits)
-    chunks = _chunks(pairs)
-    for chunk, result in _map(chunks, expected, workers):
+    if isinstance(expected, Expectations):
+        yield from _check(pairs, expected, Repeats(bits), workers)
+        return
+    known = {id(each): (each, Repeats(bits)) for each in expected}
+    for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
+        yield from _check(group, *known[key], workers)
+
+
+def _check(
+    pairs: Iterable[SentencePair], expected: Expectations, repeats: Repeats, workers: int
+) -> Iterator[CheckedPairs]:
+    for chunk, result in _map(_chunks(pairs), expected, workers):
         yield CheckedPairs(chunk, repeats.flags(result), result)
 
 

@@ -110,11 +110,11 @@ class CheckReport:
 class Summary:
     """Adds up a check. The examples of a rule are spread over the corpus; they do not depend on chunks."""
 
-    def __init__(self, expected: Expectations, corpora: Sequence[ParallelFiles]):
-        """Begin a summary of the pairs of `corpora`."""
+    def __init__(self, expected: Sequence[Expectations], corpora: Sequence[ParallelFiles]):
+        """Begin a summary of the pairs of `corpora`; `expected` is what was expected of each."""
         self._expected = expected
         self._corpora = corpora
-        self.bits_on = bits_switched_on(expected.filters)
+        self.bits_on = bits_switched_on(expected[0].filters)
         self.num_pairs = 0
         self.num_dropped = 0
         self._found = dict.fromkeys(RULES, 0)
@@ -140,7 +140,10 @@ class Summary:
 
     def report(self) -> CheckReport:
         """Return the report on all chunks added."""
-        languages = self._expected.src_lang, self._expected.tgt_lang
+        languages = (
+            "/".join(dict.fromkeys(codes))
+            for codes in zip(*((e.src_lang, e.tgt_lang) for e in self._expected), strict=True)
+        )
         src, tgt = (_length_report(code, counts) for code, counts in zip(languages, self._lengths, strict=True))
         return CheckReport(
             files=[str(path) for path in paths_of(self._corpora)],
@@ -150,15 +153,22 @@ class Summary:
             shifts=self._shifts,
             src=src,
             tgt=tgt,
-            ratio=round(self._expected.profile.lengths.ratio, 3),
+            ratio=round(self._ratio(), 3),
             ratio_bars=self._ratios.tolist(),
         )
 
+    def _ratio(self) -> float:
+        """Return the usual ratio of the lengths, over several directions that of all pairs together."""
+        if len(set(map(id, self._expected))) == 1:
+            return self._expected[0].profile.lengths.ratio
+        src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
+        return tgt_len / max(1.0, src_len)
+
     def _rule_report(self, rule: Rule) -> RuleReport:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
-        missing = not self._expected.held_out if rule.key in ("overlap", "near_overlap") else False
+        missing = not self._expected[0].held_out if rule.key in ("overlap", "near_overlap") else False
         if rule.key == "wrong_language":
-            missing = not self._expected.identify_languages
+            missing = not self._expected[0].identify_languages
         return RuleReport(
             name=rule.name,
             description=rule.description,

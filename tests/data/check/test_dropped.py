@@ -14,7 +14,7 @@ PAIRS = [SentencePair(src, "text", line) for line, src in enumerate(["ein", "ein
 
 
 def dropped() -> DroppedRows:
-    return DroppedRows.find(PAIRS, Expectations("de", "en", filters=Filters(duplicate=True, too_long=30)))
+    return DroppedRows.find(PAIRS, [Expectations("de", "en", filters=Filters(duplicate=True, too_long=30))])
 
 
 def test_it_counts_by_rule_and_keeps_pairs_with_an_empty_side():
