@@ -31,7 +31,7 @@ def shortlist(
         ),
     ] = 100,
 ) -> None:
-    """Make a run's lexical shortlist, and measure what it costs and gains.
+    """Make the lexical shortlist of a run, and measure it.
 
     The shortlist says which target tokens each source token may be translated with, learned from the run's training
     data. `nmt translate --shortlist` computes only these, which is faster. BLEU and speed on the validation set are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,13 +107,13 @@ def test_validation_during_training_needs_no_shortlist(digits_run):
     assert validator.bleu(TorchEngine([model], tokenizers)) >= 0.0
 
 
-def test_a_corpus_that_has_changed_is_refused(digits_run, digits, tmp_path):
-    (tmp_path / "data").mkdir()
-    for split in ("train", "valid", "test"):
-        shutil.copy(digits / f"{split}.tsv", tmp_path / "data")
+def test_a_corpus_that_has_changed_is_refused(digits_run, tmp_path):
     run = RunDir(shutil.copytree(digits_run, tmp_path / "runs" / "run"))
+    (train,) = run.config().data.corpora("train")
+    corpus = Path(train.tsv).parent
+    shutil.copytree(corpus, tmp_path / "data")
     text = run.config_file.read_text(encoding="utf-8")
-    run.config_file.write_text(text.replace(str(digits), str(tmp_path / "data")), encoding="utf-8")
+    run.config_file.write_text(text.replace(str(corpus), str(tmp_path / "data")), encoding="utf-8")
     with open(tmp_path / "data" / "train.tsv", "a", encoding="utf-8") as file:
         file.write("1\t1\n")
     with pytest.raises(RunError, match="the corpus has changed since this run was started"):
