@@ -102,7 +102,7 @@ def test_validation_during_training_needs_no_shortlist(digits_run):
     run = RunDir(digits_run)
     config = run.config().model_copy(update={"decoding": SearchOptions(shortlist=True)})
     tokenizers = TokenizerPair.load(run.tokenizer)
-    validator = Validator(*run.read_pairs("valid"), tokenizers, config)
+    validator = Validator(run.read_sets("valid", config.data.directions[0]), tokenizers, config)
     model = load_model(run, tokenizers, torch.device("cpu"))
     assert validator.bleu(TorchEngine([model], tokenizers)) >= 0.0
 
@@ -117,4 +117,4 @@ def test_a_corpus_that_has_changed_is_refused(digits_run, tmp_path):
     with open(tmp_path / "data" / "train.tsv", "a", encoding="utf-8") as file:
         file.write("1\t1\n")
     with pytest.raises(RunError, match="the corpus has changed since this run was started"):
-        make_shortlist(run, best=3, frequent=5)
+        make_shortlist(RunDir(run.path), best=3, frequent=5)
