@@ -1,0 +1,214 @@
+"""The pairs of a store as one epoch sees them: a share of them changed, and segmentations drawn at random.
+
+Nothing of it is stored. A pool of pairs is drawn from the seed, the epoch and the ranks of its pairs alone, so every
+process, and a training that is resumed, draws the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.augment import KINDS, AugmentConfig
+from nmt.config.sections import Config, SubwordRegularization
+from nmt.data.augment import PairChanger, TextPair
+from nmt.data.mixing import permute
+from nmt.data.store import Side, TokenStore
+from nmt.data.subword_regularization import Segmentations, SubwordSampler
+from nmt.data.tokenizer import Tokenizer, TokenizerPair
+from nmt.languages import Direction
+from nmt.special_tokens import UNK_ID
+
+_Rows = NDArray[np.int64]
+
+_KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # tell their random numbers from each other and from those of the order
+_UNCHANGED = len(KINDS)
+
+
+class DrawnPairs(NamedTuple):
+    """The pairs of a pool, in memory; row i is the pair of rank i of the pool."""
+
+    src: Side
+    tgt: Side
+
+
+@dataclass(frozen=True)
+class RedrawSettings:
+    """What is drawn, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
+
+    augment: AugmentConfig
+    regularization: SubwordRegularization
+    directions: Sequence[Direction]
+    sizes: Sequence[int]
+    limits: tuple[int, int]  # tokens of source and target, eos included
+    seed: int
+
+
+class Redraw:
+    """Draws pools of pairs anew: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
+
+    def __init__(self, store: TokenStore, tokenizers: TokenizerPair, settings: RedrawSettings):
+        self._store, self._settings = store, settings
+        self._src = _SideRedraw(store.src, tokenizers.src, settings.regularization)
+        self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, settings.regularization)
+        symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
+        self._changers = [
+            PairChanger(direction, symbols, settings.augment.word_rate) for direction in settings.directions
+        ]
+        self._corpus_ends = np.cumsum(settings.sizes)
+
+    def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
+        """Draw the pairs at `indices` of the store, which stand at `ranks` of `epoch`.
+
+        A pair stays as it is stored if it would become too long. RunError if the store is damaged.
+        """
+        stored = (self._src.read(indices), self._tgt.read(indices))
+        kinds = kinds_of(ranks, len(self._store), self._settings.augment, key=(self._settings.seed, epoch))
+        whole = [self._src.is_whole(stored[0]), self._tgt.is_whole(stored[1])]
+        may_change = whole[0] & whole[1]
+        changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
+        drawn = []
+        for number, (side, before) in enumerate(zip((self._src, self._tgt), stored, strict=True)):
+            texts = {row: pair[number] for row, pair in changed.items()}
+            seeds = (self._settings.seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
+            drawn.append(side.segment(before, texts, whole[number], seeds))
+        fits = np.ones(len(indices), dtype=bool)
+        for after, limit in zip(drawn, self._settings.limits, strict=True):
+            fits &= after.lengths < limit  # eos takes one
+        src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
+        return DrawnPairs(_as_side(src, self._store.src), _as_side(tgt, self._store.tgt))
+
+    def _changed(
+        self,
+        stored: tuple[Segmentations, Segmentations],
+        kinds: NDArray[np.int64],
+        indices: _Rows,
+        position: tuple[_Rows, int],
+    ) -> dict[int, TextPair]:
+        """Return the texts of the rows that are changed."""
+        rows = np.flatnonzero(kinds != _UNCHANGED)
+        corpora = np.searchsorted(self._corpus_ends, indices, side="right")
+        partners = {
+            int(row): (int(row) + 1) % len(indices) for row in rows[kinds[rows] == KINDS.index("merge")].tolist()
+        }
+        needed = np.union1d(rows, np.fromiter(partners.values(), dtype=np.int64, count=len(partners)))
+        texts = dict(
+            zip(
+                needed.tolist(),
+                map(TextPair, self._src.texts(stored[0], needed), self._tgt.texts(stored[1], needed)),
+                strict=True,
+            )
+        )
+        ranks, epoch = position
+        changed = {}
+        for row in rows.tolist():
+            draw = random.Random((self._settings.seed << 96) + (epoch << 48) + int(ranks[row]))
+            partner = partners.get(row)
+            if partner is not None and (partner == row or corpora[partner] != corpora[row]):
+                continue
+            second = None if partner is None else texts[partner]
+            pair = self._changers[corpora[row]].change(KINDS[kinds[row]], texts[row], draw, second)
+            if pair != texts[row]:
+                changed[row] = pair
+        return changed
+
+
+def kinds_of(ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the kind of change (its index in `KINDS`, or their number for none) of the pairs at `ranks` of an epoch.
+
+    Of an epoch's `num_pairs`, each kind gets exactly its share, rounded. `key` is the seed and the epoch.
+    """
+    counts = [round(share * num_pairs) for share in config.shares().values()]
+    slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
+    return np.searchsorted(np.cumsum(counts), slots, side="right").astype(np.int64)
+
+
+class _SideRedraw:
+    """One language of a store, with what reads and draws its segmentations."""
+
+    def __init__(self, side: Side, tokenizer: Tokenizer, regularization: SubwordRegularization):
+        self._side, self._tokenizer = side, tokenizer
+        self._sampler: SubwordSampler | None = (
+            tokenizer.sampler(regularization.alpha, 0) if regularization.per_epoch else None
+        )
+
+    def read(self, indices: _Rows) -> Segmentations:
+        """Read the sentences at `indices` of the store. RunError if they hold what is no token."""
+        lengths = self._side.lengths(indices)
+        tokens = self._side.tokens[_positions(self._side.offsets[indices], lengths)]
+        self._side.check(tokens)
+        return Segmentations(tokens.astype(np.int64), lengths)
+
+    def is_whole(self, stored: Segmentations) -> NDArray[np.bool_]:
+        """Return which sentences spell their text: unknown tokens do not."""
+        rows = np.repeat(np.arange(len(stored.lengths)), stored.lengths)
+        unknown = np.bincount(rows[stored.ids == UNK_ID], minlength=len(stored.lengths))
+        return unknown == 0
+
+    def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
+        """Return the texts of `rows`."""
+        ids = stored.ids.tolist()
+        ends = stored.lengths.cumsum()
+        return [self._tokenizer.decode(ids[ends[row] - stored.lengths[row] : ends[row]]) for row in rows]
+
+    def segment(
+        self, stored: Segmentations, texts: dict[int, str], whole: NDArray[np.bool_], seeds: tuple[int, ...]
+    ) -> Segmentations:
+        """Return the sentences with other `texts` in some rows; drawn segmentations, if they are to be drawn."""
+        if self._sampler is None:
+            rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
+            ids = self._tokenizer.encode_batch(texts.values())
+            return _overlay(stored, rows, _flat(ids))
+        rows = np.flatnonzero(whole)
+        ends = stored.lengths.cumsum()
+        ids = stored.ids.tolist()
+        spelled = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
+        for row in rows.tolist():
+            if row not in spelled:
+                spelled[row] = self._tokenizer.spelling(ids[ends[row] - stored.lengths[row] : ends[row]])
+        self._sampler.seed(*seeds)
+        drawn = next(self._sampler.draw([spelled[row] for row in rows.tolist()], 1))
+        return _overlay(stored, rows, drawn)
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
+    """Put sentences one after another."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    ids = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+    return Segmentations(ids, lengths)
+
+
+def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of all tokens of sentences that begin at `starts`, one sentence after another."""
+    return np.repeat(starts - (lengths.cumsum() - lengths), lengths) + np.arange(int(lengths.sum()))
+
+
+def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
+    """Return the sentences of `stored` with `others` in the place of `rows`."""
+    lengths = stored.lengths.copy()
+    lengths[rows] = others.lengths
+    starts = lengths.cumsum() - lengths
+    ids = np.zeros(int(lengths.sum()), dtype=np.int64)
+    kept = np.ones(len(lengths), dtype=bool)
+    kept[rows] = False
+    old_starts = stored.lengths.cumsum() - stored.lengths
+    ids[_positions(starts[kept], lengths[kept])] = stored.ids[_positions(old_starts[kept], lengths[kept])]
+    ids[_positions(starts[rows], lengths[rows])] = others.ids
+    return Segmentations(ids, lengths)
+
+
+def _where(condition: NDArray[np.bool_], drawn: Segmentations, stored: Segmentations) -> Segmentations:
+    """Return the sentences of `drawn` where `condition` holds, else those of `stored`."""
+    rows = np.flatnonzero(~condition)
+    starts = stored.lengths.cumsum() - stored.lengths
+    kept = Segmentations(stored.ids[_positions(starts[rows], stored.lengths[rows])], stored.lengths[rows])
+    return _overlay(drawn, rows, kept)
+
+
+def _as_side(sentences: Segmentations, like: Side) -> Side:
+    return replace(like, tokens=sentences.ids, offsets=np.concatenate([[0], sentences.lengths.cumsum()]))
