@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.errors import DataError, NmtError
 from nmt.languages import bleu_tokenizer
+from nmt.rundir import DirectedPairs
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -47,6 +48,33 @@ def score(
         result = metric.corpus_score(hypotheses, [references])
         scores.append(MetricScore(result.name, result.score, metric.get_signature().format()))
     return scores
+
+
+class DirectedScores(NamedTuple):
+    """The scores of a set of one direction or several."""
+
+    mean: list[MetricScore]  # over the directions; of one direction its scores
+    by_direction: dict[str, list[MetricScore]]  # such as de-en; empty if there is one
+
+
+def score_sets(
+    sets: Sequence[DirectedPairs], translate: Callable[[DirectedPairs], list[str]], metrics: Sequence[str]
+) -> DirectedScores:
+    """Score what `translate` returns for each of `sets`, each by its own target language, and take the mean.
+
+    Every direction counts alike in the mean, whatever its number of sentences. Raises as `score`.
+    """
+    scores = [score(translate(each), each.references, each.direction.tgt, metrics) for each in sets]
+    if len(sets) == 1:
+        return DirectedScores(scores[0], {})
+    mean = [_mean(of_metric) for of_metric in zip(*scores, strict=True)]
+    return DirectedScores(mean, {str(each.direction): found for each, found in zip(sets, scores, strict=True)})
+
+
+def _mean(scores: Sequence[MetricScore]) -> MetricScore:
+    signatures = "; ".join(dict.fromkeys(each.signature for each in scores))
+    value = sum(each.value for each in scores) / len(scores)
+    return MetricScore(scores[0].name, value, f"mean of {len(scores)} directions: {signatures}")
 
 
 def _metric(name: str, tgt_lang: str) -> Metric:

@@ -56,6 +56,7 @@ class ExportInfo(Section):
     src_lang: str
     tgt_lang: str
     user_symbols: tuple[str, ...] = ()  # never to be split: placeholders and the like
+    directions: tuple[tuple[str, str], ...] = Field((), description="source and target language each; empty: one")
     max_src_len: int = Field(ge=2, description="longest source in tokens, eos included")
     max_tgt_len: int = Field(ge=2, description="longest target in tokens, eos included")
     decoding: SearchOptions

@@ -7,10 +7,11 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -21,6 +22,7 @@ from nmt.data.corpus import SentencePair
 from nmt.data.lines import read_lines
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
+from nmt.languages import Direction
 from nmt.locks import try_lock
 
 FORMAT = 1  # of the run directory; a run says which one it is
@@ -100,6 +102,30 @@ class CheckpointIndex(Section):
     validations_since_best: int = 0
     signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU's, of the scores")
     int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
+
+
+class DirectionSize(Section):
+    """The number of pairs of one direction in a validation or test set."""
+
+    src: str
+    tgt: str
+    pairs: int = Field(ge=1)
+
+
+class SplitInfo(Section):
+    """The contents of data/valid.json and data/test.json: which lines belong to which direction."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    directions: tuple[DirectionSize, ...] = Field(min_length=1, description="in the order of the lines")
+
+
+class DirectedPairs(NamedTuple):
+    """The sentences of a validation or test set in one direction."""
+
+    direction: Direction
+    sources: list[str]
+    references: list[str]
 
 
 Record = TypeVar("Record", bound=Section)
@@ -253,9 +279,16 @@ class RunDir:
         for folder in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
             remove_leftovers(folder)
 
-    def write_pairs(self, split: str, pairs: list[SentencePair]) -> None:
-        """Save the sentences of `split` (valid, test), one per line, because the scores were measured on them."""
+    def write_pairs(self, split: str, pairs: list[SentencePair], directions: Sequence[Direction] = ()) -> None:
+        """Save the sentences of `split` (valid, test), one per line, because the scores were measured on them.
+
+        `directions` are those of the pairs, if there are several; pairs of one direction follow each other.
+        """
         self.data.mkdir(parents=True, exist_ok=True)
+        if directions:
+            sizes = [(direction, len(list(group))) for direction, group in groupby(directions)]
+            listed = tuple(DirectionSize(src=src, tgt=tgt, pairs=size) for (src, tgt), size in sizes)
+            self.write_json(self.data / f"{split}.json", SplitInfo(directions=listed).model_dump())
         for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
             with write_atomically(self.data / f"{split}.{side}") as partial:
                 partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
@@ -264,6 +297,22 @@ class RunDir:
         """Return the sources and targets of `split`, as written by `write_pairs`."""
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
         return list(read_lines(src)), list(read_lines(tgt))
+
+    def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
+        """Return `split` by direction. A set of one direction does not name it: that is `only`."""
+        sources, references = self.read_pairs(split)
+        path = self.data / f"{split}.json"
+        if not path.exists():
+            return [DirectedPairs(only, sources, references)]
+        sets, start = [], 0
+        for src, tgt, size in (each.model_dump().values() for each in self._read_record(path, SplitInfo).directions):
+            here = slice(start, start + size)
+            sets.append(DirectedPairs(Direction(src, tgt), sources[here], references[here]))
+            start += size
+        if not start == len(sources) == len(references):
+            hint = "copy the file again from where the run was trained"
+            raise RunError(f"{start} pairs in all, but {split}.src has {len(sources)} lines", path=path, hint=hint)
+        return sets
 
 
 def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:

@@ -105,9 +105,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
             hint = f"paths are taken from {Path.cwd()}"
             raise ConfigError(f"{key}: no such folder: {folder}", path=config, hint=hint)
     from nmt.data.corpus import read_parallel
-    from nmt.training.corpus_files import refuse_unsupported
 
-    refuse_unsupported(wanted.data)
     for split in SETS:
         for files in wanted.data.corpora(split):
             list(islice(read_parallel(files), ROWS_LOOKED_AT))
@@ -215,7 +213,10 @@ def _sizes(config: Config) -> str:
 
 
 def _summary(config: Config) -> str:
+    from nmt.data.directions import directions
+
     data = config.data
     held_out = [name for name in SETS if not data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out of train" if held_out else ""
-    return f"{data.src_lang} to {data.tgt_lang}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"
+    languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in directions(data))
+    return f"{languages}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"

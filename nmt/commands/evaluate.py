@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -16,26 +16,30 @@ from nmt.commands.options import (
     Checkpoint,
     Device,
     Engine,
+    From,
     Models,
     Precision,
     SearchFlags,
+    To,
     find_models,
     load_translator,
     search_flags,
 )
 from nmt.commands.streams import print_text, to_json
 from nmt.config import ParallelFiles, SearchOptions
+from nmt.config.augment import KINDS, AugmentConfig
+from nmt.data.augment import PairChanger, TextPair, change_all
 from nmt.data.corpus import read_parallel
 from nmt.data.lines import read_lines
 from nmt.errors import DataError, RunError
-from nmt.evaluate import METRICS, MetricScore, score
+from nmt.evaluate import METRICS, MetricScore, score, score_sets
 from nmt.exportdir import ExportDir
 from nmt.files import write_text
-from nmt.languages import bleu_tokenizer
-from nmt.rundir import RunDir
+from nmt.languages import Direction, bleu_tokenizer
+from nmt.rundir import DirectedPairs, RunDir
 
 if TYPE_CHECKING:
-    from nmt.translate import Translator
+    from nmt.translate import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +50,22 @@ Reference = Annotated[Path | None, typer.Option(help="Reference translations for
 Table = Annotated[Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")]
 Split = Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's data sets to use.")]
 Metrics = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, ter.")]
+Augment = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated kinds of changes, as in data.augment: upper, title, typos, no_final_punctuation, noise, "
+        "merge, emoji. After the set as it is, score it once per kind with every pair changed in that way. typos and "
+        "noise change the source only, the others the reference too; scores regard case."
+    ),
+]
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 
 class TestSet(NamedTuple):
-    """Sentences to translate, and their references."""
+    """Sentences to translate, and their references, by direction."""
 
     name: str
-    sources: list[str]
-    references: list[str]
+    sets: list[DirectedPairs]
     path: Path | None  # of the references in the run, None for those that were given
 
 
@@ -82,15 +93,30 @@ class EvaluationRecord:
     sacrebleu: str  # command that prints the same scores
 
 
+@dataclass(frozen=True)
+class MeanRecord:
+    """The scores of an evaluation of several directions: their mean, and a record for each direction."""
+
+    models: list[str]
+    checkpoints: list[str]
+    set: str
+    sentences: int
+    scores: dict[str, ScoreRecord]
+    directions: dict[str, EvaluationRecord]  # by name, such as de-en
+
+
 @search_flags("beam_size", "length_penalty")
 def evaluate(
     models: Models = None,
     checkpoint: Checkpoint = None,
+    to: To = None,
+    from_: From = None,
     src: Source = None,
     ref: Reference = None,
     tsv: Table = None,
     split: Split = "test",
     metrics: Metrics = "bleu,chrf",
+    augment: Augment = "",
     format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     engine: Engine = "auto",
@@ -105,15 +131,37 @@ def evaluate(
         raise typer.BadParameter("--src and --ref go together")
     if tsv is not None and src is not None:
         raise typer.BadParameter("give --src and --ref, or --tsv, not both")
-    names = _metric_names(metrics)
+    names, kinds = _names(metrics, METRICS, "metric"), _names(augment, KINDS, "kind of change") if augment else []
     found = find_models(models, checkpoint)
-    test_set = _read_files(src, ref, tsv) or _read_split(found, split)
+    languages = _languages(found)
+    files = _read_files(src, ref, tsv)
+    if files is None:
+        test_set = _read_split(found, split, languages, to, from_)
+    else:
+        test_set = TestSet(files[0], [DirectedPairs(languages.direction(to, from_), *files[1:])], None)
     translator = load_translator(found, engine, device, precision)
-    evaluation = _Evaluation(
-        _describe(found), translator, search.change(translator.options), checkpoint, (engine, precision)
-    )
-    scores, record = evaluation.run(test_set, names)
-    _print(scores, record, format)
+    model = _describe(found)
+    evaluation = _Evaluation(model, translator, search.change(translator.options), checkpoint, (engine, precision))
+    record = evaluation.run(test_set, names)
+    symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
+    changed = {kind: evaluation.run(_changed(test_set, kind, symbols), names) for kind in kinds}
+    _print(record, changed, format)
+
+
+def _changed(test_set: TestSet, kind: str, symbols: Collection[str]) -> TestSet:
+    """Return the set with every pair changed in one way, the same for every model."""
+    sets = []
+    for each in test_set.sets:
+        changer = PairChanger(each.direction, symbols, AugmentConfig().word_rate)
+        pairs = change_all(changer, kind, list(map(TextPair, each.sources, each.references)))
+        sets.append(each._replace(sources=[pair.src for pair in pairs], references=[pair.tgt for pair in pairs]))
+    return TestSet(f"{test_set.name}-{kind}", sets, None)
+
+
+def _languages(found: list[RunDir] | ExportDir) -> LanguagePair:
+    from nmt.translate import LanguagePair
+
+    return LanguagePair.of_export(found.info()) if isinstance(found, ExportDir) else LanguagePair.of(found[0].config())
 
 
 class _Model(NamedTuple):
@@ -121,15 +169,14 @@ class _Model(NamedTuple):
 
     paths: list[Path]
     checkpoints: list[str]
-    tgt_lang: str
     folder: Path  # for results
 
 
 def _describe(found: list[RunDir] | ExportDir) -> _Model:
     if isinstance(found, ExportDir):
-        return _Model([found.path], [], found.info().tgt_lang, found.path / "eval")
+        return _Model([found.path], [], found.path / "eval")
     checkpoints = [run.usable_checkpoint().stem for run in found]
-    return _Model([run.path for run in found], checkpoints, found[0].config().data.tgt_lang, found[0].evaluations)
+    return _Model([run.path for run in found], checkpoints, found[0].evaluations)
 
 
 class _Evaluation(NamedTuple):
@@ -141,31 +188,58 @@ class _Evaluation(NamedTuple):
     checkpoint: str | None
     computation: tuple[str, str]  # engine and precision, as given
 
-    def run(self, test_set: TestSet, metrics: Sequence[str]) -> tuple[list[MetricScore], EvaluationRecord]:
-        """Translate and score `test_set`; save the hypotheses and the record of the scores."""
-        model, options = self.model, self.options
-        hypotheses = self._translate(test_set.sources)
-        scores = score(hypotheses, test_set.references, model.tgt_lang, metrics)
-        hypothesis_file = model.folder / f"{test_set.name}{self._suffix()}.hyp"
-        reference_file = _save(hypothesis_file, hypotheses, test_set)
+    def run(self, test_set: TestSet, metrics: Sequence[str]) -> EvaluationRecord | MeanRecord:
+        """Translate and score `test_set`; save the hypotheses and the records of the scores."""
+        if len(test_set.sets) == 1:
+            return self._run_direction(test_set.name, test_set.sets[0], test_set.path, metrics)[1]
+        records: dict[str, EvaluationRecord] = {}
+
+        def translate(each: DirectedPairs) -> list[str]:
+            name = f"{test_set.name}.{each.direction}"
+            hypotheses, records[str(each.direction)] = self._run_direction(name, each, None, metrics)
+            return hypotheses
+
+        scores = score_sets(test_set.sets, translate, metrics).mean
+        record = MeanRecord(
+            models=[str(path) for path in self.model.paths],
+            checkpoints=self.model.checkpoints,
+            set=test_set.name,
+            sentences=sum(len(each.sources) for each in test_set.sets),
+            scores=_as_records(scores),
+            directions=records,
+        )
+        path = self.model.folder / f"{test_set.name}{self._suffix()}.json"
+        write_text(path, to_json(asdict(record), indent=2) + "\n")
+        return record
+
+    def _run_direction(
+        self, name: str, each: DirectedPairs, references: Path | None, metrics: Sequence[str]
+    ) -> tuple[list[str], EvaluationRecord]:
+        """Translate and score one direction; save and return the hypotheses and the record of the scores."""
+        model, options, tgt_lang = self.model, self.options, each.direction.tgt
+        hypotheses = self._translate(each)
+        hypothesis_file = model.folder / f"{name}{self._suffix()}.hyp"
+        write_text(hypothesis_file, "".join(line + "\n" for line in hypotheses))
+        reference_file = references or _save_references(hypothesis_file.with_name(f"{name}.ref"), each.references)
         record = EvaluationRecord(
             models=[str(path) for path in model.paths],
             checkpoints=model.checkpoints,
-            set=test_set.name,
-            sentences=len(test_set.sources),
+            set=name,
+            sentences=len(each.sources),
             beam_size=options.beam_size,
             length_penalty=options.length_penalty,
             precision=self.translator.engine.precision,
-            scores={s.name: ScoreRecord(round(s.value, 2), s.signature) for s in scores},
+            scores=_as_records(score(hypotheses, each.references, tgt_lang, metrics)),
             hypotheses=str(hypothesis_file),
-            sacrebleu=sacrebleu_command(hypothesis_file, reference_file, metrics, model.tgt_lang),
+            sacrebleu=sacrebleu_command(hypothesis_file, reference_file, metrics, tgt_lang),
         )
         write_text(hypothesis_file.with_suffix(".json"), to_json(asdict(record), indent=2) + "\n")
-        return scores, record
+        return hypotheses, record
 
-    def _translate(self, sources: list[str]) -> list[str]:
+    def _translate(self, each: DirectedPairs) -> list[str]:
         """Return one line per source; warn of sources that are too long."""
-        translations = self.translator.translate(sources, self.options)
+        src, tgt = each.direction
+        translations = self.translator.translate(each.sources, self.options, to=tgt, from_=src)
         limit = self.translator.max_src_len
         for number, translation in enumerate(translations, 1):
             if translation.truncated:
@@ -182,21 +256,24 @@ class _Evaluation(NamedTuple):
         return "".join(f"-{part}" for part in parts)
 
 
-def _metric_names(metrics: str) -> list[str]:
-    names = [name.strip().lower() for name in metrics.split(",")]
-    if unknown := [name for name in names if name not in METRICS]:
-        raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are {', '.join(METRICS)}")
+def _names(given: str, known: Sequence[str], what: str) -> list[str]:
+    names = [name.strip().lower() for name in given.split(",")]
+    if unknown := [name for name in names if name not in known]:
+        raise typer.BadParameter(f"unknown {what} {unknown[0]!r}; there are {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
-def _read_split(found: list[RunDir] | ExportDir, split: str) -> TestSet:
-    """Return a data set of the (first) run."""
+def _read_split(
+    found: list[RunDir] | ExportDir, split: str, languages: LanguagePair, to: str | None, from_: str | None
+) -> TestSet:
+    """Return a data set of the (first) run: all of its directions, or those from `from_` and to `to`."""
     if isinstance(found, ExportDir):
         hint = "name a test set with --src and --ref, or with --tsv"
         raise RunError("an export holds no test set", path=found.path, hint=hint)
-    pairs = found[0].read_pairs(split)
+    only = Direction(languages.src, languages.tgt)
+    sets = found[0].read_sets(split, only)
     for other in found[1:]:
-        if other.read_pairs(split) != pairs:
+        if other.read_sets(split, only) != sets:
             log.warning(
                 "%s has another %s set than %s; it may have been trained on sentences of this one, and scores may be "
                 "too high",
@@ -204,11 +281,18 @@ def _read_split(found: list[RunDir] | ExportDir, split: str) -> TestSet:
                 split,
                 found[0].path,
             )
-    return TestSet(split, *pairs, found[0].data / f"{split}.tgt")
+    wanted = [each for each in sets if to in (None, each.direction.tgt) and from_ in (None, each.direction.src)]
+    if not wanted:
+        listed = ", ".join(str(each.direction) for each in sets)
+        raise RunError(f"the {split} set has no such direction; it has {listed}", path=found[0].path)
+    if len(sets) == 1:
+        return TestSet(split, sets, found[0].data / f"{split}.tgt")
+    name = f"{split}.{wanted[0].direction}" if len(wanted) == 1 else split
+    return TestSet(name, wanted, None)
 
 
-def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> TestSet | None:
-    """Return the sentences of the given files. Reads each file once, because it may be a pipe."""
+def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> tuple[str, list[str], list[str]] | None:
+    """Return name, sources and references of the given files. Reads each file once, because it may be a pipe."""
     if tsv is not None:
         pairs = list(read_parallel(ParallelFiles(tsv=str(tsv))))
         sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
@@ -223,17 +307,17 @@ def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> TestSet
         raise DataError(f"{len(sources)} sources but {len(references)} references", path=ref, hint=hint)
     # The name has a mark of the sentences, so that another file of this name, or the run's test set, keeps its result.
     content = "\n".join([*sources, *references]).encode()
-    return TestSet(f"{stem}-{hashlib.sha256(content).hexdigest()[:8]}", sources, references, None)
+    return f"{stem}-{hashlib.sha256(content).hexdigest()[:8]}", sources, references
 
 
-def _save(path: Path, hypotheses: list[str], test_set: TestSet) -> Path:
-    """Write the hypotheses to `path`, and the references beside them unless the run holds them; return their path."""
-    write_text(path, "".join(line + "\n" for line in hypotheses))
-    if test_set.path is not None:
-        return test_set.path
-    reference_file = path.with_name(f"{test_set.name}.ref")
-    write_text(reference_file, "".join(line + "\n" for line in test_set.references))
-    return reference_file
+def _save_references(path: Path, references: list[str]) -> Path:
+    """Write references that no run holds as a file to `path`; return it."""
+    write_text(path, "".join(line + "\n" for line in references))
+    return path
+
+
+def _as_records(scores: Sequence[MetricScore]) -> dict[str, ScoreRecord]:
+    return {each.name: ScoreRecord(round(each.value, 2), each.signature) for each in scores}
 
 
 def sacrebleu_command(hypotheses: Path, references: Path, metrics: Sequence[str], tgt_lang: str) -> str:
@@ -242,10 +326,26 @@ def sacrebleu_command(hypotheses: Path, references: Path, metrics: Sequence[str]
     return shlex.join(command + (["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in metrics else []))
 
 
-def _print(scores: list[MetricScore], record: EvaluationRecord, format: str) -> None:
+def _print(
+    record: EvaluationRecord | MeanRecord, changed: Mapping[str, EvaluationRecord | MeanRecord], format: str
+) -> None:
+    """Print the scores of a set, and those of the set as it was changed, by kind."""
     if format == "json":
-        print_text(to_json(asdict(record), indent=2))
+        augmented = {"augmented": {kind: asdict(each) for kind, each in changed.items()}} if changed else {}
+        print_text(to_json(asdict(record) | augmented, indent=2))
     else:
-        print_text("\n".join(f"{s.name:<5} {s.value:6.2f}  {s.signature}" for s in scores))
-    log.info("%s sentences; hypotheses in %s", f"{record.sentences:,}", record.hypotheses)
-    log.info("the same with sacreBLEU: %s", record.sacrebleu)
+        print_text("\n".join(_lines(record)))
+        for kind, each in changed.items():
+            print_text("\n".join(f"{kind}  {line}" for line in _lines(each)))
+    for shown in (record, *changed.values()):
+        for each in shown.directions.values() if isinstance(shown, MeanRecord) else [shown]:
+            log.info("%s sentences; hypotheses in %s", f"{each.sentences:,}", each.hypotheses)
+            log.info("the same with sacreBLEU: %s", each.sacrebleu)
+
+
+def _lines(record: EvaluationRecord | MeanRecord) -> list[str]:
+    if isinstance(record, EvaluationRecord):
+        return [f"{name:<5} {each.value:6.2f}  {each.signature}" for name, each in record.scores.items()]
+    lines = [f"{direction}  {line}" for direction, each in record.directions.items() for line in _lines(each)]
+    width = max(map(len, record.directions))
+    return lines + [f"{'mean':<{width}}  {name:<5} {s.value:6.2f}" for name, s in record.scores.items()]

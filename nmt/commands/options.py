@@ -71,6 +71,23 @@ Engine = Annotated[
         help="Engine for a run's model. auto: native, the fastest on a CPU, wherever it can serve; else torch.",
     ),
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="LANG",
+        help="Target language, for example fr. Needed if the model has several and the text names none by its tag.",
+    ),
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="LANG",
+        help="Source language, if the model has several that differ in how sentences are written, such as zh and en. "
+        "Default: the first of --to in the configuration.",
+    ),
+]
 Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]
 
 SEARCH_FLAGS = {

@@ -18,9 +18,11 @@ from nmt.commands.options import (
     Checkpoint,
     Device,
     Engine,
+    From,
     Models,
     Precision,
     SearchFlags,
+    To,
     find_models,
     load_translator,
     search_flags,
@@ -67,6 +69,8 @@ def translate(
     texts: Texts = None,
     models: Models = None,
     checkpoint: Checkpoint = None,
+    to: To = None,
+    from_: From = None,
     input: InputFile = None,
     output: OutputFile = None,
     resume: Resume = False,
@@ -91,7 +95,10 @@ def translate(
     found = find_models(models, checkpoint)
     translator = load_translator(found, engine, device, precision, token_scores=format == "jsonl")
     options = search.change(translator.options)
-    job = _Job(files, translator, options, format, prefix, _Attention(translator, attention_layer, attention_head))
+    if to is not None or from_ is not None:
+        translator.languages.direction(to, from_)  # refuses languages that the model does not know
+    wanted = _Wanted(options, format, prefix, to, from_)
+    job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
     job.run(_identify(found))
 
 
@@ -129,24 +136,34 @@ def _identify(models: list[RunDir] | ExportDir) -> list[str]:
     return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
 
 
+class _Wanted(NamedTuple):
+    """What is asked of each translation."""
+
+    options: SearchOptions
+    format: str
+    prefix: str | None
+    to: str | None
+    from_: str | None
+
+
 class _Job(NamedTuple):
     """The inputs, outputs and options of one command."""
 
     files: _Files
     translator: Translator
-    options: SearchOptions
-    format: str
-    prefix: str | None
+    wanted: _Wanted
     attention: _Attention
 
     def run(self, models: list[str]) -> None:
         """Translate block by block. After an interruption, say how to continue."""
+        languages = {"to": self.wanted.to, "from": self.wanted.from_}
         settings: Settings = {
             "models": models,
-            **self.options.model_dump(),
+            **self.wanted.options.model_dump(),
             "precision": self.translator.engine.precision,
-            "format": self.format,
-            "prefix": self.prefix,
+            "format": self.wanted.format,
+            "prefix": self.wanted.prefix,
+            **{name: code for name, code in languages.items() if code is not None},
         }
         try:
             with stop_on_sigterm(), self._outputs(settings) as (output, alignments):
@@ -162,7 +179,7 @@ class _Job(NamedTuple):
     @contextmanager
     def _outputs(self, settings: Settings) -> Iterator[tuple[Output, Output | None]]:
         """Yield the files for translations and, if asked for, for alignments."""
-        lines_per_text = self.options.num_hypotheses if self.format == "text" else 1
+        lines_per_text = self.wanted.options.num_hypotheses if self.wanted.format == "text" else 1
         files = self.files
         with ExitStack() as stack:
             output = stack.enter_context(open_output(files.output, settings, lines_per_text, resume=files.resume))
@@ -175,10 +192,11 @@ class _Job(NamedTuple):
 
     def _translate(self, output: Output, alignments: Output | None) -> None:
         num_done = self._continue_after(output, alignments)
+        options, _, prefix, to, from_ = self.wanted
         with self._progress(num_done) as progress:
             for block in _blocks(self.files.texts, self.files.input, num_done):
-                prefixes = [self.prefix] * len(block) if self.prefix else None
-                translations = self.translator.translate(block, self.options, prefixes)
+                prefixes = [prefix] * len(block) if prefix else None
+                translations = self.translator.translate(block, options, prefixes, to=to, from_=from_)
                 for number, translation in enumerate(translations, progress.count + 1):
                     _warn(translation, number, self.translator.max_src_len)
                 if alignments is not None:
@@ -217,10 +235,11 @@ class _Job(NamedTuple):
     def _render(self, best: Translation) -> str:
         """Return one line per hypothesis, or one JSON object, which lists all hypotheses if there are several."""
         ranked = [best, *best.alternatives]
-        if self.format == "text":
+        num_hypotheses = self.wanted.options.num_hypotheses
+        if self.wanted.format == "text":
             # A line break, from an argument or from the model, would shift the lines after it.
             texts = [translation.text.replace("\n", " ") for translation in ranked]
-            return "\n".join(texts + [""] * (self.options.num_hypotheses - len(texts)))
+            return "\n".join(texts + [""] * (num_hypotheses - len(texts)))
         fields = {
             **_fields(best, self.translator),
             "src_tokens": self.translator.tokenizers.src.tokens(best.src_ids),
@@ -236,7 +255,7 @@ class _Job(NamedTuple):
             "protected_translated_around": best.protected_translated_around,
             "protected_lost": best.protected_lost,
         }
-        if self.options.num_hypotheses > 1:
+        if num_hypotheses > 1:
             fields["hypotheses"] = [_fields(translation, self.translator) for translation in ranked]
         return to_json(fields)
 

@@ -170,6 +170,13 @@ class DataConfig(Section):
     placeholder_share: Rate = Field(
         0.1, description="with protect: share of training pairs that get an extra copy with placeholders"
     )
+    temperature: float = Field(
+        1.0,
+        ge=1.0,
+        le=100.0,
+        description="with several corpora: draw from a corpus of n pairs in proportion to n^(1/temperature); 1: by its "
+        "size, 5: nearly as often from each; instead of weights",
+    )
     augment: AugmentConfig = AugmentConfig()
     store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
 
@@ -193,9 +200,24 @@ class DataConfig(Section):
                 f"{sum(weighted)} of the {len(weighted)} corpora of train have a weight; give one to all of them or to "
                 "none"
             )
+        if any(weighted) and self.temperature != 1.0:
+            raise ValueError("the corpora of train have weights and temperature is not 1; choose one of the two")
         for name in ("valid", "test"):
             if any(files.weight is not None for files in self.corpora(name)):
                 raise ValueError(f"a corpus of {name} has a weight; only those of train are weighted")
+        return self
+
+    @model_validator(mode="after")
+    def _languages_go_together(self) -> Self:
+        targets = list(dict.fromkeys(str(files.tgt_lang) for files in self.corpora("train")))
+        known = dict.fromkeys([*(str(files.src_lang) for files in self.corpora("train")), *targets])
+        for name in ("valid", "test"):
+            for files in self.corpora(name):
+                if files.tgt_lang not in targets or files.src_lang not in known:
+                    raise ValueError(
+                        f"a corpus of {name} translates from {files.src_lang} into {files.tgt_lang}; those of train "
+                        f"hold {', '.join(known)}, and translate into {', '.join(targets)}"
+                    )
         return self
 
 

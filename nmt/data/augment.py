@@ -19,7 +19,7 @@ from nmt.languages import Direction, spaces_between_sentences, uppercase
 
 _FINAL_PUNCTUATION = re.compile(r"\s*[.!?…。！？．｡؟۔।॥]+\s*$")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_COMMON = ("😀", "😂", "😊", "😍", "🤔", "👍", "🙏", "❤️", "🎉", "🔥", "✅", "⭐", "☀️", "✨", "™", "©", "®", "→", "•", "★", "✓")
+_COMMON = tuple("😀😂😊😍🤔👍🙏🎉🔥✅⭐✨💡📌❌⚠™©®→•★✓")
 _BLOCKS = ((0x1F600, 0x1F64F), (0x1F300, 0x1F5FF), (0x1F680, 0x1F6C5), (0x2600, 0x26FF), (0x2190, 0x21FF))
 
 
@@ -101,7 +101,9 @@ class PairChanger:
         change = uppercase if kind == "upper" else _title
         return TextPair(
             *(
-                "".join(piece if is_protected else change(piece, language) for piece, is_protected in self._pieces(text))
+                "".join(
+                    piece if is_protected else change(piece, language) for piece, is_protected in self._pieces(text)
+                )
                 for text, language in zip(pair, self._direction, strict=True)
             )
         )
@@ -142,6 +144,15 @@ class PairChanger:
         )
 
 
+def change_all(changer: PairChanger, kind: str, pairs: Sequence[TextPair]) -> list[TextPair]:
+    """Return all `pairs` of a test set changed in one way, the same for every call; `merge` appends the next one."""
+    following = [*pairs[1:], *pairs[:1]]
+    return [
+        changer.change(kind, pair, random.Random(number), partner)
+        for number, (pair, partner) in enumerate(zip(pairs, following, strict=True))
+    ]
+
+
 class CopyMaker:
     """Makes changed copies of pairs for training a tokenizer, so that it knows their characters."""
 
@@ -174,7 +185,7 @@ def _title(text: str, language: str) -> str:
 
 
 def _symbol(draw: random.Random) -> str:
-    """Draw an emoji or symbol: a common one, or any of their blocks, so that a model learns to copy them byte by byte."""
+    """Draw an emoji or symbol: a common one, or any of their blocks, so that a model learns to copy byte by byte."""
     if draw.random() < 0.5:
         return choose(_COMMON, draw)
     first, last = _BLOCKS[int(draw.random() * len(_BLOCKS))]

@@ -181,11 +181,9 @@ class TokenBudgetSampler:
         max_src_len: int,
         max_tgt_len: int,
         drop_too_long: bool,
-        redraw: Redraw | None = None,
     ):
-        """With `redraw`, the pairs of each pool are drawn anew, and batches are cut by the lengths that this gives."""
         self.store = store
-        self.redraw = redraw
+        self.redraw: Redraw | None = None  # draws the pairs of each pool anew, before batches are cut by their lengths
         self.order = order
         self.batch_tokens = batch_tokens
         self.max_src_len = max_src_len

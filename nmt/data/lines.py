@@ -144,6 +144,7 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
             message = f"this is {kind}, but its name does not end in {ending}"
             if path.suffix in COMPRESSIONS or path.suffix == ending:
                 message = f"this is {kind}, not text"  # compressed twice, or a workbook that is named as another form
+                hint = hint.replace("rename it", "unpack it")
             raise DataError(message, path=path, line=1, hint=hint)
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.config.sections import DataConfig
 from nmt.errors import ConfigError
 
 _Indices = NDArray[np.int64]
@@ -105,6 +106,15 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
                 f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch", hint=hint
             )
     return shares
+
+
+def corpus_weights(data: DataConfig, sizes: Sequence[int]) -> list[float] | None:
+    """Return the weights of the training corpora, of `sizes` in pairs; None if each pair counts alike."""
+    given = [files.weight for files in data.corpora("train")]
+    if data.temperature != 1.0 and len(sizes) > 1:
+        return temperature_weights(sizes, data.temperature)
+    weights = [weight for weight in given if weight is not None]
+    return weights if len(weights) > 1 else None
 
 
 def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nmt.config.augment import KINDS, AugmentConfig
 from nmt.config.sections import Config, SubwordRegularization
 from nmt.data.augment import PairChanger, TextPair
+from nmt.data.directions import direction_of
 from nmt.data.mixing import permute
 from nmt.data.store import Side, TokenStore
 from nmt.data.subword_regularization import Segmentations, SubwordSampler
@@ -61,6 +62,23 @@ class Redraw:
             PairChanger(direction, symbols, settings.augment.word_rate) for direction in settings.directions
         ]
         self._corpus_ends = np.cumsum(settings.sizes)
+
+    @classmethod
+    def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
+        """Return what draws the pairs of `store` for a training; None if its pairs are taken as they are stored."""
+        data, regularization = config.data, config.tokenizer.subword_regularization
+        if not data.augment.is_on and not regularization.per_epoch:
+            return None
+        corpora = data.corpora("train")
+        settings = RedrawSettings(
+            data.augment,
+            regularization,
+            directions=[direction_of(files, data) for files in corpora],
+            sizes=store.sizes(len(corpora)),
+            limits=(config.model.max_src_len, config.model.max_tgt_len),
+            seed=config.training.seed,
+        )
+        return cls(store, tokenizers, settings)
 
     def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
         """Draw the pairs at `indices` of the store, which stand at `ranks` of `epoch`.
@@ -125,7 +143,8 @@ def kinds_of(ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int
     """
     counts = [round(share * num_pairs) for share in config.shares().values()]
     slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
-    return np.searchsorted(np.cumsum(counts), slots, side="right").astype(np.int64)
+    kinds: NDArray[np.int64] = np.searchsorted(np.cumsum(counts), slots, side="right")
+    return kinds
 
 
 class _SideRedraw:
@@ -185,7 +204,9 @@ def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
 
 def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions of all tokens of sentences that begin at `starts`, one sentence after another."""
-    return np.repeat(starts - (lengths.cumsum() - lengths), lengths) + np.arange(int(lengths.sum()))
+    positions = np.arange(int(lengths.sum()), dtype=np.int64)
+    positions += np.repeat(starts - (lengths.cumsum() - lengths), lengths)
+    return positions
 
 
 def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
@@ -211,4 +232,6 @@ def _where(condition: NDArray[np.bool_], drawn: Segmentations, stored: Segmentat
 
 
 def _as_side(sentences: Segmentations, like: Side) -> Side:
-    return replace(like, tokens=sentences.ids, offsets=np.concatenate([[0], sentences.lengths.cumsum()]))
+    offsets = np.zeros(len(sentences.lengths) + 1, dtype=np.int64)
+    offsets[1:] = sentences.lengths.cumsum()
+    return replace(like, tokens=sentences.ids, offsets=offsets)

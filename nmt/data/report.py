@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -44,18 +44,18 @@ class SideReport:
     tokens_per_word: float
 
     @classmethod
-    def from_counts(cls, counts: NDArray[np.int64], num_words: int, limit: int, language: str) -> SideReport:
+    def from_counts(cls, counts: NDArray[np.int64], num_words: int, limit: int, languages: Sequence[str]) -> SideReport:
         """Build the report from the number of sentences of each length (`counts[n]`: of n tokens)."""
         up_to = counts.cumsum() / counts.sum()
         num_tokens = int((counts * np.arange(len(counts))).sum())
         return cls(
-            language=language,
+            language=", ".join(languages),
             tokens=num_tokens,
             length_median=int(np.searchsorted(up_to, 0.5)),
             length_99_percent=int(np.searchsorted(up_to, 0.99)),
             length_longest=len(counts) - 1,
             limit=limit,
-            tokens_per="character" if written_without_spaces(language) else "word",
+            tokens_per="character" if all(map(written_without_spaces, languages)) else "word",
             tokens_per_word=round(num_tokens / max(1, num_words), 2),
         )
 
@@ -77,6 +77,24 @@ class SplitReport:
 
 
 @dataclass(frozen=True)
+class CorpusPart:
+    """One of several training corpora; pairs count every segmentation and copy."""
+
+    files: str
+    direction: str
+    tag: str | None
+    pairs: int
+    pairs_per_epoch: int
+
+    def __str__(self) -> str:
+        tag = f", tag {self.tag}" if self.tag else ""
+        part = f"{self.pairs:,} pairs"
+        if self.pairs_per_epoch != self.pairs:
+            part += f", {self.pairs_per_epoch:,} per epoch"
+        return f"{self.files} ({self.direction}{tag}): {part}"
+
+
+@dataclass(frozen=True)
 class CorpusReport:
     """A prepared corpus."""
 
@@ -89,6 +107,7 @@ class CorpusReport:
     tgt: SideReport
     valid: SplitReport
     test: SplitReport
+    corpora: tuple[CorpusPart, ...] = ()  # empty: there is one
 
     @classmethod
     def from_json(cls, value: object) -> CorpusReport:
@@ -103,6 +122,7 @@ class CorpusReport:
         """Yield the report as lines for a person."""
         drawn = f", each in {self.segmentations} segmentations" if self.segmentations > 1 else ""
         yield f"corpus: {self.pairs:,} training pairs{drawn}"
+        yield from (f"  {part}" for part in self.corpora)
         yield f"  {self.src}"
         yield f"  {self.tgt}"
         if self.too_long:

@@ -71,10 +71,11 @@ class Side:
         """Return the number of tokens of each of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
-    def length_blocks(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the number of tokens of every sentence, in blocks: the corpus may be larger than memory."""
-        for start in range(0, len(self.offsets) - 1, _BLOCK_LENGTHS):
-            yield np.diff(self.offsets[start : start + _BLOCK_LENGTHS + 1])
+    def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[NDArray[np.int64]]:
+        """Yield the number of tokens of each sentence, in blocks: the corpus may be larger than memory."""
+        end = len(self.offsets) - 1 if end is None else end
+        for first in range(start, end, _BLOCK_LENGTHS):
+            yield np.diff(self.offsets[first : min(first + _BLOCK_LENGTHS, end) + 1])
 
     def length_counts(self) -> NDArray[np.int64]:
         """Count the sentences that have 0, 1, 2, … tokens, up to the longest."""
@@ -131,10 +132,10 @@ class TokenStore:
     def __len__(self) -> int:
         return self.info.num_pairs
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of pairs of each corpus, in the order in which they lie in the store."""
-        return self.info.corpora or (self.info.num_pairs,)
+    def sizes(self, num_corpora: int) -> tuple[int, ...]:
+        """Return the number of pairs of each of `num_corpora` corpora, in the order in which they lie in the store."""
+        sizes = self.info.corpora or (self.info.num_pairs,)
+        return sizes + (0,) * (num_corpora - len(sizes))
 
 
 class _SideWriter:

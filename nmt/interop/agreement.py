@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from nmt.config import SearchOptions
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.errors import RunError
-from nmt.evaluate import score
+from nmt.evaluate import score_sets
+from nmt.rundir import DirectedPairs
 from nmt.special_tokens import EOS_ID
 from nmt.translate import Engine, Translator
 
@@ -102,12 +104,15 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
     raise RunError(f"the export does not agree with the run: {fault}", hint=hint)
 
 
-def measure_loss(run: Translator, export: Translator, pairs: tuple[list[str], list[str]], tgt_lang: str) -> QualityLoss:
-    """Return BLEU of both on `pairs` (sources, references), translated as `nmt eval` does with the run's options."""
-    sources, references = pairs
-    outputs = [[translation.text for translation in each.translate(sources)] for each in (run, export)]
-    before, after = (score(texts, references, tgt_lang, ["bleu"])[0] for texts in outputs)
-    return QualityLoss(len(sources), before.value, after.value, before.signature)
+def measure_loss(run: Translator, export: Translator, sets: Sequence[DirectedPairs]) -> QualityLoss:
+    """Return BLEU of both on `sets`, translated as `nmt eval` does with the run's options."""
+    before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in (run, export))
+    return QualityLoss(sum(len(each.sources) for each in sets), before.value, after.value, before.signature)
+
+
+def _translate(translator: Translator, each: DirectedPairs) -> list[str]:
+    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
+    return [translation.text for translation in translations]
 
 
 def describe(found: Agreement) -> str:

@@ -12,6 +12,7 @@ import torch
 from nmt import __version__
 from nmt.checkpoint import load_model
 from nmt.config import Config
+from nmt.data.directions import directions, language_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
@@ -62,11 +63,13 @@ def _describe_export(run: RunDir, config: Config, quantization: Quantization) ->
     if decoding.exact:
         log.warning("CTranslate2 has no exact beam search: decoding.exact is off in the export")
         decoding = decoding.model_copy(update={"exact": False})
+    languages = LanguagePair.of(config)
     return ExportInfo(
         quantization=quantization,
-        src_lang=config.data.src_lang,
-        tgt_lang=config.data.tgt_lang,
-        user_symbols=config.tokenizer.user_symbols,
+        src_lang=languages.src,
+        tgt_lang=languages.tgt,
+        user_symbols=tuple(languages.user_symbols),
+        directions=languages.directions,
         max_src_len=config.model.max_src_len,
         max_tgt_len=config.model.max_tgt_len,
         decoding=decoding,
@@ -94,19 +97,18 @@ def _check(
     set.
     """
     limit = config.model.max_src_len - 1
-    found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run)])
+    found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run, config)])
     log.info(describe(found))
     agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}  # of this machine
     require_agreement(found, reduced=quantization != "none")
     if quantization == "none":
         return agreement
     _tell_precision(quantization, engines[1].precision)
-    pairs = run.read_pairs("test")
-    log.info(f"translating the test set both ways ({len(pairs[0])} sentences) …")
-    languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
+    sets = run.read_sets("test", directions(config.data)[0])
+    log.info(f"translating the test set both ways ({sum(len(each.sources) for each in sets)} sentences) …")
     options = engines[1].info.decoding  # the run's, as far as the export supports them
-    both = [Translator(tokenizers, engine, languages, options) for engine in engines]
-    loss = measure_loss(both[0], both[1], pairs, config.data.tgt_lang)
+    both = [Translator(tokenizers, engine, LanguagePair.of(config), options) for engine in engines]
+    loss = measure_loss(both[0], both[1], sets)
     log.info(
         f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"
     )
@@ -129,9 +131,12 @@ def _tell_precision(quantization: Quantization, computed: str) -> None:
     )
 
 
-def _sentences(run: RunDir) -> list[str]:
-    """Return the first `NUM_SENTENCES` different sources of the run's test set, then of its validation set."""
-    texts = [text for split in ("test", "valid") for text in run.read_pairs(split)[0] if text.strip()]
+def _sentences(run: RunDir, config: Config) -> list[str]:
+    """Return the first `NUM_SENTENCES` different sources of the run's test set, then of its validation set, tagged."""
+    sets = [each for split in ("test", "valid") for each in run.read_sets(split, directions(config.data)[0])]
+    texts = [
+        language_prefix(config.data, each.direction) + text for each in sets for text in each.sources if text.strip()
+    ]
     if not texts:
         raise RunError("this run has neither test nor valid sentences to check the export with", path=run.data)
     return list(dict.fromkeys(texts))[:NUM_SENTENCES]

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from nmt.config import Config
 from nmt.data.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
-from nmt.data.mixing import order_of
+from nmt.data.mixing import corpus_weights, order_of, quotas
+from nmt.data.redraw import Redraw
 from nmt.data.store import TokenStore
 from nmt.errors import ConfigError
 from nmt.training.distributed import ProcessGroup
@@ -25,30 +26,35 @@ class Update(NamedTuple):
 class UpdateBatches:
     """Gathers batches until an update has `training.tokens_per_update` real target tokens."""
 
-    def __init__(self, store: TokenStore, config: Config, group: ProcessGroup):
-        """Raise ConfigError if an update needs more tokens than an epoch has."""
-        model, training, weights = config.model, config.training, None
+    def __init__(self, store: TokenStore, config: Config, group: ProcessGroup, redraw: Redraw | None = None):
+        """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` draws the pairs anew."""
+        model, training = config.model, config.training
+        sizes = store.sizes(len(config.data.corpora("train")))
+        weights = corpus_weights(config.data, sizes)
         self.store, self.group = store, group
         self.is_auto = training.batch_tokens == "auto"  # one batch per update
         self.tokens_per_update = training.tokens_per_update
         if training.batch_tokens == "auto":
             limits = model.max_src_len, model.max_tgt_len
-            sample = order_of(store.sizes, weights, seed=0)
+            sample = order_of(sizes, weights, seed=0)
             self.batch_tokens = tokens_for(training.tokens_per_update, store, *limits, sample)
         else:
             self.batch_tokens = training.batch_tokens
         refuse_beyond_epoch(config, store)
         self.sampler = TokenBudgetSampler(
             store,
-            order_of(store.sizes, weights, training.seed),
+            order_of(sizes, weights, training.seed),
             batch_tokens=self.batch_tokens,
             max_src_len=model.max_src_len,
             max_tgt_len=model.max_tgt_len,
             drop_too_long=config.data.on_too_long == "drop",
         )
+        self.sampler.redraw = redraw
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
+        if self.sampler.redraw is not None:  # a pair may become longer when it is drawn anew, up to the limits
+            return self.sampler.max_src_len, self.sampler.max_tgt_len
         sides = ((self.store.src, self.sampler.max_src_len), (self.store.tgt, self.sampler.max_tgt_len))
         src_len, tgt_len = (
             min(limit, 1 + max(int(lengths.max()) for lengths in side.length_blocks())) for side, limit in sides
@@ -69,18 +75,34 @@ class UpdateBatches:
 
 def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
     """Raise ConfigError if an update needs more tokens than an epoch has: gathering them would never end."""
-    tokens_per_update, model = config.training.tokens_per_update, config.model
+    tokens_per_update = config.training.tokens_per_update
+    sizes = store.sizes(len(config.data.corpora("train")))
+    weights = corpus_weights(config.data, sizes)
+    may_be_empty = weights is not None and config.data.on_too_long == "drop"
     # Each pair has at least one token, the end of the sentence.
-    if config.training.batch_tokens == "auto" or tokens_per_update <= len(store):
+    if not may_be_empty and (config.training.batch_tokens == "auto" or tokens_per_update <= len(store)):
         return
-    num_tokens = 0
-    for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
-        lengths = tgt_len + 1
-        if config.data.on_too_long == "drop":
-            lengths = lengths[(src_len + 1 <= model.max_src_len) & (lengths <= model.max_tgt_len)]
-        num_tokens += int(lengths.clip(max=model.max_tgt_len).sum())
-    if tokens_per_update > num_tokens:
+    per_epoch = sizes if weights is None else quotas(sizes, weights)
+    tokens, start = 0.0, 0
+    for size, quota in zip(sizes, per_epoch, strict=True):
+        tokens += _num_tgt_tokens(config, store, start, start + size) * (quota / size if size else 0)
+        start += size
+    if not tokens:
+        hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
+        raise ConfigError("every training pair of the corpora with a weight is too long", hint=hint)
+    if tokens_per_update > (num_tokens := int(tokens)):
         raise ConfigError(
             f"training.tokens_per_update is {tokens_per_update:,}, but an epoch has only {num_tokens:,} target tokens",
             hint=f"set it to at most {num_tokens:,}",
         )
+
+
+def _num_tgt_tokens(config: Config, store: TokenStore, start: int, end: int) -> int:
+    """Return the real target tokens that training sees of the pairs from `start` to `end`."""
+    model, num_tokens = config.model, 0
+    for src_len, lengths in zip(store.src.length_blocks(start, end), store.tgt.length_blocks(start, end), strict=True):
+        tgt_len = lengths + 1
+        if config.data.on_too_long == "drop":
+            tgt_len = tgt_len[(src_len + 1 <= model.max_src_len) & (tgt_len <= model.max_tgt_len)]
+        num_tokens += int(tgt_len.clip(max=model.max_tgt_len).sum())
+    return num_tokens

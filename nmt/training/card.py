@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nmt.data.corpus import paths_of
+from nmt.data.directions import directions, language_tags
 from nmt.engines.selection import prefers_fp32
 from nmt.files import write_text
 from nmt.training.parts import Training
@@ -10,15 +11,19 @@ from nmt.training.parts import Training
 
 def write_card(training: Training) -> None:
     """Write `README.md` into the run: the model, its training data, its scores, and how to use it."""
-    run, data = training.run, training.config.data
+    run = training.run
     parts = (
-        f"# {run.path.name}: {data.src_lang} to {data.tgt_lang}",
+        f"# {run.path.name}: {_languages(training)}",
         f"A Transformer encoder-decoder, trained with nmt {run.info().nmt}.",
         _facts(training),
         *_scores(training),
         *_usage(training),
     )
     write_text(run.card, "\n\n".join(parts) + "\n")
+
+
+def _languages(training: Training) -> str:
+    return ", ".join(f"{direction.src} to {direction.tgt}" for direction in directions(training.config.data))
 
 
 def _facts(training: Training) -> str:
@@ -33,7 +38,7 @@ def _facts(training: Training) -> str:
     minutes = training.monitor.train_seconds / 60
     machine = f"{info.device} ({info.precision}, threads: {info.threads})"
     facts = {
-        "languages": f"{config.data.src_lang} to {config.data.tgt_lang}",
+        "languages": _languages(training),
         "size": f"{size}: {layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads",
         "vocabulary": ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in sides.items()),
         "trained on": f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}",
@@ -55,9 +60,20 @@ def _scores(training: Training) -> list[str]:
         f"- BLEU {best['bleu']:.2f} (`{index.signatures['bleu']}`)\n"
         f"- chrF {best['chrf']:.2f} (`{index.signatures['chrf']}`)\n"
         f"- perplexity {best['perplexity']:.2f} per token",
+        *_directions(training, best),
         *_int8(training),
         f"`nmt eval --model {run.path}` scores the test set and saves the result under `eval/`.",
     ]
+
+
+def _directions(training: Training, best: dict[str, float]) -> list[str]:
+    """Return the scores of each direction, if there are several."""
+    lines = [
+        f"- {direction}: BLEU {best[f'bleu.{direction}']:.2f}, chrF {best[f'chrf.{direction}']:.2f}"
+        for direction in map(str, (each.direction for each in training.validator.sets))
+        if f"bleu.{direction}" in best
+    ]
+    return ["BLEU and chrF are means over the directions:", "\n".join(lines)] if lines else []
 
 
 def _int8(training: Training) -> list[str]:
@@ -73,9 +89,10 @@ def _int8(training: Training) -> list[str]:
 
 
 def _usage(training: Training) -> list[str]:
+    to = f" --to {directions(training.config.data)[0].tgt}" if language_tags(training.config.data) else ""
     return [
         "## Use",
-        f'    nmt translate --model {training.run.path} "text"',
+        f'    nmt translate --model {training.run.path}{to} "text"',
         f"The model reads up to {training.config.model.max_src_len} tokens at a time; nmt splits longer texts.\n"
         "Expect poor translations of text that is unlike the training corpus.",
         "The license of the training corpus determines that of the model. Add it here before you share this folder.",

@@ -7,14 +7,16 @@ import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from nmt.config import Config
-from nmt.config.sections import FORMS, DataConfig, ParallelFiles
-from nmt.data.corpus import SentencePair, as_corpora, paths_of, read_parallel, refuse_pipes
+from nmt.config.sections import FORMS, ParallelFiles
+from nmt.data.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
+from nmt.data.directions import direction_of
 from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.report import SPLITS, Split
-from nmt.errors import ConfigError
 from nmt.files import FileHashes, write_text
+from nmt.languages import Direction
 
 
 class Corpus:
@@ -24,13 +26,9 @@ class Corpus:
     """
 
     def __init__(self, config: Config, store_root: Path | None = None):
-        """Raise DataError if one of the files is a pipe, ConfigError for a key that has no effect yet.
-
-        Without `store_root` the held-out choice is not saved.
-        """
+        """Raise DataError if one of the files is a pipe. Without `store_root` the held-out choice is not saved."""
         self.config = config
         data = config.data
-        refuse_unsupported(data)
         self.train = data.corpora("train")
         self.named: dict[Split, tuple[ParallelFiles, ...]] = {
             split: corpora for split in SPLITS if (corpora := data.corpora(split))
@@ -38,6 +36,10 @@ class Corpus:
         self.missing: list[Split] = [split for split in SPLITS if split not in self.named]
         refuse_pipes(self.files())
         self._store_root = store_root
+        self._directions = {
+            name: [direction_of(files, data) for files in corpora]
+            for name, corpora in (("train", self.train), *self.named.items())
+        }
 
     def files(self) -> list[Path]:
         """Return all files of the corpus."""
@@ -68,23 +70,56 @@ class Corpus:
         return read_parallel(self.named[split]) if split in self.named else iter(self._held_out[split])
 
     def train_pairs(self) -> Iterator[SentencePair]:
-        """Yield the pairs to train on, including those with an empty side."""
+        """Yield the pairs to train on, including those with an empty side.
+
+        With several directions, a sentence that is held out in one of them is left out of all, on either side.
+        """
         pairs = read_parallel(self.train)
         if not self.missing:
             return pairs
-        return (pair for pair in pairs if self._holdout.split_of(pair.src) == "train")
+        if not self._has_several_directions:
+            return (pair for pair in pairs if self._split_of(pair) == "train")
+        held_out = {text for split in self._held_out.values() for pair in split for text in (pair.src, pair.tgt)}
+        return (pair for pair in pairs if not {pair.src, pair.tgt} & held_out)
+
+    def direction(self, split: Split | Literal["train"], pair: SentencePair) -> Direction:
+        """Return the direction of a pair of a set."""
+        return self._directions.get(split, self._directions["train"])[pair.corpus]
+
+    def tag(self, split: Split, pair: SentencePair) -> str:
+        """Return the tag that the corpus of a validation or test pair has of its own, with a space; else nothing."""
+        tag = self.named.get(split, self.train)[pair.corpus].tag
+        return "" if tag is None else f"{tag} "
+
+    @property
+    def _has_several_directions(self) -> bool:
+        return len(set(self._directions["train"])) > 1
+
+    def _split_of(self, pair: SentencePair) -> str:
+        return self._holdouts[self.direction("train", pair)].split_of(pair.src)
 
     @cached_property
-    def _holdout(self) -> Holdout:
+    def _holdouts(self) -> dict[Direction, Holdout]:
+        """Return what is held out of each direction."""
+        seed = self.config.data.holdout_seed
         if self._store_root is None:
             return self._choose()
-        sources = ((split, pair.src) for split, pairs in self._held_out.items() for pair in pairs)
-        return Holdout.from_sources(self.config.data.holdout_seed, sources)
+        sources: dict[Direction, list[tuple[str, str]]] = {direction: [] for direction in self._directions["train"]}
+        for split, pairs in self._held_out.items():
+            for pair in pairs:
+                sources[self.direction("train", pair)].append((split, pair.src))
+        return {direction: Holdout.from_sources(seed, texts) for direction, texts in sources.items()}
 
-    def _choose(self) -> Holdout:
-        data = self.config.data
-        sources = (pair.src for pair in whole(read_parallel(self.train)))
-        return choose_holdout(sources, dict.fromkeys(self.missing, data.holdout_size), data.holdout_seed)
+    def _choose(self) -> dict[Direction, Holdout]:
+        data, directions = self.config.data, self._directions["train"]
+        holdouts = {}
+        for direction in dict.fromkeys(directions):
+            corpora = [files for files, other in zip(self.train, directions, strict=True) if other == direction]
+            sources = (pair.src for pair in whole(read_parallel(corpora)))
+            holdouts[direction] = choose_holdout(
+                sources, dict.fromkeys(self.missing, data.holdout_size), data.holdout_seed
+            )
+        return holdouts
 
     @cached_property
     def _held_out(self) -> dict[Split, list[SentencePair]]:
@@ -92,10 +127,10 @@ class Corpus:
         kept = self._read_held_out()
         if kept is not None:
             return kept
-        holdout = self._choose()
+        holdouts = self._choose()
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
         for pair in whole(read_parallel(self.train)):
-            split = holdout.split_of(pair.src)
+            split = holdouts[self.direction("train", pair)].split_of(pair.src)
             if split in held_out:
                 held_out[split].append(pair)
         if self._store_root is not None:
@@ -108,10 +143,12 @@ class Corpus:
             return None
         try:
             kept = json.loads(self._held_out_file(self._store_root).read_text(encoding="utf-8"))
-            return {
+            held_out = {
                 split: [SentencePair(str(src), str(tgt), *map(int, place)) for src, tgt, *place in kept[split]]
                 for split in self.missing
             }
+            corpora = range(len(self.train))
+            return held_out if all(pair.corpus in corpora for pairs in held_out.values() for pair in pairs) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -120,27 +157,16 @@ class Corpus:
         return store_root / f"held-out-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
 
 
-def refuse_unsupported(data: DataConfig) -> None:
-    """Raise ConfigError for a key of a corpus that is read, but has no effect on training yet."""
-    for name, given in (("train", data.train), ("valid", data.valid), ("test", data.test)):
-        for files in () if given is None else as_corpora(given):
-            languages = () if files.form in ("tmx", "xliff") else ("src_lang", "tgt_lang")
-            for key in ("weight", "tag", *languages):
-                if getattr(files, key) is not None:
-                    hint = "leave it out" + ("" if key != "weight" else "; all pairs count alike")
-                    raise ConfigError(f"{key} of a corpus of data.{name} is not supported yet", hint=hint)
-
-
 def _is_plain(files: ParallelFiles) -> bool:
     """Return whether a corpus has no other keys than src and tgt, or tsv and columns by number."""
-    plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang")
+    plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang", "weight")
     changed = {name for name, field in type(files).model_fields.items() if getattr(files, name) != field.default}
     return changed.issubset(plain) and all(isinstance(column, int) for column in files.columns)
 
 
 def _form_of(files: ParallelFiles) -> dict[str, object]:
     """Return the form of a corpus and every key that has a meaning for it, but no file name."""
-    keys = files.model_dump(exclude={"tgt", *FORMS})
+    keys = files.model_dump(exclude={"tgt", "weight", *FORMS})
     return {"form": files.form} | {key: value for key, value in keys.items() if files.uses(key)}
 
 

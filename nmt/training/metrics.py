@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -52,6 +52,7 @@ class ValidRecord:
     bleu: float
     chrf: float
     seconds: float
+    directions: dict[str, dict[str, float]] = field(default_factory=dict)  # loss, bleu, chrf, if there are several
 
 
 @dataclass

@@ -132,12 +132,22 @@ class Monitor:
 
     def log_validation(self, number: int, name: str, result: ValidationResult, *, best: bool, seconds: float) -> None:
         """Write and show the scores of the checkpoint `name`."""
-        loss, perplexity, bleu, chrf, _ = result
-        record = ValidRecord(
-            update=number, checkpoint=name, loss=loss, perplexity=perplexity, bleu=bleu, chrf=chrf, seconds=seconds
+        loss, perplexity, bleu, chrf, _, directions = result
+        self.metrics.append(
+            ValidRecord(
+                update=number,
+                checkpoint=name,
+                loss=loss,
+                perplexity=perplexity,
+                bleu=bleu,
+                chrf=chrf,
+                seconds=seconds,
+                directions=directions,
+            )
         )
-        self.metrics.append(record)
         log.info(
-            f"valid {name}: loss {result.loss:.3f}  perplexity {result.perplexity:.2f}  BLEU {result.bleu:.2f}  "
-            f"chrF {result.chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
+            f"valid {name}: loss {loss:.3f}  perplexity {perplexity:.2f}  BLEU {bleu:.2f}  "
+            f"chrF {chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
         )
+        for direction, scores in directions.items():
+            log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")

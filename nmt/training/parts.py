@@ -8,6 +8,8 @@ import torch
 
 from nmt.checkpoint import check_weights, read_weights
 from nmt.config import Config
+from nmt.data.directions import directions
+from nmt.data.redraw import Redraw
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
@@ -36,8 +38,10 @@ class Training:
         self.step = Step(self.model, self.optimizer, setup.group, self.settings.label_smoothing, self.settings.compile)
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
-        self.batches = UpdateBatches(prepared.store, config, setup.group)
-        self.validator = Validator(*run.read_pairs("valid"), self.tokenizers, config, setup.group)
+        redraw = Redraw.from_config(config, prepared.store, self.tokenizers)
+        self.batches = UpdateBatches(prepared.store, config, setup.group, redraw)
+        sets = run.read_sets("valid", directions(config.data)[0])
+        self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
         self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
         self.update = 0

@@ -6,22 +6,33 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from nmt.config import Config
+from nmt.data.augment import CopyMaker, PairChanger, TextPair
 from nmt.data.corpus import SentencePair, paths_of
+from nmt.data.directions import (
+    corpus_tags,
+    direction_of,
+    directions,
+    language_prefix,
+    tags_before_sources,
+    user_symbols,
+)
 from nmt.data.lines import COMPRESSIONS
+from nmt.data.mixing import corpus_weights, quotas
 from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
 from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
-from nmt.data.report import SPLITS, CorpusCounts, CorpusReport, SideReport, Split, SplitReport
+from nmt.data.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, TokenStore, build_store
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
-from nmt.languages import written_without_spaces
+from nmt.languages import Direction, written_without_spaces
 from nmt.rundir import RunDir
 from nmt.training.corpus_files import Corpus, whole
 
@@ -88,15 +99,31 @@ def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
 def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPair:
     """Train the tokenizers on the training pairs of `config`; they see no held-out sentence."""
     text = corpus or Corpus(config)
-    settings = config.tokenizer
-    if config.data.protect:
-        symbols = (*settings.user_symbols, *(symbol for symbol in PLACEHOLDERS if symbol not in settings.user_symbols))
-        settings = settings.model_copy(update={"user_symbols": symbols})
+    settings = config.tokenizer.model_copy(update={"user_symbols": _symbols(config)})
 
     def side(name: str) -> Callable[[], Iterable[str]]:
-        return lambda: (getattr(_with_placeholders(pair, config), name) for pair in whole(text.train_pairs()))
+        return lambda: (getattr(pair, name) for pair in _tokenizer_pairs(config, text, settings.user_symbols))
 
     return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
+
+
+def _tokenizer_pairs(config: Config, corpus: Corpus, symbols: Collection[str]) -> Iterator[TextPair]:
+    """Yield the training pairs and, for the configured shares, changed copies with the characters that these bring."""
+    data = config.data
+    changers = [PairChanger(direction_of(files, data), symbols, data.augment.word_rate) for files in corpus.train]
+    copies = CopyMaker(data.augment, changers, config.training.seed)
+    for number, pair in enumerate(whole(corpus.train_pairs())):
+        texts = TextPair(*_with_placeholders(pair, config)[:2])
+        yield texts
+        if copy := copies.copy_of(number, pair.corpus, texts):
+            yield copy
+
+
+def _symbols(config: Config) -> tuple[str, ...]:
+    """Return the symbols that the tokenizers must never split."""
+    placeholders = PLACEHOLDERS if config.data.protect else ()
+    # Placeholders before tags, which are younger: what a tokenizer without tags is trained with stays the same.
+    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config))))
 
 
 def _write_splits(corpus: Corpus, run: RunDir) -> None:
@@ -106,7 +133,17 @@ def _write_splits(corpus: Corpus, run: RunDir) -> None:
             pairs = list(whole(corpus.pairs(split)))
             if not pairs:
                 raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
-            run.write_pairs(split, pairs)
+            _write_split(corpus, run, split, pairs)
+
+
+def _write_split(corpus: Corpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
+    """Write `pairs` with the tags of their corpora, those of one direction together, in the order of training."""
+    by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in directions(corpus.config.data)}
+    for pair in pairs:
+        tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
+        by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
+    several = [direction for direction, group in by_direction.items() for _ in group] if len(by_direction) > 1 else []
+    run.write_pairs(split, [pair for group in by_direction.values() for pair in group], several)
 
 
 def _log_holdout(corpus: Corpus, run: RunDir) -> None:
@@ -150,19 +187,21 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
     if config.data.protect and not tokenizers.know(PLACEHOLDERS):
         hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
-    if config.tokenizer.subword_regularization.num_samples > 1:
+    regularization = config.tokenizer.subword_regularization
+    if regularization.is_on:
+        key, off = ("per_epoch", "false") if regularization.per_epoch else ("num_samples", "1")
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
                 raise ConfigError(
                     f"this tokenizer is of type {tokenizer.type}, which has one segmentation of a text",
                     path=place,
-                    hint="set tokenizer.subword_regularization.num_samples to 1",
+                    hint=f"set tokenizer.subword_regularization.{key} to {off}",
                 )
 
 
 def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
     """Return the pair with placeholders for protected spans, if the configuration says so."""
-    return insert_placeholders(pair, config.tokenizer.user_symbols) if config.data.protect else pair
+    return insert_placeholders(pair, user_symbols(config)) if config.data.protect else pair
 
 
 def _announce_size(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) -> None:
@@ -202,7 +241,7 @@ def _fingerprint(corpus: Corpus, tokenizers: TokenizerPair, store_root: Path) ->
         "placeholders": [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
         if data.protect
         else [],
-        "regularization": regularization.model_dump() if regularization.num_samples > 1 else {},
+        "regularization": regularization.model_dump(exclude={"per_epoch"}) if regularization.num_samples > 1 else {},
         "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
@@ -216,28 +255,43 @@ def _build(folder: Path, corpus: Corpus, run: RunDir, tokenizers: TokenizerPair)
 
 
 def _counted(corpus: Corpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the training pairs with text on both sides, and copies with placeholders; count them into `counts`."""
-    data = corpus.config.data
-    count_src, count_tgt = _word_counter(data.src_lang), _word_counter(data.tgt_lang)
-    valid_sources, test_sources = (set(run.read_pairs(split)[0]) for split in SPLITS)
+    """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
+    valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
+    tags = tags_before_sources(corpus.config.data)
     num_whole = 0
     for pair in corpus.train_pairs():
         if not (pair.src and pair.tgt):
             counts.empty_dropped += 1
             continue
         num_whole += 1
-        counts.src_words += count_src(pair.src)
-        counts.tgt_words += count_tgt(pair.tgt)
+        direction = corpus.direction("train", pair)
+        counts.src_words += _count_words(pair.src, direction.src)
+        counts.tgt_words += _count_words(pair.tgt, direction.tgt)
         counts.same_on_both_sides += pair.src == pair.tgt
-        counts.sources_in_valid += pair.src in valid_sources
-        counts.sources_in_test += pair.src in test_sources
-        yield from _as_trained_on(pair, corpus.config, counts)
+        counts.sources_in_valid += pair.src in valid_sources[direction]
+        counts.sources_in_test += pair.src in test_sources[direction]
+        for seen in _as_trained_on(pair, direction, corpus.config, counts):
+            yield seen._replace(src=tags[pair.corpus] + seen.src) if tags[pair.corpus] else seen
     if num_whole == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
 
-def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> Iterator[SentencePair]:
-    """Yield the pair as the model sees it and, for a share of the pairs, a copy with placeholders."""
+def _sources(corpus: Corpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
+    """Return the sources of a validation or test set by direction, without the tags of their corpora."""
+    data = corpus.config.data
+    tags = tuple(f"{tag} " for tag in corpus_tags(data))
+    sources: dict[Direction, set[str]] = defaultdict(set)
+    for direction, texts, _ in run.read_sets(split, directions(data)[0]):
+        for text in texts:
+            tag = next((tag for tag in tags if text.startswith(tag)), "")
+            sources[direction].add(text.removeprefix(tag))
+    return sources
+
+
+def _as_trained_on(
+    pair: SentencePair, direction: Direction, config: Config, counts: CorpusCounts
+) -> Iterator[SentencePair]:
+    """Yield the pair with placeholders and, for a share of the pairs, a copy with more of them; else the pair alone."""
     data = config.data
     if not data.protect:
         yield pair
@@ -245,16 +299,16 @@ def _as_trained_on(pair: SentencePair, config: Config, counts: CorpusCounts) -> 
     protected = _with_placeholders(pair, config)
     counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
     yield protected
-    spaced = (not written_without_spaces(data.src_lang), not written_without_spaces(data.tgt_lang))
+    spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
     copy = copy_with_placeholders(protected, share=data.placeholder_share, seed=config.training.seed, spaced=spaced)
     if copy:
         counts.copies_with_placeholders += 1
         yield copy
 
 
-def _word_counter(language: str) -> Callable[[str], int]:
-    """Return a function that counts words, or characters if the language is written without spaces."""
-    return len if written_without_spaces(language) else lambda text: len(text.split())
+def _count_words(text: str, language: str) -> int:
+    """Count words, or characters if the language is written without spaces."""
+    return len(text) if written_without_spaces(language) else len(text.split())
 
 
 def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
@@ -263,6 +317,7 @@ def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: Token
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
         too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
+    sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*directions(data), strict=True))
     src_counts, tgt_counts = store.src.length_counts(), store.tgt.length_counts()
     return CorpusReport(
         pairs=len(store) // num_samples,
@@ -270,18 +325,32 @@ def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: Token
         too_long=too_long,
         on_too_long=data.on_too_long,
         counts=counts,
-        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, data.src_lang),
-        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, data.tgt_lang),
+        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, sources),
+        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, targets),
         valid=_split_report(corpus, run, tokenizers, "valid"),
         test=_split_report(corpus, run, tokenizers, "test"),
+        corpora=_parts(corpus, store) if len(corpus.train) > 1 else (),
+    )
+
+
+def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
+    """Report each training corpus and its part in an epoch."""
+    data = corpus.config.data
+    sizes = store.sizes(len(corpus.train))
+    weights = corpus_weights(data, sizes)
+    per_epoch = sizes if weights is None else quotas(sizes, weights)
+    return tuple(
+        CorpusPart(", ".join(map(str, paths_of(files))), str(direction_of(files, data)), files.tag, pairs, quota)
+        for files, pairs, quota in zip(corpus.train, sizes, per_epoch, strict=True)
     )
 
 
 def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report the parts of the validation or test set that its scores leave out."""
-    sources = run.read_pairs(split)[0]
+    data, limit = corpus.config.data, corpus.config.model.max_src_len
+    sets = run.read_sets(split, directions(data)[0])
+    sources = [language_prefix(data, each.direction) + text for each in sets for text in each.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
-    limit = corpus.config.model.max_src_len
     lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
     return SplitReport(
         pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=sum(length > limit for length in lengths)

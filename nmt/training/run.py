@@ -250,6 +250,11 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         for key, value in values.items()
         if value != before[section][key] and key not in _MAY_CHANGE.get(section, ())
     ]
+    weights = [[files.weight for files in config.data.corpora("train")] for config in (old, new)]
+    if weights[0] != weights[1]:
+        differences.append(
+            f"the weights of data.train were {weights[0]} when the run was started and are {weights[1]} now"
+        )
     if differences:
         allowed = ", ".join(f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys))
         raise RunError(

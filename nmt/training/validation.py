@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
+from nmt.data.directions import language_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.torch_engine import TorchEngine
-from nmt.evaluate import score
+from nmt.evaluate import score_sets
 from nmt.model.kernels.chunked_loss import projected_token_loss
 from nmt.model.transformer import Transformer
+from nmt.rundir import DirectedPairs
 from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup
 from nmt.translate import LanguagePair, Translator
@@ -25,17 +29,24 @@ _LOSS_TOKENS = 4096  # of a batch whose loss is computed, where training leaves 
 
 
 class ValidationResult(NamedTuple):
-    """Scores on the validation set: `loss` in nats per token, without label smoothing; perplexity is exp(loss)."""
+    """Scores on the validation set: `loss` in nats per token, without label smoothing; perplexity is exp(loss).
+
+    BLEU and chrF are means over the directions.
+    """
 
     loss: float
     perplexity: float
     bleu: float
     chrf: float
-    signatures: dict[str, str]  # sacreBLEU's, of bleu and chrf
+    signatures: dict[str, str]  # sacreBLEU's, of bleu and chrf, and of bleu.de-en and so on
+    directions: dict[str, dict[str, float]]  # loss, bleu and chrf of each of several directions, by its name: de-en
 
     def values(self) -> dict[str, float]:
-        """Return the figures by name, without the signatures."""
-        return {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
+        """Return the figures by name, without the signatures; those of a direction as bleu.de-en."""
+        values = {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
+        for direction, scores in self.directions.items():
+            values |= {f"{metric}.{direction}": value for metric, value in scores.items()}
+        return values
 
 
 class Validator:
@@ -43,16 +54,14 @@ class Validator:
 
     def __init__(
         self,
-        sources: list[str],
-        references: list[str],
+        sets: Sequence[DirectedPairs],
         tokenizers: TokenizerPair,
         config: Config,
         group: ProcessGroup | None = None,
     ):
         """Set the data to score; each rank of `group` scores its share, and all get the same result."""
         self.group = group or ProcessGroup()
-        self.sources = sources
-        self.references = references
+        self.sets = sets
         self.tokenizers = tokenizers
         self.config = config
 
@@ -60,17 +69,29 @@ class Validator:
         """Score `model`; its mode (training or evaluation) is restored."""
         was_training = model.training
         model.eval()
-        loss = self._loss(model)
-        rank, count = self.group.rank, self.group.world_size
+        losses = [self._loss(model, each) for each in self.sets]
+        loss = sum(loss_sum for loss_sum, _ in losses) / sum(num_tokens for _, num_tokens in losses)
         with self._translator(self._engine(model)) as translator:
-            translations = translator.translate(self.sources[rank::count])
-        texts = [""] * len(self.sources)
-        for start, share in enumerate(self.group.gather([t.text for t in translations])):
-            texts[start::count] = share
-        bleu, chrf = score(texts, self.references, self.config.data.tgt_lang)
+            (bleu, chrf), others = score_sets(self.sets, partial(self._translate, translator), ("bleu", "chrf"))
         model.train(was_training)
-        signatures = {"bleu": bleu.signature, "chrf": chrf.signature}
-        return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures)
+        signatures, directions = {"bleu": bleu.signature, "chrf": chrf.signature}, {}
+        for (loss_sum, num_tokens), (direction, (own_bleu, own_chrf)) in zip(
+            losses, others.items(), strict=bool(others)
+        ):
+            directions[direction] = {"loss": loss_sum / num_tokens, "bleu": own_bleu.value, "chrf": own_chrf.value}
+            signatures[f"bleu.{direction}"] = own_bleu.signature
+            signatures[f"chrf.{direction}"] = own_chrf.signature
+        return ValidationResult(loss, math.exp(min(loss, 700.0)), bleu.value, chrf.value, signatures, directions)
+
+    def _translate(self, translator: Translator, each: DirectedPairs) -> list[str]:
+        """Return the translations of a set; each rank computes its share."""
+        rank, count = self.group.rank, self.group.world_size
+        (src, tgt), sources = each.direction, each.sources
+        translations = translator.translate(sources[rank::count], to=tgt, from_=src)
+        texts = [""] * len(sources)
+        for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
+            texts[start::count] = share
+        return texts
 
     def dry_run(self, model: Transformer, src_len: int) -> None:
         """Translate a batch of the longest sources, so that insufficient memory shows at once."""
@@ -80,40 +101,40 @@ class Validator:
             options = translator.options
             if options.protect and translator.protects:  # a span that is lost is looked for with a beam
                 options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
-            num_rows = max(1, min(MAX_BATCH_SENTENCES, len(self.sources), options.batch_tokens // src_len))
+            num_sources = max(len(each.sources) for each in self.sets)
+            num_rows = max(1, min(MAX_BATCH_SENTENCES, num_sources, options.batch_tokens // src_len))
             translator.engine.search([[EOS_ID] * (src_len - 1)] * num_rows, options)
         model.train(was_training)
 
     def bleu(self, engine: Engine) -> float:
         """Return BLEU of the whole validation set, translated by `engine` in this rank alone; close the engine."""
+        alone = Validator(self.sets, self.tokenizers, self.config)
         with self._translator(engine) as translator:
-            texts = [translation.text for translation in translator.translate(self.sources)]
-        (bleu,) = score(texts, self.references, self.config.data.tgt_lang, ("bleu",))
-        return bleu.value
+            return score_sets(self.sets, partial(alone._translate, translator), ("bleu",)).mean[0].value
 
     def _engine(self, model: Transformer) -> Engine:
         return TorchEngine([model], self.tokenizers)
 
     def _translator(self, engine: Engine) -> Translator:
-        data, symbols = self.config.data, self.config.tokenizer.user_symbols
-        languages = LanguagePair(data.src_lang, data.tgt_lang, symbols)
-        return Translator(self.tokenizers, engine, languages, self.config.decoding.greedy())
+        return Translator(self.tokenizers, engine, LanguagePair.of(self.config), self.config.decoding.greedy())
 
     @torch.inference_mode()
-    def _loss(self, model: Transformer) -> float:
+    def _loss(self, model: Transformer, each: DirectedPairs) -> tuple[float, int]:
+        """Return the sum of the loss on a set, and its number of real target tokens."""
         loss_sum, num_tokens = 0.0, 0
-        for batch in self._batches()[self.group.rank :: self.group.world_size]:
+        for batch in self._batches(each)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
             loss = projected_token_loss(states, model.output_proj.weight, on_device.tgt_out, on_device.tgt_real)
             loss_sum += float(loss)
             num_tokens += batch.num_tgt_tokens
         shares = self.group.gather((loss_sum, num_tokens))
-        return sum(share[0] for share in shares) / sum(share[1] for share in shares)
+        return sum(share[0] for share in shares), sum(share[1] for share in shares)
 
-    def _batches(self) -> list[Batch]:
-        sources = self.tokenizers.src.encode_batch(self.sources)
-        targets = self.tokenizers.tgt.encode_batch(self.references)
+    def _batches(self, each: DirectedPairs) -> list[Batch]:
+        tag = language_prefix(self.config.data, each.direction)
+        sources = self.tokenizers.src.encode_batch(tag + text for text in each.sources)
+        targets = self.tokenizers.tgt.encode_batch(each.references)
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
         asked = self.config.training.batch_tokens

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from nmt.config import Config
+from nmt.data.directions import directions, user_symbols
 from nmt.errors import NmtError
+from nmt.exportdir import ExportInfo
 from nmt.languages import Direction, language_tag
 
 
@@ -29,41 +32,58 @@ class LanguagePair(NamedTuple):
     user_symbols: Collection[str] = ()
     directions: tuple[Direction, ...] = ()  # empty: from src to tgt alone
 
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return the languages of a model that was trained with `config`."""
+        learned = directions(config.data)
+        several = learned if len(learned) > 1 else ()
+        return cls(*learned[0], user_symbols(config), several)
+
+    @classmethod
+    def of_export(cls, info: ExportInfo) -> Self:
+        """Return the languages of an export."""
+        directions = tuple(Direction(*codes) for codes in info.directions)
+        return cls(info.src_lang, info.tgt_lang, info.user_symbols, directions)
+
     @property
     def targets(self) -> list[str]:
         """The target languages, in order."""
         return list(dict.fromkeys(direction.tgt for direction in self.directions)) or [self.tgt]
 
     def direct(self, text: str, to: str | None = None, from_: str | None = None) -> DirectedText:
-        """Return `text` with the direction from `from_` to `to`; NmtError if the model does not know it.
+        """Return `text` with its direction and tag. Raises as `direction`, but not for a blank text.
 
         A text that begins with the tag of a target language, such as `<2fr>`, goes into that language, whatever `to`
-        is. Without `from_`, the source language is the first that the model translates into `to` from.
+        is.
         """
-        targets = self.targets
-        if len(targets) == 1:
-            return DirectedText(text, self._direction(to or self.tgt, from_))
+        if len(self.targets) == 1:
+            return DirectedText(text, self.direction(to, from_))
         lead = len(text) - len(text.lstrip())
-        for tgt in targets:
+        for tgt in self.targets:
             if text.startswith(tag := language_tag(tgt), lead):
                 to, text = tgt, text[:lead] + text[lead + len(tag) :].lstrip()
-        if to is None and text.strip():
-            raise NmtError(
-                f"this model translates into {_listed(targets)}; it must be told which",
-                hint=f"name the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})",
-            )
-        direction = self._direction(to or self.tgt, from_)
+        direction = self.direction(to if text.strip() else to or self.tgt, from_)
         return DirectedText(text, direction, f"{language_tag(direction.tgt)} ")
 
-    def _direction(self, to: str, from_: str | None) -> Direction:
-        if to not in self.targets:
-            raise NmtError(f"this model translates into {_listed(self.targets)}, not into {to}")
+    def direction(self, to: str | None = None, from_: str | None = None) -> Direction:
+        """Return the direction from `from_` to `to`. NmtError if the model does not know it, or needs to be told `to`.
+
+        Without `from_`, the source language is the first from which the model learned to translate into `to`.
+        """
+        targets = self.targets
+        if to is None and len(targets) > 1:
+            hint = f"name the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})"
+            raise NmtError(f"this model translates into {_listed(targets)}; it must be told which", hint=hint)
+        to = to or self.tgt
+        if to not in targets:
+            raise NmtError(f"this model translates into {_listed(targets)}, not into {to}")
         directions = self.directions or (Direction(self.src, self.tgt),)
-        sources = list(dict.fromkeys(direction.src for direction in directions))
         if from_ is None:
             return next(direction for direction in directions if direction.tgt == to)
-        if from_ not in sources:
-            raise NmtError(f"this model translates from {_listed(sources)}, not from {from_}")
+        # Directions that were not trained are allowed: a model of many languages may translate in them too.
+        known = list(dict.fromkeys(code for codes in zip(*directions, strict=True) for code in codes))
+        if from_ not in known:
+            raise NmtError(f"this model knows {_listed(known)}, not {from_}")
         return Direction(from_, to)
 
 

@@ -92,9 +92,8 @@ class Translator:
 
         tokenizers = _shared_tokenizers(runs)
         config = runs[0].config()
-        languages = LanguagePair(config.data.src_lang, config.data.tgt_lang, config.tokenizer.user_symbols)
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        return cls(tokenizers, loaded, languages, config.decoding)
+        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding)
 
     @classmethod
     def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
@@ -104,7 +103,7 @@ class Translator:
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
         engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
-        return cls(tokenizers, engine, LanguagePair(info.src_lang, info.tgt_lang, info.user_symbols), info.decoding)
+        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding)
 
     @property
     def max_src_len(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,47 @@ def test_check_says_ok_and_sums_up():
 def test_check_finds_wrong_keys_and_missing_files(override, message):
     new("--src", "a.de", "--tgt", "a.en")
     assert str(fail("check", "--config", "my.yaml", "--set", override)).split("\n")[0] == message
+
+
+def write_forms() -> None:
+    rows = [(f"Satz {n}", f"sentence {n}") for n in range(NUM_PAIRS)]
+    Path("a.csv").write_text("".join(f"{n};{de};{en}\n" for n, (de, en) in enumerate(rows)))
+    Path("a.jsonl").write_text("".join(json.dumps({"de": de, "t": {"en": en}}) + "\n" for de, en in rows))
+    units = "".join(
+        f'<tu><tuv xml:lang="de-DE"><seg>{de}</seg></tuv><tuv xml:lang="en"><seg>{en}</seg></tuv></tu>'
+        for de, en in rows
+    )
+    Path("a.tmx.gz").write_bytes(gzip.compress(f"<tmx><body>{units}</body></tmx>".encode()))
+
+
+def test_new_takes_several_corpora_and_recognizes_their_forms():
+    write_forms()
+    arguments = ("--src", "a.de", "--tgt", "a.en", "--src", "a.txt", "--tgt", "a.pt-BR.gz", "--tsv", "a.tsv")
+    config = new(*arguments, "--columns", "3,2", "--corpus", "a.tmx.gz", "--corpus", "a.csv")
+    assert [files.form for files in config.data.train] == ["src", "src", "tsv", "tmx", "csv"]
+    assert [files.columns for files in config.data.train if files.has_columns] == [(3, 2), (3, 2)]
+    assert Path("my.yaml").read_text().split("\n")[1] == (
+        f"# Found {5 * NUM_PAIRS} sentence pairs (rows with an empty side, not counted: 2) in a.de, a.en, a.txt, "
+        "a.pt-BR.gz, a.tsv, a.tmx.gz and a.csv."
+    )
+
+
+def test_new_takes_fields_and_names_of_columns():
+    write_forms()
+    languages = ("--src-lang", "de", "--tgt-lang", "en")
+    config = new("--corpus", "a.jsonl", "--fields", "de, t.en", *languages)
+    assert (config.data.train.jsonl, config.data.train.fields) == ("a.jsonl", ("de", "t.en"))
+    Path("a.tsv").write_text("Deutsch\tEnglish\n" + "".join(f"Satz {n}\tsentence {n}\n" for n in range(NUM_PAIRS)))
+    config = new("--corpus", "a.tsv", "--columns", "Deutsch, English", *languages)
+    assert config.data.train.columns == ("Deutsch", "English")
+
+
+def test_check_finds_a_column_of_ids_and_languages_that_are_missing():
+    write_forms()
+    new("--corpus", "a.csv", "--columns", "2,3", "--src-lang", "de", "--tgt-lang", "en")
+    assert "text is in columns 2 and 3" in str(fail("check", "-c", "my.yaml", "--set", "data.train.columns=[1, 2]"))
+    train = "data.train=[{tmx: a.tmx.gz}, {tmx: a.tmx.gz, src_lang: fr}]"
+    assert str(fail("check", "-c", "my.yaml", "--set", train)) == (
+        "a.tmx.gz: no unit has both fr and en\n"
+        "  languages in the file: de-DE (131), en (131); set src_lang and tgt_lang of this corpus"
+    )

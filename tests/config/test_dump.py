@@ -84,5 +84,48 @@ def test_every_field_is_written():
         assert list(read[name]) == list(type(getattr(CONFIG, name)).model_fields)
 
 
+CORPORA = """\
+  train:
+    - src: a.no
+      tgt: b.en
+      weight: 2.0
+    - tsv: $$5/a.tsv
+      columns: [2, 1]
+      header: false
+      quoting: auto
+      weight: 1.0
+    - xlsx: c.xlsx
+      columns: [Norsk, English text]
+      header: auto
+      sheet: 2
+      weight: 1.0
+      tag: <web>
+    - jsonl: d.jsonl.zst
+      fields: [t.no, t.en]
+      weight: 0.5
+    - tmx: e.tmx
+      src_lang: nb
+      tgt_lang: en-GB
+      weight: 1.0
+  valid:
+    csv: v.csv
+    columns: [1, 2]
+    header: auto
+    delimiter: ";"
+"""
+
+
+@pytest.mark.parametrize("comments", [False, True])
+def test_a_list_of_corpora_is_written_and_read_back(tmp_path, comments):
+    path = tmp_path / "x.yaml"
+    path.write_text("data:\n  src_lang: de\n  tgt_lang: en\n" + CORPORA.replace("English text", "'English text'"))
+    config = load_config(path)
+    text = dump_config(config, comments=comments)
+    path.write_text(text)
+    assert load_config(path) == config
+    if not comments:
+        assert CORPORA.replace("English text", '"English text"') in text
+
+
 def test_a_dollar_in_a_path_is_not_read_as_a_variable():
     assert "tsv: $$5/a.tsv\n    columns: [3, 1]\n" in dump_config(CONFIG)

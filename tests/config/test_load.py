@@ -143,3 +143,34 @@ def test_a_variable_that_set_brings_is_blamed_on_the_set(load, monkeypatch):
         "--set training.init_from=$NOT_SET/run: training.init_from: the environment variable NOT_SET is not set\n"
         "  set it, or write ${NOT_SET:-default}"
     )
+
+
+def test_paths_in_a_list_of_corpora_have_their_variables_read(load, monkeypatch):
+    monkeypatch.setenv("CORPORA", "/c")
+    monkeypatch.setenv("NONE", "/n")
+    train = "data:\n  src_lang: de\n  tgt_lang: en\n  train:\n  - csv: $CORPORA/a.csv\n  - {src: $NONE/a, tgt: b}\n"
+    first, second = load(train).data.train
+    assert (first.csv, second.src, second.tgt) == ("/c/a.csv", "/n/a", "b")
+    monkeypatch.delenv("NONE")
+    with pytest.raises(ConfigError, match=r"6: src of item 2 of data.train: the environment variable NONE is not set"):
+        load(train)
+
+
+def test_a_list_of_corpora_may_be_given_by_set(load):
+    data = load(DATA, "data.train=[{tsv: b}, {csv: c, header: true}]").data
+    assert [(files.form, files.header) for files in data.corpora("train")] == [("tsv", "auto"), ("csv", True)]
+    assert data.corpora("valid") == ()
+
+
+def test_a_corpus_has_the_languages_of_the_data_unless_it_names_its_own(load):
+    data = load(DATA, "data.valid=[{tmx: b, src_lang: de-AT}, {tmx: c}]").data
+    assert [(files.src_lang, files.tgt_lang) for files in data.corpora("valid")] == [("de-AT", "en"), ("de", "en")]
+
+
+def test_all_corpora_of_train_are_weighted_or_none(load):
+    assert load(DATA, "data.train=[{tsv: b, weight: 0.5}, {csv: c, weight: 2}]").data.train[0].weight == 0.5
+    with pytest.raises(ConfigError, match="data: 1 of the 2 corpora of train have a weight; give one to all of them"):
+        load(DATA, "data.train=[{tsv: b}, {csv: c, weight: 1}]")
+    for weight in ("0", "-1", ".inf", "true"):
+        with pytest.raises(ConfigError, match=r"weight of item 1 of data\.train"):
+            load(DATA, f"data.train=[{{tsv: b, weight: {weight}}}]")

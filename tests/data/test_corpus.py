@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nmt.config.sections import ParallelFiles
-from nmt.data.corpus import SentencePair, paths_of, read_parallel
+from nmt.data.corpus import SentencePair, path_of, paths_of, read_parallel
 from nmt.data.lines import MAX_LINE_BYTES, read_lines
 from nmt.errors import DataError
 
@@ -195,3 +199,107 @@ def test_a_row_with_more_columns_than_the_first_is_named(write):
     with pytest.raises(DataError, match="3 tab-separated columns, but the first row has 2") as caught:
         list(read_parallel(ParallelFiles(tsv=str(path))))
     assert (caught.value.path, caught.value.line) == (path, 2)
+
+
+def test_several_corpora_are_read_in_turn_and_each_pair_says_its_corpus_and_line(write):
+    write("a.de", b"eins\nzwei\n")
+    write("a.en", b"one\ntwo\n")
+    path = write("b.jsonl", b'{"src": "drei", "tgt": "three"}\n')
+    corpora = [
+        ParallelFiles(src=str(path.with_name("a.de")), tgt=str(path.with_name("a.en"))),
+        ParallelFiles(jsonl=str(path)),
+        ParallelFiles(tsv=str(write("c.tsv", b"four\tvier\n")), columns=(2, 1)),
+    ]
+    pairs = list(read_parallel(corpora))
+    assert pairs == [
+        SentencePair("eins", "one", 1, 0),
+        SentencePair("zwei", "two", 2, 0),
+        SentencePair("drei", "three", 1, 1),
+        SentencePair("vier", "four", 1, 2),
+    ]
+    assert [path_of(corpora, pair).name for pair in pairs] == ["a.de", "a.de", "b.jsonl", "c.tsv"]
+    assert [path.name for path in paths_of(corpora)] == ["a.de", "a.en", "b.jsonl", "c.tsv"]
+    assert path_of(corpora[1], SentencePair("", "", 1)) == path
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_corpora_are_checked_for_pipes_before_the_first_is_read(write, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match="this is a pipe"):
+        read_parallel(
+            [ParallelFiles(tsv=str(write("a.tsv", b"a\tb\n"))), ParallelFiles(csv=str(tmp_path / "pipe.csv"))]
+        )
+
+
+FORMS = ["tsv", "csv", "xlsx", "jsonl", "tmx", "xliff"]
+PIECES = [
+    "a",
+    "1",
+    '"',
+    '""',
+    "\t",
+    ",",
+    ";",
+    "\n",
+    "\r\n",
+    " ",
+    "#REF!",
+    "=A1",
+    "{",
+    "}",
+    '{"src": "a", "tgt": "b"}',
+    "[",
+    ":",
+]
+PIECES += [
+    "<tmx>",
+    "<tu>",
+    '<tuv xml:lang="en">',
+    "<seg>",
+    "<ph>",
+    "</ph>",
+    "</seg>",
+    "</tuv>",
+    "</tu>",
+    "</tmx>",
+    "<xliff>",
+]
+PIECES += [
+    "<file>",
+    "<segment>",
+    "<source>",
+    "</source>",
+    "<target>",
+    "<mrk mtype='seg' mid='1'>",
+    "</mrk>",
+    "</target>",
+]
+PIECES += [
+    "</segment>",
+    "</file>",
+    "</xliff>",
+    "<!DOCTYPE a [",
+    "]>",
+    "&a;",
+    "&#0;",
+    "\0",
+    "\x85",
+    "\ufeff",
+    "PK\x03\x04",
+]
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=80)
+    | st.lists(st.sampled_from(PIECES), max_size=25).map(lambda parts: "".join(parts).encode()),
+    form=st.sampled_from(FORMS),
+    ending=st.sampled_from(["", ".gz", ".xz"]),
+)
+def test_any_bytes_are_pairs_on_one_line_each_or_an_error(tmp_path, content, form, ending):
+    path = tmp_path / f"a.{form}{ending}"
+    path.write_bytes(content)
+    with contextlib.suppress(DataError):
+        for pair in read_parallel(ParallelFiles.model_validate({form: str(path), "src_lang": "en", "tgt_lang": "de"})):
+            assert "\n" not in pair.src + pair.tgt
+            assert (pair.src.strip(), pair.tgt.strip()) == pair[:2]

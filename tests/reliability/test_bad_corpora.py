@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,14 @@ from tests.tiny import tiny_values, write_digits
 PAIRS = "".join(f"{n}\t{n + 7}\n" for n in range(10, 40)).encode()
 ONE_SIDE = "".join(f"{n}\n" for n in range(10, 40)).encode()
 ALIGNED = {"train": {"src": "a.src", "tgt": "a.tgt"}}
+CSV = PAIRS.replace(b"\t", b",")
+JSONL = b"".join(b'{"src": "%d", "tgt": "%d"}\n' % (n, n + 7) for n in range(10, 40))
+TMX = b"<tmx version='1.4'><body>\n" + b"".join(
+    b'<tu><tuv xml:lang="en"><seg>%d</seg></tuv><tuv xml:lang="de"><seg>%d</seg></tuv></tu>\n' % (n, n + 7)
+    for n in range(10, 40)
+) + b"</body></tmx>\n"  # fmt: skip
+LAUGHS = b'<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>\n'
+OUTSIDE = b'<!DOCTYPE tmx [<!ENTITY a SYSTEM "file:///etc/passwd">]>\n'
 PACKED = gzip.compress("".join(f"{n * n}\t{n}\n" for n in range(9000)).encode())
 TRAINING = {"max_updates": 1, "warmup_updates": 0, "validate_every": 1, "average_checkpoints": 0}
 DEFAULT_MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -34,6 +43,10 @@ class Case(NamedTuple):
 
 def tsv(content: bytes, word: str, code: int = 1, **sections: dict[str, Any]) -> Case:
     return Case({"train.tsv": content}, word, code, **sections)
+
+
+def of_form(name: str, content: bytes, form: str, word: str) -> Case:
+    return Case({name: content}, word, data={"train": {form: name}})
 
 
 CASES = {
@@ -56,6 +69,39 @@ CASES = {
     "gzip data cut short": Case({"t.gz": PACKED[:900]}, "ends too early", data={"train": {"tsv": "t.gz"}}),
     "plain text named .gz": Case({"t.gz": PAIRS}, "not readable as gzip", data={"train": {"tsv": "t.gz"}}),
     "gzip data not named .gz": tsv(PACKED, "does not end in .gz"),
+    "xz data cut short": of_form("a.csv.xz", lzma.compress(CSV * 999)[:-40], "csv", "the xz data ends too early"),
+    "a zip archive named .tsv": tsv(b"PK\x03\x04\x14\0", "a zip archive or an Excel workbook"),
+    "a csv without a delimiter": of_form("a.csv", ONE_SIDE, "csv", "no delimiter found"),
+    "a quotation mark that is never closed": of_form("a.csv", CSV + b'"41,48\n', "csv", "none closes it"),
+    "a column that the header lacks": Case(
+        {"a.csv": b"id,de,en\n" + CSV},
+        "no column is called 'fr'",
+        data={"train": {"csv": "a.csv", "columns": ["de", "fr"]}},
+    ),
+    "a column of IDs chosen as the source": of_form(
+        "a.csv", b"".join(b"%d,Satz %d,the sentence\n" % (n, n) for n in range(50)), "csv", "holds numbers or IDs"
+    ),
+    "cells that a spreadsheet could not compute": tsv(PAIRS + b"#VALUE!\t41\n42\t=A1&B1\n", "2 rows are left out", 0),
+    "a workbook that is none": of_form("a.xlsx", PAIRS, "xlsx", "this is not a workbook"),
+    "a JSON line that is cut": of_form("a.jsonl", JSONL + b'{"src": "4', "jsonl", "not JSON"),
+    "a JSON field that is missing": of_form("a.jsonl", JSONL + b'{"src": "4"}\n', "jsonl", "no field 'tgt'"),
+    "a JSON field that is a number": of_form("a.jsonl", JSONL + b'{"src": 4, "tgt": "5"}\n', "jsonl", "is a number"),
+    "a broken TMX": of_form("a.tmx", TMX[:-20], "tmx", "not well-formed XML"),
+    "a TMX in other languages": of_form("a.tmx", TMX.replace(b'"en"', b'"fr"'), "tmx", "no unit has both"),
+    "a billion laughs": of_form("a.tmx", LAUGHS + TMX, "tmx", "declares a DTD of its own"),
+    "an external entity": of_form("a.tmx", OUTSIDE + TMX.replace(b"10", b"&a;", 1), "tmx", "declares a DTD of its own"),
+    "an entity of an external DTD": of_form(
+        "a.tmx", b'<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n' + TMX.replace(b"10", b"&a;", 1), "tmx", "refers to an entity"
+    ),
+    "an XLIFF without units": of_form("a.xliff", b"<xliff/>", "xliff", "no unit"),
+    "a second corpus that is missing": Case(
+        {"train.tsv": PAIRS}, "no such file", data={"train": [{"tsv": "train.tsv"}, {"csv": "b.csv"}]}
+    ),
+    "a weight too small for a single pair": Case(
+        {"train.tsv": PAIRS},
+        "corpus 2 of data.train gets none of the",
+        data={"train": [{"tsv": "train.tsv", "weight": 1e9}, {"tsv": "train.tsv", "weight": 1}]},
+    ),
     "a line of 10 MB": tsv(PAIRS + b"4" * 10_000_000 + b"\t4\n", "this line is longer than 1 MB"),
     "one language in both columns": tsv(
         PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0

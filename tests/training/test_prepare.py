@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ import pytest
 from nmt.errors import ConfigError, DataError
 from nmt.rundir import RunDir
 from nmt.training import corpus_files
+from nmt.training.corpus_files import Corpus
 from nmt.training.prepare import prepare, train_on_corpus
 from tests.tiny import tiny_config, write_digits
 
@@ -194,3 +197,81 @@ def test_drawn_segmentations_are_counted_apart_from_the_pairs_and_make_another_s
     assert len(four.store) == 4 * len(one.store)
     assert one.fingerprint != four.fingerprint
     assert any("training pairs, each in 4 segmentations" in line for line in messages)
+
+
+def split_into_corpora(folder: Path, **keys: object) -> dict[str, object]:
+    """The training set of `write_digits` in two files of two forms, its validation set in one of another."""
+    rows = [row.split("\t") for row in (folder / "train.tsv").read_text().splitlines()]
+    (folder / "a.csv").write_text("".join(f'"{src}","{tgt}"\n' for src, tgt in rows[:20]))
+    objects = (json.dumps({"src": src, "tgt": tgt}) for src, tgt in rows[20:])
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(objects).encode()))
+    return {"train": [{"csv": str(folder / "a.csv")}, {"jsonl": str(folder / "b.jsonl.gz"), **keys}]}
+
+
+def test_corpora_of_several_forms_make_the_same_store_as_one_file_with_their_pairs(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    configs = [tiny_config(folder), tiny_config(folder, data=split_into_corpora(folder))]
+    one, several = (prepare(config, RunDir(tmp_path / str(i)), tmp_path / "store") for i, config in enumerate(configs))
+    assert one.fingerprint != several.fingerprint
+    assert one.report == several.report
+    for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
+        assert (one.store.folder / name).read_bytes() == (several.store.folder / name).read_bytes()
+
+
+def test_sentences_are_held_out_of_all_corpora(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=60)
+    data = {"valid": None, "test": None, "holdout_size": 5}
+    configs = [tiny_config(folder, data=data), tiny_config(folder, data=data | split_into_corpora(folder))]
+    runs = [RunDir(tmp_path / name) for name in ("one", "several", "again")]
+    for run, config in zip(runs, [*configs, configs[1]], strict=True):
+        prepare(config, run, tmp_path / "store")
+    first, second, again = ([run.read_pairs(split) for split in ("valid", "test")] for run in runs)
+    assert first == second == again
+
+
+def test_the_fingerprint_covers_every_file_and_key_of_every_corpus(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    (folder / "c.csv").write_bytes((folder / "train.tsv").read_bytes())
+    train = [{"csv": str(folder / "c.csv")}, {"tsv": str(folder / "train.tsv")}]
+    variants = [
+        train,
+        train[::-1],
+        [train[0] | {"header": False}, train[1]],
+        [train[0] | {"delimiter": "tab"}, train[1]],
+        [train[0], train[1] | {"columns": [2, 1]}],
+        [train[0], train[1], train[1]],
+        [train[0], {"csv": train[1]["tsv"]}],
+    ]
+    prints = [Corpus(tiny_config(folder, data={"train": train})).identity(tmp_path) for train in variants]
+    assert len({json.dumps(each) for each in prints}) == len(variants)
+    (folder / "train.tsv").write_text("1\t1\n")
+    assert Corpus(tiny_config(folder, data={"train": train})).identity(tmp_path) != prints[0]
+
+
+def test_one_corpus_in_a_plain_form_keeps_the_identity_it_had(tmp_path):
+    folder = write_digits(tmp_path / "corpus", num_train=50)
+    identity = Corpus(tiny_config(folder)).identity(tmp_path)
+    assert list(identity) == ["files", "columns", "held_out"]
+    assert identity["columns"] == [(1, 2)] * 3
+
+
+def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
+    """Headers, IDs, quotes, line breaks, empty cells, errors and formulas, as an export has them."""
+    rows = [f'{n},"the ""{n}""\nsheep",die {n} Schafe\r\n' for n in range(200)]
+    for n in range(0, 200, 10):
+        rows[n] = f"{n},Good morning.,#VALUE!\r\n"
+        rows[n + 1] = f"{n},=B1&B2,Guten Morgen.\r\n"
+        rows[n + 2] = f"{n},,leer\r\n"
+    path = write_digits(tmp_path / "corpus") / "a.csv"
+    path.write_text("\ufeffID,English,German\r\n" + "".join(rows), encoding="utf-8", newline="")
+    config = tiny_config(path.parent, data={"train": {"csv": str(path), "columns": ["English", "German"]}})
+    report = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report
+    assert (report.pairs, report.counts.empty_dropped) == (140, 20)
+    left_out = [line for line in messages if "left out" in line]
+    assert left_out == [
+        f"warning: {path}: 40 rows are left out: 20 with #VALUE!, 20 with a formula; the first is on line 2"
+    ]
+    with pytest.raises(DataError, match=r"column 1 \('ID'\), chosen as the source, holds numbers"):
+        prepare(
+            tiny_config(path.parent, data={"train": {"csv": str(path)}}), RunDir(tmp_path / "run2"), tmp_path / "store"
+        )

@@ -35,7 +35,7 @@ def _object(line: str, path: Path, number: int) -> dict[str, object]:
     try:
         values = json.loads(line)
     except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg} at character {error.pos + 1} of the line"
+        message = f"not JSON at character {error.pos + 1} of the line: {error.msg}"
         raise DataError(message, path=path, line=number, hint=_OBJECTS) from None
     except (ValueError, RecursionError):
         message = "not readable as JSON: nested too deep, or a number with too many digits"

@@ -25,7 +25,7 @@ Row = tuple[int, list[str]]
 
 _MIN_ROWS = 20  # fewer say nothing about a column
 _MAX_ID_CHARS = 40
-_ID = re.compile(r"\W*(?:[A-Za-z]{0,5}[-_.# /]?)?\d[\d\W_]*[A-Za-z]?|[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{2,})*")
+_ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
 _SHOWN_COLUMNS = 20
 _ERROR_VALUE = re.compile(
     r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"

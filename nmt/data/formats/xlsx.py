@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from nmt.config.sections import ParallelFiles
 from nmt.data.formats.records import Record, on_one_line
 from nmt.data.formats.tables import Row, TableForm, read_table
-from nmt.data.lines import open_text
+from nmt.data.lines import open_text, read_errors
 from nmt.errors import DataError, NmtError
 
 MAX_ROWS = 1_048_576
@@ -36,13 +36,13 @@ def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
 
 def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
-    try:
-        import openpyxl
-    except ImportError:
-        hint = "pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
-        raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
     with open_text(path) as file:
         _check_archive(file, path)
+        try:
+            import openpyxl
+        except ImportError:
+            hint = "pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
+            raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of styles and extensions that text has no use for
@@ -88,12 +88,14 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
 
 def _check_archive(file: BinaryIO, path: Path) -> None:
     """Raise DataError unless the file is a zip archive of moderate size, none of whose parts declares a DTD."""
-    begin = file.read(8)
-    file.seek(0)
-    if begin.startswith(b"\xd0\xcf\x11\xe0"):
-        hint = "save it as .xlsx, without a password"
-        raise DataError("an old workbook (.xls), or one with a password", path=path, hint=hint)
+    begin = b""
+    errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
+    errors += read_errors()
     try:
+        begin = file.read(8)
+        if begin.startswith(b"\xd0\xcf\x11\xe0"):
+            hint = "save it as .xlsx, without a password"
+            raise DataError("an old workbook (.xls), or one with a password", path=path, hint=hint)
         with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
             sizes = {part.filename: part.file_size for part in parts}
@@ -110,7 +112,7 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
                     with archive.open(part) as xml:
                         if b"<!DOCTYPE" in xml.read(4096):
                             raise DataError(f"{part.filename} in it declares a DTD", path=path, hint=_SAVE_AGAIN)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
+    except errors as error:
         message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
         raise DataError(message, path=path, hint=_SAVE_AGAIN) from None
     file.seek(0)
