@@ -33,11 +33,11 @@ class TextPair(NamedTuple):
 class PairChanger:
     """Changes pairs of one direction. `symbols` are the user symbols of the tokenizer, which no change touches.
 
-    Symbols at the start of a source, such as <2de>, stay there.
+    Symbols at the start of a source, such as <2de>, stay there. Without `rare_emoji`, emoji are drawn from two dozen.
     """
 
-    def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float):
-        self._direction = direction
+    def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float, rare_emoji: bool = True):
+        self._direction, self._rare_emoji = direction, rare_emoji
         ordered = sorted(symbols, key=len, reverse=True)
         self._symbols = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
         tags = "|".join(re.escape(symbol) for symbol in ordered if symbol not in PLACEHOLDERS)
@@ -119,13 +119,22 @@ class PairChanger:
         return TextPair(*kept)
 
     def _with_emoji(self, pair: TextPair, draw: random.Random) -> TextPair:
-        symbols = "".join(_symbol(draw) for _ in range(1 + int(draw.random() ** 3 * 3)))  # mostly one, at most three
+        symbols = "".join(
+            self._symbol(draw) for _ in range(1 + int(draw.random() ** 3 * 3))
+        )  # mostly one, at most three
         at_start, glued = draw.random() < 0.3, draw.random() < 0.25
         sides = []
         for text, language in zip(pair, self._direction, strict=True):
             space = " " if spaces_between_sentences(language) and not glued else ""
             sides.append(symbols + space + text if at_start else text + space + symbols)
         return TextPair(*sides)
+
+    def _symbol(self, draw: random.Random) -> str:
+        """Draw a common emoji or symbol, or any of their blocks, so that a model learns to copy them byte by byte."""
+        if draw.random() < 0.5 or not self._rare_emoji:
+            return choose(_COMMON, draw)
+        first, last = _BLOCKS[int(draw.random() * len(_BLOCKS))]
+        return chr(first + int(draw.random() * (last - first + 1)))
 
     def _merged(self, first: TextPair, second: TextPair) -> TextPair:
         """Return both pairs as one; the first alone if they have other tags, or placeholders of the same numbers."""
@@ -157,7 +166,10 @@ class CopyMaker:
     """Makes changed copies of pairs for training a tokenizer, so that it knows their characters."""
 
     def __init__(self, config: AugmentConfig, changers: Sequence[PairChanger], seed: int):
-        """`changers` are those of each corpus. No copy is merged: that would bring no new text."""
+        """`changers` are those of each corpus. No copy is merged: that would bring no new text.
+
+        Let them draw no rare emoji, as each would take a token from the vocabulary.
+        """
         shares: Mapping[str, float] = {kind: share for kind, share in config.shares().items() if kind != "merge"}
         self._bounds = list(zip(accumulate(shares.values()), shares, strict=True))
         self._changers, self._seed = changers, seed
@@ -182,11 +194,3 @@ def _title(text: str, language: str) -> str:
         return (first if len(first) == 1 else word[0]).title() + word[1:] if word.islower() else word
 
     return _WORD.sub(capitalized, text)
-
-
-def _symbol(draw: random.Random) -> str:
-    """Draw an emoji or symbol: a common one, or any of their blocks, so that a model learns to copy byte by byte."""
-    if draw.random() < 0.5:
-        return choose(_COMMON, draw)
-    first, last = _BLOCKS[int(draw.random() * len(_BLOCKS))]
-    return chr(first + int(draw.random() * (last - first + 1)))

@@ -110,7 +110,8 @@ def train_on_corpus(config: Config, corpus: Corpus | None = None) -> TokenizerPa
 def _tokenizer_pairs(config: Config, corpus: Corpus, symbols: Collection[str]) -> Iterator[TextPair]:
     """Yield the training pairs and, for the configured shares, changed copies with the characters that these bring."""
     data = config.data
-    changers = [PairChanger(direction_of(files, data), symbols, data.augment.word_rate) for files in corpus.train]
+    word_rate = data.augment.word_rate
+    changers = [PairChanger(direction_of(files, data), symbols, word_rate, rare_emoji=False) for files in corpus.train]
     copies = CopyMaker(data.augment, changers, config.training.seed)
     for number, pair in enumerate(whole(corpus.train_pairs())):
         texts = TextPair(*_with_placeholders(pair, config)[:2])
