@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -143,13 +143,13 @@ def evaluate(
     model = _describe(found)
     evaluation = _Evaluation(model, translator, search.change(translator.options), checkpoint, (engine, precision))
     record = evaluation.run(test_set, names)
-    symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
-    changed = {kind: evaluation.run(_changed(test_set, kind, symbols), names) for kind in kinds}
+    changed = {kind: evaluation.run(_changed(test_set, kind, translator), names) for kind in kinds}
     _print(record, changed, format)
 
 
-def _changed(test_set: TestSet, kind: str, symbols: Collection[str]) -> TestSet:
-    """Return the set with every pair changed in one way, the same for every model."""
+def _changed(test_set: TestSet, kind: str, translator: Translator) -> TestSet:
+    """Return the set with every pair changed in one way; user symbols of the model stay."""
+    symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
     sets = []
     for each in test_set.sets:
         changer = PairChanger(each.direction, symbols, AugmentConfig().word_rate)
