@@ -7,7 +7,7 @@ process, and a training that is resumed, draws the same.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -171,9 +171,7 @@ class _SideRedraw:
 
     def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
         """Return the texts of `rows`."""
-        ids = stored.ids.tolist()
-        ends = stored.lengths.cumsum()
-        return [self._tokenizer.decode(ids[ends[row] - stored.lengths[row] : ends[row]]) for row in rows]
+        return [self._tokenizer.decode(ids) for ids in _each(stored, rows)]
 
     def segment(
         self, stored: Segmentations, texts: dict[int, str], whole: NDArray[np.bool_], seeds: tuple[int, ...]
@@ -184,14 +182,13 @@ class _SideRedraw:
             ids = self._tokenizer.encode_batch(texts.values())
             return _overlay(stored, rows, _flat(ids))
         rows = np.flatnonzero(whole)
-        ends = stored.lengths.cumsum()
-        ids = stored.ids.tolist()
-        spelled = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
-        for row in rows.tolist():
-            if row not in spelled:
-                spelled[row] = self._tokenizer.spelling(ids[ends[row] - stored.lengths[row] : ends[row]])
+        changed = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
+        spelled = [
+            changed[row] if row in changed else self._tokenizer.spelling(ids)
+            for row, ids in zip(rows.tolist(), _each(stored, rows), strict=True)
+        ]
         self._sampler.seed(*seeds)
-        drawn = next(self._sampler.draw([spelled[row] for row in rows.tolist()], 1))
+        drawn = next(self._sampler.draw(spelled, 1))
         return _overlay(stored, rows, drawn)
 
 
@@ -200,6 +197,13 @@ def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     ids = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
     return Segmentations(ids, lengths)
+
+
+def _each(sentences: Segmentations, rows: _Rows) -> Iterator[list[int]]:
+    """Yield the tokens of each of `rows`."""
+    ends = sentences.lengths.cumsum()[rows]
+    for start, end in zip((ends - sentences.lengths[rows]).tolist(), ends.tolist(), strict=True):
+        yield sentences.ids[start:end].tolist()
 
 
 def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
