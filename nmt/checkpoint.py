@@ -71,6 +71,19 @@ def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path)
     check_shapes(_shapes_of(model), {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
 
 
+def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
+    """Return `weights` of a model with a smaller vocabulary, with rows for the tokens that `model` has beyond it.
+
+    The new rows are those that `model` was initialized with; the others, and all other tensors, are as in `weights`.
+    """
+    grown, fresh = dict(weights), dict(model.named_parameters())
+    for name in ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight"):
+        if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
+            rows = fresh[name].detach()[len(weights[name]) :].float().cpu()
+            grown[name] = torch.cat([weights[name], rows])
+    return grown
+
+
 def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
     """Raise RunError unless a model of `config` has the tensors of the weights in `path`; allocate neither."""
     shapes = shapes_in(path)

@@ -40,6 +40,11 @@ class Direction(NamedTuple):
         return f"{self.src}-{self.tgt}"
 
 
+def is_variant(code: str, of: str) -> bool:
+    """Return whether `code` is a regional or written variant of the language `of`, as pt-BR is of pt."""
+    return code.replace("_", "-").lower().startswith(of.replace("_", "-").lower() + "-")
+
+
 def language_tag(code: str) -> str:
     """Return the token before a source that asks for a translation into this language (Johnson et al. 2017)."""
     return f"<2{code}>"

@@ -2,10 +2,11 @@
 
     python scripts/torture.py --kills 50
 
-Trains a tiny model to the end, undisturbed, in two configurations. Then the same trainings again, each ended by
-`kill -9` at a random moment, resumed (and at times killed again), and compared with the undisturbed one bit for bit:
-weights, index, training state, and the metrics but for their clocks. Then the other ways to stop: SIGTERM, Ctrl-C, a
-flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or differs.
+Trains a tiny model to the end, undisturbed, in three configurations, one of them with stages. Then the same trainings
+again, each ended by `kill -9` at a random moment, resumed (and at times killed again), and compared with the
+undisturbed one bit for bit: weights, index, training state, and the metrics but for their clocks. Then the other ways
+to stop: SIGTERM, Ctrl-C, a flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or
+differs.
 
 Each training is a process of its own, forked from one that has imported torch: the kill is real, the start is cheap.
 """
@@ -55,6 +56,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "fp32, accumulation": {"precision": "fp32", "tokens_per_update": 200},
     # BLEU stays 0 in so short a training, so patience runs out.
     "bf16, patience": {"precision": "bf16", "early_stopping_patience": 3, "early_stopping_metric": "bleu"},
+    "stages": {
+        "precision": "fp32",
+        "stages": [
+            {"max_updates": 7, "weights": [1, 0]},
+            {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
+            {"max_updates": 5, "reset_optimizer": True},
+        ],
+    },
 }
 
 
@@ -73,16 +82,19 @@ def say(line: str) -> None:
 
 
 def write_corpus(folder: Path) -> None:
-    """Write digits and their reverse: 150 pairs, so that a training has several epochs."""
+    """Write digits and their reverse: 150 pairs, so that a training has several epochs; and 40 copied digits."""
     draw = random.Random(7)
-    for split, count in (("train", 150), ("valid", 8), ("test", 8)):
+    for split, count in (("train", 150), ("valid", 8), ("test", 8), ("copies", 40)):
         rows = ["".join(draw.choices("0123456789", k=draw.randint(2, 6))) for _ in range(count)]
-        (folder / f"{split}.tsv").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows), encoding="utf-8")
+        pairs = [(row, row if split == "copies" else row[::-1]) for row in rows]
+        (folder / f"{split}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8")
 
 
 def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
     """Return a configuration of the corpus in `folder`."""
-    data = {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")}
+    data: dict[str, Any] = {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")}
+    if "stages" in training:
+        data["train"] = [data["train"], {"tsv": str(folder / "copies.tsv"), "tag": "<copy>"}]
     values = {
         "data": {"src_lang": "en", "tgt_lang": "en", **data},
         "tokenizer": {"type": "char", "vocab_size": 300},

@@ -213,10 +213,9 @@ def _sizes(config: Config) -> str:
 
 
 def _summary(config: Config) -> str:
-    from nmt.data.directions import directions
 
     data = config.data
     held_out = [name for name in SETS if not data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out of train" if held_out else ""
-    languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in directions(data))
+    languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in data.directions)
     return f"{languages}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"

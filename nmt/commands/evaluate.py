@@ -26,10 +26,10 @@ from nmt.commands.options import (
     search_flags,
 )
 from nmt.commands.streams import print_text, to_json
-from nmt.config import ParallelFiles, SearchOptions
+from nmt.config import SearchOptions
 from nmt.config.augment import KINDS, AugmentConfig
 from nmt.data.augment import PairChanger, TextPair, change_all
-from nmt.data.corpus import read_parallel
+from nmt.data.corpus import read_rows
 from nmt.data.lines import read_lines
 from nmt.errors import DataError, RunError
 from nmt.evaluate import METRICS, MetricScore, score, score_sets
@@ -294,7 +294,7 @@ def _read_split(
 def _read_files(src: Path | None, ref: Path | None, tsv: Path | None) -> tuple[str, list[str], list[str]] | None:
     """Return name, sources and references of the given files. Reads each file once, because it may be a pipe."""
     if tsv is not None:
-        pairs = list(read_parallel(ParallelFiles(tsv=str(tsv))))
+        pairs = list(read_rows(tsv))
         sources, references = [pair.src for pair in pairs], [pair.tgt for pair in pairs]
         stem = tsv.stem
     elif src is not None and ref is not None:

@@ -12,7 +12,7 @@ import typer
 from nmt.commands.options import Device, Engine, Models, Precision, To, find_models, load_translator
 from nmt.commands.streams import print_text, to_json
 from nmt.config.sections import ParallelFiles
-from nmt.data.corpus import read_parallel
+from nmt.data.corpus import read_parallel, read_rows
 
 if TYPE_CHECKING:
     from nmt.translate import ForcedScore, Translator
@@ -42,8 +42,7 @@ def score(
     """
     if (src is None) != (tgt is None) or (tsv is None) == (src is None):
         raise typer.BadParameter("give --src and --tgt, or --tsv")
-    files = ParallelFiles(src=src and str(src), tgt=tgt and str(tgt), tsv=tsv and str(tsv))
-    pairs = read_parallel(files)
+    pairs = read_rows(tsv) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
     found = find_models(models)
     translator = load_translator(found, engine, device, precision)
     while block := list(islice(pairs, BLOCK_LINES)):

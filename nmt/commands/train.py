@@ -14,7 +14,7 @@ import typer
 from nmt.commands.options import Overrides
 from nmt.config import Config, load_config
 from nmt.machine import environment_count
-from nmt.rundir import refuse_existing
+from nmt.rundir import RunDir, refuse_existing
 
 log = logging.getLogger(__name__)
 
@@ -79,4 +79,6 @@ def _train(settings: Config | None, run: Path, *, resume: bool, resume_if_exists
     if not finished:
         log.info(f"stopped; the state is saved. {how_to_resume}")
         raise typer.Exit(interrupt.exit_code)
-    log.info(f"done: {run}\n  nmt translate --model {run} 'text'\n  nmt eval --model {run}")
+    data = RunDir(run).config().data
+    to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
+    log.info(f"done: {run}\n  nmt translate --model {run}{to} 'text'\n  nmt eval --model {run}")

@@ -127,7 +127,8 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}")
     near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]
     if not near:
-        elsewhere = {field: at for at, other in every_section() for field in other.model_fields if at}
+        sections = [section for section in every_section() if section[0]]
+        elsewhere = {field: at for at, other in reversed(sections) for field in other.model_fields}
         matches = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
         near = [f"'{match}' in {dotted(elsewhere[match])}" for match in matches]
     hint = "".join(f"did you mean {guess}? " for guess in near) + f"allowed: {', '.join(section.model_fields)}"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
 from nmt.config.augment import AugmentConfig
 from nmt.config.base import Section as Section
+from nmt.languages import Direction, is_variant
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
+Weight = Annotated[float, Field(ge=0.0)]
+Schedule = Literal["inverse_sqrt", "cosine", "linear"]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
@@ -209,16 +213,35 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _languages_go_together(self) -> Self:
-        targets = list(dict.fromkeys(str(files.tgt_lang) for files in self.corpora("train")))
-        known = dict.fromkeys([*(str(files.src_lang) for files in self.corpora("train")), *targets])
+        sources, targets = (dict.fromkeys(codes) for codes in zip(*self.directions, strict=True))
         for name in ("valid", "test"):
-            for files in self.corpora(name):
-                if files.tgt_lang not in targets or files.src_lang not in known:
+            for direction in map(self.direction_of, self.corpora(name)):
+                if direction.tgt not in targets or direction.src not in {**sources, **targets}:
                     raise ValueError(
-                        f"a corpus of {name} translates from {files.src_lang} into {files.tgt_lang}; those of train "
-                        f"hold {', '.join(known)}, and translate into {', '.join(targets)}"
+                        f"a corpus of {name} translates from {direction.src} into {direction.tgt}; those of train "
+                        f"hold {', '.join({**sources, **targets})}, and translate into {', '.join(targets)}"
                     )
         return self
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions of the training corpora, each once, in their order."""
+        return tuple(dict.fromkeys(map(self.direction_of, self.corpora("train"))))
+
+    def direction_of(self, files: ParallelFiles) -> Direction:
+        """Return the direction of a corpus: its own languages, else those of the section.
+
+        A regional variant is the language of the section: with `tgt_lang: pt`, a corpus in pt-BR is one in pt.
+        """
+        pairs = (files.src_lang, self.src_lang), (files.tgt_lang, self.tgt_lang)
+        src, tgt = (default if own is None or is_variant(own, default) else own for own, default in pairs)
+        return Direction(src, tgt)
+
+    def with_weights(self, weights: Sequence[float]) -> Self:
+        """Return the same corpora with other weights, some of which may be 0."""
+        corpora = zip(self.corpora("train"), weights, strict=True)
+        train = tuple(files.model_copy(update={"weight": weight}) for files, weight in corpora)
+        return self.model_copy(update={"train": train, "temperature": 1.0})
 
 
 class SubwordRegularization(Section):
@@ -353,6 +376,30 @@ class ModelConfig(Section):
         return self
 
 
+def _ends_of(stages: object) -> list[int]:
+    """Return the updates of each stage, as far as they have been written down rightly."""
+    listed = stages if isinstance(stages, list | tuple) else ()
+    counts = [stage.get("max_updates") if isinstance(stage, dict) else None for stage in listed]
+    numbers = [count for count in counts if isinstance(count, int)]
+    return numbers if len(numbers) == len(counts) else []
+
+
+class Stage(Section):
+    """One of the stages that follow each other in a training; what it does not name is as in `training` and `data`."""
+
+    max_updates: Count = Field(description="updates of this stage")
+    weights: tuple[Weight, ...] | None = Field(
+        None, description="of the corpora of data.train, in their order; 0 leaves one out"
+    )
+    lr: float | None = Field(None, gt=0.0, description="peak learning rate; the schedule begins anew in each stage")
+    warmup_updates: int | None = Field(None, ge=0, description="updates of this stage until the peak")
+    schedule: Schedule | None = Field(None, description="how the rate falls after its peak")
+    label_smoothing: Rate | None = Field(None, description="probability that the loss spreads over all tokens")
+    batch_tokens: BatchTokens | Literal["auto"] | None = Field(None, description="token budget per batch")
+    tokens_per_update: int | None = Field(None, ge=0, le=100_000_000, description="target tokens per update")
+    reset_optimizer: bool = Field(False, description="begin with empty moments of AdamW")
+
+
 class TrainingConfig(Section):
     """The teacher-forced training loop."""
 
@@ -379,7 +426,7 @@ class TrainingConfig(Section):
     max_updates: Count = Field(10_000, description="updates of the weights in all")
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
     warmup_updates: int = Field(400, ge=0, description="updates during which the learning rate rises to its peak")
-    schedule: Literal["inverse_sqrt", "cosine", "linear"] = Field(
+    schedule: Schedule = Field(
         "inverse_sqrt", description="how the rate falls after its peak; cosine and linear end at 0"
     )
     betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
@@ -400,6 +447,36 @@ class TrainingConfig(Section):
     keep_checkpoints: Count = Field(5, description="newest checkpoints to keep, in addition to the best")
     average_checkpoints: int = Field(5, ge=0, description="newest checkpoints to average at the end; 0 or 1: none")
     init_from: str | None = Field(None, description="run whose weights and tokenizer to start from (fine-tuning)")
+    stages: tuple[Stage, ...] = Field(
+        (), max_length=100, description="stages with settings of their own; max_updates is then the sum of theirs"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_up_stages(cls, values: object) -> object:
+        if not isinstance(values, dict) or "max_updates" in values:
+            return values
+        counts = _ends_of(values.get("stages"))
+        return {**values, "max_updates": sum(counts)} if counts else values
+
+    def of_stage(self, number: int) -> Self:
+        """Return the settings of stage `number` (from 0) as those of a training of its own."""
+        if not self.stages:
+            return self
+        named = self.stages[number].model_dump(exclude={"weights", "reset_optimizer"}, exclude_none=True)
+        return type(self).model_validate({**self.model_dump(), **named, "stages": ()})
+
+    @model_validator(mode="after")
+    def _stages_fit(self) -> Self:
+        if self.stages and self.max_updates != (total := sum(stage.max_updates for stage in self.stages)):
+            raise ValueError(f"max_updates is {self.max_updates}, but the stages add up to {total}; leave it out")
+        for number in range(len(self.stages)):
+            try:
+                self.of_stage(number)
+            except ValidationError as error:
+                fault = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"stage {number + 1}: {fault}") from None
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -517,6 +594,13 @@ class Config(Section):
                 "tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
+        num_corpora = len(self.data.corpora("train"))
+        for number, stage in enumerate(self.training.stages, start=1):
+            if stage.weights is not None and (len(stage.weights) != num_corpora or not sum(stage.weights)):
+                raise ValueError(
+                    f"training.stages: the weights of stage {number} must be {num_corpora}, one for each corpus of "
+                    "data.train, and not all 0"
+                )
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")
         return self

@@ -63,6 +63,16 @@ def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[Se
     return chain.from_iterable(_read(corpus, index) for index, corpus in enumerate(corpora))
 
 
+def read_rows(path: Path) -> Iterator[SentencePair]:
+    """Yield the first two columns of every line of a tsv, none left out, for output with one line per row.
+
+    Quotation marks, a header and error values are text. Raises DataError as `read_parallel` does.
+    """
+    refuse_pipes([path])
+    files = ParallelFiles(tsv=str(path), header=False, quoting=False)
+    return (SentencePair(*record) for record in read_tsv(files, path, keep_faulty=True))
+
+
 def refuse_pipes(paths: Iterable[Path]) -> None:
     """Raise DataError if one of `paths` is a pipe: nmt reads a corpus several times. Missing files show when read."""
     for path in paths:

@@ -7,7 +7,7 @@ its name ends in `.gz`, `.xz` or `.zst`.
 from __future__ import annotations
 
 import gzip
-import lzma
+import importlib
 import sys
 import zlib
 from collections.abc import Iterator
@@ -21,6 +21,11 @@ MAX_LINE_BYTES = 1_000_000
 
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 """What a name in this ending is read as."""
+
+_MODULES = {
+    ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),
+    ".zst": ("backports.zstd", "pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"),
+}
 
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -45,9 +50,7 @@ def open_text(path: Path) -> BinaryIO:
             raise DataError("this is a folder; a text file is needed", path=path)
         if path.suffix == ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))
-        if path.suffix == ".xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        return cast(BinaryIO, _zstd(path).open(path, "rb")) if path.suffix == ".zst" else open(path, "rb")
+        return cast(BinaryIO, _module(path).open(path, "rb")) if path.suffix in _MODULES else open(path, "rb")
     except FileNotFoundError:
         raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
     except PermissionError:
@@ -56,20 +59,20 @@ def open_text(path: Path) -> BinaryIO:
         raise DataError(f"cannot be opened: {error.strerror or error}", path=path) from None
 
 
-def _zstd(path: Path) -> Any:
-    """Return the module that reads Zstandard data, which Python has from 3.14 on."""
+def _module(path: Path) -> Any:
+    """Return the module that reads a compressed file. Raises DataError if it is not installed."""
+    name, hint = _MODULES[path.suffix]
     try:
-        from backports import zstd
+        return importlib.import_module(name)
     except ImportError:
-        hint = "pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"
-        raise DataError("reading .zst needs the package backports.zstd", path=path, hint=hint) from None
-    return zstd
+        raise DataError(f"reading {path.suffix} needs the module {name}", path=path, hint=hint) from None
 
 
 def read_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that reading an opened file may raise; `read_fault` makes a message of them."""
-    zstd = sys.modules.get("backports.zstd")
-    return (OSError, EOFError, MemoryError, zlib.error, lzma.LZMAError, *((zstd.ZstdError,) if zstd else ()))
+    lzma, zstd = sys.modules.get("lzma"), sys.modules.get("backports.zstd")
+    errors: tuple[type[Exception], ...] = (OSError, EOFError, MemoryError, zlib.error)
+    return errors + ((lzma.LZMAError,) if lzma else ()) + ((zstd.ZstdError,) if zstd else ())
 
 
 def read_fault(error: Exception, path: Path | str, line: int) -> DataError:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from nmt.config.augment import KINDS, AugmentConfig
 from nmt.config.sections import Config, SubwordRegularization
 from nmt.data.augment import PairChanger, TextPair
-from nmt.data.directions import direction_of
 from nmt.data.mixing import permute
 from nmt.data.store import Side, TokenStore
 from nmt.data.subword_regularization import Segmentations, SubwordSampler
@@ -73,7 +72,7 @@ class Redraw:
         settings = RedrawSettings(
             data.augment,
             regularization,
-            directions=[direction_of(files, data) for files in corpora],
+            directions=[data.direction_of(files) for files in corpora],
             sizes=store.sizes(len(corpora)),
             limits=(config.model.max_src_len, config.model.max_tgt_len),
             seed=config.training.seed,

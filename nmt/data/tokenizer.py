@@ -154,6 +154,18 @@ class Tokenizer:
         ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]
         return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
 
+    def with_symbols(self, symbols: Iterable[str]) -> Tokenizer:
+        """Return a tokenizer that also knows `symbols`, one token each, which are never split.
+
+        The new tokens come after all others, which keep their ids; a text without the symbols keeps its tokens.
+        """
+        missing = [symbol for symbol in symbols if self.id_of(symbol) is None]
+        if not missing:
+            return self
+        # A field of a protocol buffer that may be repeated may also be appended: here `pieces` of ModelProto.
+        prefix = "▁" if self.type == "word" else ""
+        return Tokenizer(self.model_bytes + b"".join(_user_defined_piece(prefix + symbol) for symbol in missing))
+
     def _find_byte_tokens(self) -> dict[int, int]:
         """Return the byte value of each token that stands for one byte, by token id."""
         return {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if self._processor.is_byte(i)}
@@ -196,6 +208,11 @@ class TokenizerPair:
     def know(self, symbols: Iterable[str]) -> bool:
         """Return whether each of `symbols` is one token, on both sides."""
         return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
+
+    def with_symbols(self, symbols: Sequence[str]) -> TokenizerPair:
+        """Return a pair in which each of `symbols` is one token on both sides; see `Tokenizer.with_symbols`."""
+        src = self.src.with_symbols(symbols)
+        return TokenizerPair(src, src if self.joint else self.tgt.with_symbols(symbols), self.joint)
 
     def save(self, folder: Path, *, overwrite: bool = False) -> None:
         """Write `joint.model`, or `src.model` and `tgt.model`, into `folder`, which appears whole.
@@ -303,6 +320,18 @@ def _token_types(model_bytes: bytes) -> list[int]:
     """Read the type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
     fields = [value for number, value in _protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
     return [int(_protobuf_fields(field).get(3, _NORMAL)) for field in fields]
+
+
+def _user_defined_piece(symbol: str) -> bytes:
+    """Return field 1 (`pieces`) of a ModelProto: a token `symbol` (field 1) of the type USER_DEFINED (field 3)."""
+    text = symbol.encode()
+    piece = b"\x0a" + _varint(len(text)) + text + b"\x18" + _varint(_USER_DEFINED)
+    return b"\x0a" + _varint(len(piece)) + piece
+
+
+def _varint(value: int) -> bytes:
+    low = [value >> shift & 0x7F for shift in range(0, max(1, value.bit_length()), 7)]
+    return bytes([*(byte | 0x80 for byte in low[:-1]), low[-1]])
 
 
 def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:

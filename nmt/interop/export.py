@@ -12,7 +12,7 @@ import torch
 from nmt import __version__
 from nmt.checkpoint import load_model
 from nmt.config import Config
-from nmt.data.directions import directions, language_prefix
+from nmt.data.tags import language_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
@@ -104,7 +104,7 @@ def _check(
     if quantization == "none":
         return agreement
     _tell_precision(quantization, engines[1].precision)
-    sets = run.read_sets("test", directions(config.data)[0])
+    sets = run.read_sets("test", config.data.directions[0])
     log.info(f"translating the test set both ways ({sum(len(each.sources) for each in sets)} sentences) …")
     options = engines[1].info.decoding  # the run's, as far as the export supports them
     both = [Translator(tokenizers, engine, LanguagePair.of(config), options) for engine in engines]
@@ -133,7 +133,7 @@ def _tell_precision(quantization: Quantization, computed: str) -> None:
 
 def _sentences(run: RunDir, config: Config) -> list[str]:
     """Return the first `NUM_SENTENCES` different sources of the run's test set, then of its validation set, tagged."""
-    sets = [each for split in ("test", "valid") for each in run.read_sets(split, directions(config.data)[0])]
+    sets = [each for split in ("test", "valid") for each in run.read_sets(split, config.data.directions[0])]
     texts = [
         language_prefix(config.data, each.direction) + text for each in sets for text in each.sources if text.strip()
     ]

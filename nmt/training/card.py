@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nmt.data.corpus import paths_of
-from nmt.data.directions import directions, language_tags
+from nmt.data.tags import language_tags
 from nmt.engines.selection import prefers_fp32
 from nmt.files import write_text
 from nmt.training.parts import Training
@@ -23,7 +23,7 @@ def write_card(training: Training) -> None:
 
 
 def _languages(training: Training) -> str:
-    return ", ".join(f"{direction.src} to {direction.tgt}" for direction in directions(training.config.data))
+    return ", ".join(f"{direction.src} to {direction.tgt}" for direction in training.config.data.directions)
 
 
 def _facts(training: Training) -> str:
@@ -89,7 +89,7 @@ def _int8(training: Training) -> list[str]:
 
 
 def _usage(training: Training) -> list[str]:
-    to = f" --to {directions(training.config.data)[0].tgt}" if language_tags(training.config.data) else ""
+    to = f" --to {training.config.data.directions[0].tgt}" if language_tags(training.config.data) else ""
     return [
         "## Use",
         f'    nmt translate --model {training.run.path}{to} "text"',

@@ -12,7 +12,6 @@ from typing import Literal
 from nmt.config import Config
 from nmt.config.sections import FORMS, ParallelFiles
 from nmt.data.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
-from nmt.data.directions import direction_of
 from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.report import SPLITS, Split
 from nmt.files import FileHashes, write_text
@@ -37,7 +36,7 @@ class Corpus:
         refuse_pipes(self.files())
         self._store_root = store_root
         self._directions = {
-            name: [direction_of(files, data) for files in corpora]
+            name: [data.direction_of(files) for files in corpora]
             for name, corpora in (("train", self.train), *self.named.items())
         }
 

@@ -12,6 +12,7 @@ from nmt.checkpoint import average_weights, load_weights, save_weights
 from nmt.model.transformer import Transformer
 from nmt.training.interrupt import Interrupt
 from nmt.training.parts import Training
+from nmt.training.preflight import fit_into_memory
 
 
 def train(training: Training, interrupt: Interrupt) -> bool:
@@ -23,10 +24,14 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     settings = training.settings
     with training.monitor.showing_progress(training.update):
         while training.update < settings.max_updates and not _is_out_of_patience(training):
+            if training.update == training.stage.end:
+                training.enter_next_stage()
+                fit_into_memory(training)
             _train_one_update(training)
-            if training.update % settings.log_every == 0 or training.update == settings.max_updates:
+            at_end = training.update == training.stage.end
+            if training.update % settings.log_every == 0 or at_end:
                 _log(training)
-            if training.update % settings.validate_every == 0:
+            if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):
                 _checkpoint(training)
             if training.setup.group.any(bool(interrupt.requested)):
                 training.save()
@@ -41,12 +46,14 @@ def _train_one_update(training: Training) -> None:
     training.update += 1
     with training.monitor.timing():
         data = training.batches.next_update()
-        loss_sum, norm = training.step(data.batches, data.num_tokens, training.update)
+        update_of_stage = training.update - training.stage.start
+        loss_sum, norm = training.step(data.batches, data.num_tokens, update_of_stage)
         training.monitor.count(training.update, data, loss_sum, norm)
 
 
 def _is_out_of_patience(training: Training) -> bool:
-    return 0 < training.settings.early_stopping_patience <= training.history.validations_since_best
+    patience = training.settings.early_stopping_patience
+    return training.is_last_stage and 0 < patience <= training.history.validations_since_best
 
 
 def _log(training: Training) -> None:

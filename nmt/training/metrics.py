@@ -38,6 +38,7 @@ class TrainRecord:
     reading_share: float  # of the time, in which the host reads batches
     utilization: float  # flops_per_second as a share of what a large product reaches
     train_seconds: float
+    stage: int | None = None  # from 1; None without stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class ValidRecord:
     chrf: float
     seconds: float
     directions: dict[str, dict[str, float]] = field(default_factory=dict)  # loss, bleu, chrf, if there are several
+    stage: int | None = None  # from 1; None without stages
 
 
 @dataclass

@@ -19,6 +19,7 @@ from nmt.training.batches import Update
 from nmt.training.environment import Setup
 from nmt.training.metrics import MetricsLog, Progress, TrainRecord, ValidRecord, Window
 from nmt.training.optimizer import learning_rate
+from nmt.training.stages import StageSpan
 from nmt.training.validation import ValidationResult
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Monitor:
     def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
         self.run, self.settings, self.setup, self.flops = run, settings, setup, flops
         self.metrics = MetricsLog(run.metrics)
+        self.stage: StageSpan | None = None  # of the training; set with each stage
         self.window = Window()
         self.train_seconds = 0.0
         self.skipped_in_a_row = 0
@@ -115,7 +117,8 @@ class Monitor:
             update=number,
             epoch=epoch,
             loss=window.loss_sum / window.num_tokens if window.num_tokens else None,
-            lr=learning_rate(self.settings, number),
+            lr=self._learning_rate(number),
+            stage=self._stage_number(),
             grad_norm=window.norm_sum / window.num_updates if window.num_updates else None,
             skipped=window.num_skipped,
             tokens_per_second=window.num_tokens / window.seconds,
@@ -130,6 +133,15 @@ class Monitor:
             if self._progress is not None:
                 self._progress.report(record)
 
+    def _learning_rate(self, number: int) -> float:
+        if self.stage is None:
+            return learning_rate(self.settings, number)
+        return learning_rate(self.stage.config.training, number - self.stage.start)
+
+    def _stage_number(self) -> int | None:
+        """Return the number of the stage, from 1; None if the training has no stages."""
+        return self.stage.number + 1 if self.stage is not None and self.settings.stages else None
+
     def log_validation(self, number: int, name: str, result: ValidationResult, *, best: bool, seconds: float) -> None:
         """Write and show the scores of the checkpoint `name`."""
         loss, perplexity, bleu, chrf, _, directions = result
@@ -143,6 +155,7 @@ class Monitor:
                 chrf=chrf,
                 seconds=seconds,
                 directions=directions,
+                stage=self._stage_number(),
             )
         )
         log.info(

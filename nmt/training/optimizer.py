@@ -150,6 +150,10 @@ class Optimizer:
         state = self.adam.state
         return {name: dict(state[parameter]) for name, parameter in self.master.items() if parameter in state}
 
+    def forget_moments(self) -> None:
+        """Begin AdamW anew, as before its first update."""
+        self.adam.state.clear()
+
     def load_moments(self, moments: Moments) -> None:
         """Restore what `moments` returned."""
         names = {id(parameter): name for name, parameter in self.master.items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import torch
 
-from nmt.checkpoint import check_weights, read_weights
+from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.config import Config
-from nmt.data.directions import directions
 from nmt.data.redraw import Redraw
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
@@ -20,9 +20,12 @@ from nmt.training.environment import Setup
 from nmt.training.monitor import Monitor
 from nmt.training.optimizer import Optimizer
 from nmt.training.prepare import Prepared
+from nmt.training.stages import stage_spans
 from nmt.training.state import Counters, TrainState, newest_state, random_state, set_random_state
 from nmt.training.step import Step
 from nmt.training.validation import Validator
+
+log = logging.getLogger(__name__)
 
 
 class Training:
@@ -35,16 +38,48 @@ class Training:
         vocab_sizes = (self.tokenizers.src.vocab_size, self.tokenizers.tgt.vocab_size)
         self.model = Transformer(config.model, *vocab_sizes).to(setup.device).train()
         self.optimizer = Optimizer(self.model, self.settings, setup.precision.dtype)
-        self.step = Step(self.model, self.optimizer, setup.group, self.settings.label_smoothing, self.settings.compile)
+        self.stages = stage_spans(config)
+        self.stage = self.stages[0]
+        smoothing = self.stage.config.training.label_smoothing
+        self.step = Step(self.model, self.optimizer, setup.group, smoothing, self.settings.compile)
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
-        redraw = Redraw.from_config(config, prepared.store, self.tokenizers)
-        self.batches = UpdateBatches(prepared.store, config, setup.group, redraw)
-        sets = run.read_sets("valid", directions(config.data)[0])
+        self.store = prepared.store
+        self.batches = self._batches_of_stage()
+        sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
         self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
         self.update = 0
+        self._set_stage(0)
+
+    @property
+    def is_last_stage(self) -> bool:
+        """True in the last stage, or without stages."""
+        return self.stage is self.stages[-1]
+
+    def enter_next_stage(self) -> None:
+        """Go on with the data and the settings of the next stage. Every rank must call it."""
+        self.monitor.flush()
+        self._set_stage(self.stage.number + 1)
+        self.step.num_micro_batches = 1
+        self.history.validations_since_best = 0
+        if self.stage.reset_optimizer:
+            self.optimizer.forget_moments()
+        if self.setup.group.is_main:
+            log.info(f"stage {self.stage.number + 1} of {len(self.stages)}, up to update {self.stage.end}")
+
+    def _set_stage(self, number: int) -> None:
+        self.stage = self.monitor.stage = self.stages[number]
+        own = self.stage.config
+        self.optimizer.config = own.training
+        self.step.loss.label_smoothing = own.training.label_smoothing
+        if number:
+            self.batches = self._batches_of_stage()
+
+    def _batches_of_stage(self) -> UpdateBatches:
+        redraw = Redraw.from_config(self.stage.config, self.store, self.tokenizers)
+        return UpdateBatches(self.store, self.stage.config, self.setup.group, redraw)
 
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` if it is set; save the state."""
@@ -52,7 +87,7 @@ class Training:
             self.monitor.metrics.forget_after(0)
         if self.settings.init_from:
             path = RunDir(Path(self.settings.init_from)).best_checkpoint()
-            weights = read_weights(path)
+            weights = with_rows_for_new_tokens(self.model, read_weights(path))
             check_weights(self.model, weights, path)
             self.optimizer.load_weights(weights)
         self.save()  # so that a run with checkpoints always has a state
@@ -65,6 +100,7 @@ class Training:
             return
         counters = Counters(
             update=self.update,
+            stage=self.stage.number,
             train_seconds=self.monitor.train_seconds,
             skipped_in_a_row=self.monitor.skipped_in_a_row,
             num_micro_batches=self.step.num_micro_batches,
@@ -101,6 +137,9 @@ class Training:
         self.optimizer.load_moments(state.moments)
         counters = state.counters
         self.update, self.history = counters.update, counters.history
+        if counters.stage >= len(self.stages):
+            raise ValueError(f"it is in stage {counters.stage + 1} of {len(self.stages)}")
+        self._set_stage(counters.stage)
         self.batches.sampler.seek(counters.position)
         self.monitor.window, self.monitor.train_seconds = counters.window, counters.train_seconds
         self.monitor.skipped_in_a_row = counters.skipped_in_a_row

@@ -15,14 +15,6 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.data.augment import CopyMaker, PairChanger, TextPair
 from nmt.data.corpus import SentencePair, paths_of
-from nmt.data.directions import (
-    corpus_tags,
-    direction_of,
-    directions,
-    language_prefix,
-    tags_before_sources,
-    user_symbols,
-)
 from nmt.data.lines import COMPRESSIONS
 from nmt.data.mixing import corpus_weights, quotas
 from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
@@ -30,6 +22,7 @@ from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, TokenStore, build_store
+from nmt.data.tags import corpus_tags, language_prefix, language_tags, tags_before_sources, user_symbols
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.languages import Direction, written_without_spaces
@@ -111,7 +104,7 @@ def _tokenizer_pairs(config: Config, corpus: Corpus, symbols: Collection[str]) -
     """Yield the training pairs and, for the configured shares, changed copies with the characters that these bring."""
     data = config.data
     word_rate = data.augment.word_rate
-    changers = [PairChanger(direction_of(files, data), symbols, word_rate, rare_emoji=False) for files in corpus.train]
+    changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
     copies = CopyMaker(data.augment, changers, config.training.seed)
     for number, pair in enumerate(whole(corpus.train_pairs())):
         texts = TextPair(*_with_placeholders(pair, config)[:2])
@@ -139,7 +132,7 @@ def _write_splits(corpus: Corpus, run: RunDir) -> None:
 
 def _write_split(corpus: Corpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
     """Write `pairs` with the tags of their corpora, those of one direction together, in the order of training."""
-    by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in directions(corpus.config.data)}
+    by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in corpus.config.data.directions}
     for pair in pairs:
         tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
         by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
@@ -165,7 +158,10 @@ def _tokenizers(config: Config, run: RunDir, corpus: Corpus) -> TokenizerPair:
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
     if config.training.init_from:
-        tokenizers = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        base = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        tokenizers = base.with_symbols(user_symbols(config))
+        if added := tokenizers.src.vocab_size - base.src.vocab_size:
+            log.info("the tokenizer of %s gets %d new tokens for tags", config.training.init_from, added)
     elif config.tokenizer.path:
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:
@@ -188,6 +184,10 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
     if config.data.protect and not tokenizers.know(PLACEHOLDERS):
         hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
+    for tag in (*language_tags(config.data), *corpus_tags(config.data)):
+        if not tokenizers.know([tag]):
+            hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"
+            raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
     regularization = config.tokenizer.subword_regularization
     if regularization.is_on:
         key, off = ("per_epoch", "false") if regularization.per_epoch else ("num_samples", "1")
@@ -282,7 +282,7 @@ def _sources(corpus: Corpus, run: RunDir, split: Split) -> Mapping[Direction, se
     data = corpus.config.data
     tags = tuple(f"{tag} " for tag in corpus_tags(data))
     sources: dict[Direction, set[str]] = defaultdict(set)
-    for direction, texts, _ in run.read_sets(split, directions(data)[0]):
+    for direction, texts, _ in run.read_sets(split, data.directions[0]):
         for text in texts:
             tag = next((tag for tag in tags if text.startswith(tag)), "")
             sources[direction].add(text.removeprefix(tag))
@@ -318,7 +318,7 @@ def _report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, store: Token
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
         too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
-    sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*directions(data), strict=True))
+    sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*data.directions, strict=True))
     src_counts, tgt_counts = store.src.length_counts(), store.tgt.length_counts()
     return CorpusReport(
         pairs=len(store) // num_samples,
@@ -341,7 +341,7 @@ def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
     weights = corpus_weights(data, sizes)
     per_epoch = sizes if weights is None else quotas(sizes, weights)
     return tuple(
-        CorpusPart(", ".join(map(str, paths_of(files))), str(direction_of(files, data)), files.tag, pairs, quota)
+        CorpusPart(", ".join(map(str, paths_of(files))), str(data.direction_of(files)), files.tag, pairs, quota)
         for files, pairs, quota in zip(corpus.train, sizes, per_epoch, strict=True)
     )
 
@@ -349,7 +349,7 @@ def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
 def _split_report(corpus: Corpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report the parts of the validation or test set that its scores leave out."""
     data, limit = corpus.config.data, corpus.config.model.max_src_len
-    sets = run.read_sets(split, directions(data)[0])
+    sets = run.read_sets(split, data.directions[0])
     sources = [language_prefix(data, each.direction) + text for each in sets for text in each.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
     lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]

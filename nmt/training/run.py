@@ -37,6 +37,7 @@ from nmt.training.loop import train
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, refuse_differing_ranks
 from nmt.training.prepare import open_prepared, prepare
+from nmt.training.stages import stage_spans
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +158,8 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         _set_threads(config)
         device = choose_device(config.training.device)
         prepared = prepare(config, run, _store_root(config, path))
-        refuse_beyond_epoch(config, prepared.store)
+        for stage in stage_spans(config):
+            refuse_beyond_epoch(stage.config, prepared.store)
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)
         run.write_info(
@@ -248,13 +250,17 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         f"{section}.{key} was {before[section][key]!r} when the run was started and is {value!r} now"
         for section, values in after.items()
         for key, value in values.items()
-        if value != before[section][key] and key not in _MAY_CHANGE.get(section, ())
+        if value != before[section][key] and key not in (*_MAY_CHANGE.get(section, ()), "stages")
     ]
     weights = [[files.weight for files in config.data.corpora("train")] for config in (old, new)]
     if weights[0] != weights[1]:
         differences.append(
             f"the weights of data.train were {weights[0]} when the run was started and are {weights[1]} now"
         )
+    if new.training.stages[: len(old.training.stages)] != old.training.stages or (
+        new.training.stages and not old.training.stages
+    ):
+        differences.append("training.stages may only grow: those that the run was started with are not the first now")
     if differences:
         allowed = ", ".join(f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys))
         raise RunError(

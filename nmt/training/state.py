@@ -44,6 +44,7 @@ class Counters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     update: Count
+    stage: Annotated[int, Field(ge=0, le=100)] = 0
     train_seconds: float = Field(ge=0.0, le=1e12)
     skipped_in_a_row: Count
     num_micro_batches: Annotated[int, Field(ge=1, le=1 << 40)]

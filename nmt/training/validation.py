@@ -11,7 +11,7 @@ import torch
 
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
-from nmt.data.directions import language_prefix
+from nmt.data.tags import language_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score_sets

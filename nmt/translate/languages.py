@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple, Self
 
 from nmt.config import Config
-from nmt.data.directions import directions, user_symbols
+from nmt.data.tags import user_symbols
 from nmt.errors import NmtError
 from nmt.exportdir import ExportInfo
 from nmt.languages import Direction, language_tag
@@ -35,7 +35,7 @@ class LanguagePair(NamedTuple):
     @classmethod
     def of(cls, config: Config) -> Self:
         """Return the languages of a model that was trained with `config`."""
-        learned = directions(config.data)
+        learned = config.data.directions
         several = learned if len(learned) > 1 else ()
         return cls(*learned[0], user_symbols(config), several)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.config.sections import ParallelFiles
-from nmt.data.corpus import SentencePair, path_of, paths_of, read_parallel
+from nmt.data.corpus import SentencePair, path_of, paths_of, read_parallel, read_rows
 from nmt.data.lines import MAX_LINE_BYTES, read_lines
 from nmt.errors import DataError
 
@@ -199,6 +199,16 @@ def test_a_row_with_more_columns_than_the_first_is_named(write):
     with pytest.raises(DataError, match="3 tab-separated columns, but the first row has 2") as caught:
         list(read_parallel(ParallelFiles(tsv=str(path))))
     assert (caught.value.path, caught.value.line) == (path, 2)
+
+
+def test_every_row_is_read_for_output_with_a_line_per_row(write):
+    path = write("a.tsv", b'source\ttarget\n"a ""b"""\t#REF!\n\n=A1\tx\n')
+    assert [pair[:3] for pair in read_rows(path)] == [
+        ("source", "target", 1),
+        ('"a ""b"""', "#REF!", 2),
+        ("", "", 3),
+        ("=A1", "x", 4),
+    ]
 
 
 def test_several_corpora_are_read_in_turn_and_each_pair_says_its_corpus_and_line(write):

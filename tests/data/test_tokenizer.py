@@ -231,3 +231,22 @@ def test_the_spelling_of_ids_is_the_normalized_text(model_type):
     texts = [*lines, "🐑 unseen ẞ", "  two  spaces ", "<tag>x", ""]
     assert [tokenizer.spelling(tokenizer.encode(text)) for text in texts] == tokenizer.normalize_batch(texts)
     assert tokenizer.user_symbols == ("<tag>",)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "word"])
+def test_a_tokenizer_with_new_symbols_keeps_all_ids_and_knows_each_as_one_token(tokenizers, kind):
+    old = tokenizers[kind]
+    new = old.with_symbols(["<2fr>", "<2de>", "<" + "x" * 200 + ">"])  # <2de> it has already
+    assert new.vocab_size == old.vocab_size + 2
+    ids = list(range(old.vocab_size))
+    assert new.tokens(ids) == old.tokens(ids)
+    assert new.tokens([old.vocab_size])[0].removeprefix("▁") == "<2fr>"
+    assert (new.type, new.never_generated) == (old.type, old.never_generated)
+    for text in ("two cats, <2de> and a dog", "你好 wörld", "</s> <x", ""):
+        assert new.encode(text) == old.encode(text)
+        assert new.decode(new.encode(text)) == old.decode(old.encode(text))
+    tagged = new.encode("<2fr> cat")
+    assert old.vocab_size in tagged
+    assert "<2fr>" in new.decode(tagged)
+    assert new.with_symbols(["<2fr>"]) is new
+    assert new.model_bytes == old.with_symbols(["<2fr>", "<" + "x" * 200 + ">"]).model_bytes

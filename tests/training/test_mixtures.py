@@ -8,15 +8,15 @@ from collections import Counter
 import pytest
 
 from nmt import Translator
-from nmt.config import SearchOptions
-from nmt.data.directions import user_symbols
+from nmt.config import Config, SearchOptions
+from nmt.data.tags import user_symbols
 from nmt.errors import ConfigError, NmtError, RunError
 from nmt.plots import read_metrics
 from nmt.rundir import DirectedPairs, RunDir
 from nmt.training.prepare import prepare
 from nmt.training.run import resume_run, start_run
 from tests.conftest import once
-from tests.tiny import tiny_config, write_digits
+from tests.tiny import tiny_config, tiny_values, write_digits
 
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 
@@ -31,6 +31,10 @@ def write_two_directions(folder):
 
 
 def two_directions(folder, train=({}, {}), **sections):
+    return Config.model_validate(two_values(folder, train, **sections))
+
+
+def two_values(folder, train=({}, {}), **sections):
     def both(split, extra):
         de, fr = {"tsv": str(folder / f"{split}.tsv")}, {"tsv": str(folder / f"{split}-fr.tsv"), "tgt_lang": "fr"}
         return [de | extra[0], fr | extra[1]]
@@ -38,7 +42,7 @@ def two_directions(folder, train=({}, {}), **sections):
     data = {"src_lang": "en", "tgt_lang": "de", "train": both("train", train)}
     data |= {split: both(split, ({}, {})) for split in ("valid", "test")}
     model = {"d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
-    return tiny_config(folder, **{"model": model, **sections, "data": data | sections.get("data", {})})
+    return tiny_values(folder, **{"model": model, **sections, "data": data | sections.get("data", {})})
 
 
 @pytest.fixture(scope="session")
@@ -221,3 +225,55 @@ def test_the_share_of_the_batches_follows_the_weights(folder, tmp_path):
         for rows in batches.next_update().indices:
             counts.update((rows.indices >= 600).tolist())
     assert counts[False] / counts[True] == pytest.approx(9, rel=0.3)
+
+
+@pytest.fixture(scope="module")
+def grown_run(folder, two_run, tmp_path_factory):
+    """A run that begins with the weights of `two_run`, and has a third target language and a tag; after one update."""
+    (folder / "train-it.tsv").write_text((folder / "train.tsv").read_text())
+    values = two_values(folder, train=({"tag": "<web>"}, {}))
+    values["data"]["train"].append({"tsv": str(folder / "train-it.tsv"), "tgt_lang": "it"})
+    values["training"] |= {"init_from": str(two_run), "max_updates": 1, "warmup_updates": 0, "lr": 1e-12}
+    path = tmp_path_factory.mktemp("grown") / "run"
+    start_run(Config.model_validate(values), path)
+    return path
+
+
+def test_a_run_that_continues_with_a_new_language_translates_the_old_ones_as_before(two_run, grown_run):
+    old, new = (Translator.load(run, device="cpu", engine="torch") for run in (two_run, grown_run))
+    assert new.languages.targets == ["de", "fr", "it"]
+    assert new.tokenizers.src.vocab_size == old.tokenizers.src.vocab_size + 2
+    sources = RunDir(two_run).read_pairs("test")[0]
+    for to in ("de", "fr"):
+        before, after = ([t.text for t in each.translate(sources, to=to)] for each in (old, new))
+        assert before == after
+    assert new.translate(["<2it> 123", "<web> 123"], to="de")[0].src_ids[1] == old.tokenizers.src.vocab_size
+
+
+def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their_own(two_run, folder, tmp_path):
+    from safetensors.torch import load_file
+
+    from nmt.checkpoint import with_rows_for_new_tokens
+    from nmt.model.transformer import Transformer
+
+    run = RunDir(two_run)
+    config, weights = run.config().model, load_file(run.best_checkpoint())
+    (name,) = (
+        name for name, tensor in weights.items() if len(tensor) == Translator.load(run).tokenizers.src.vocab_size
+    )
+    size = len(weights[name])
+    model = Transformer(config, size + 3, size + 3)
+    grown = with_rows_for_new_tokens(model, weights)
+    assert {key: tuple(t.shape) for key, t in grown.items()} == {
+        key: tuple(t.shape) for key, t in model.named_parameters()
+    }
+    assert grown[name][:size].equal(weights[name])
+    assert grown[name][size:].abs().sum(1).min() > 0
+    assert all(grown[key].equal(weights[key]) for key in weights if key != name)
+
+
+def test_a_named_tokenizer_without_the_tags_is_refused(folder, digits_run, tmp_path):
+    values = two_values(folder)
+    values["tokenizer"] |= {"path": str(digits_run / "tokenizer")}
+    with pytest.raises(ConfigError, match="this tokenizer does not know the tag <2de>\n  train it anew"):
+        prepare(Config.model_validate(values), RunDir(tmp_path / "run"), tmp_path / "store")

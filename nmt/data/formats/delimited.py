@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.config.sections import ParallelFiles
-from nmt.data.formats.records import Record, on_one_line, say_once
+from nmt.data.formats.records import MAX_RECORD_CHARS, Record, on_one_line, say_once, too_long
 from nmt.data.formats.tables import Row, TableForm, read_table
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
@@ -37,8 +37,11 @@ _QUOTE = "a cell that holds the delimiter must be enclosed in quotation marks"
 _DOUBLE = "inside a quoted cell each quotation mark is doubled; for a tsv whose marks are text, set quoting: false"
 
 
-def read_tsv(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the records of a tab-separated file. Raises DataError as `read_lines` and `read_table` do."""
+def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
+    """Yield the records of a tab-separated file, with `keep_faulty` also those that a spreadsheet could not compute.
+
+    Raises DataError as `read_lines` and `read_table` do.
+    """
     lines = enumerate(read_lines(path), start=1)
     head = _head(lines)
     quoted = files.quoting
@@ -51,7 +54,7 @@ def read_tsv(files: ParallelFiles, path: Path) -> Iterator[Record]:
         rows = _quoted_rows(chain(head, lines), path, "\t")
     else:
         rows = ((number, line.split("\t")) for number, line in chain(head, lines))
-    return read_table(rows, files, path, TableForm("tab-separated column", _TAB_IN_SENTENCE))
+    return read_table(rows, files, path, TableForm("tab-separated column", _TAB_IN_SENTENCE, keep_faulty=keep_faulty))
 
 
 def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
@@ -107,17 +110,19 @@ def _is_quoted(head: Sequence[Line]) -> bool:
 
 def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[Row]:
     """Yield rows of cells that may be quoted, each with the line that it begins on; line breaks become spaces."""
-    begin = 0  # none of the record's lines was read yet
+    begin = num_chars = 0  # none of the record's lines was read yet
 
     def counted() -> Iterator[str]:
-        nonlocal begin
+        nonlocal begin, num_chars
         for number, line in lines:
-            begin = begin or number
+            begin, num_chars = begin or number, num_chars + len(line)
+            if num_chars > MAX_RECORD_CHARS:
+                raise too_long(path, begin)
             yield line + "\n"
 
     reader = csv.reader(counted(), delimiter=delimiter, strict=True)
     while True:
-        begin = 0
+        begin = num_chars = 0
         try:
             cells = next(reader, None)
         except csv.Error as error:

@@ -35,11 +35,15 @@ _FORMULA = re.compile(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'
 
 
 class TableForm(NamedTuple):
-    """The words in which a form of table is spoken of, and whether its rows must have the same number of cells."""
+    """The words in which a form of table is spoken of, and what its rows may be.
+
+    `even`: rows have as many cells as the first. `keep_faulty`: rows with error values or formulas are text too.
+    """
 
     cell: str
     too_many: str
     even: bool = True
+    keep_faulty: bool = False
 
 
 def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: TableForm) -> Iterator[Record]:
@@ -78,7 +82,7 @@ def _records(
             _check_width(len(cells), width, needed, (path, line), form)
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
         if (src and src[0] in "#=") or (tgt and tgt[0] in "#="):
-            fault = fault_of(src) or fault_of(tgt)
+            fault = "" if form.keep_faulty else fault_of(src) or fault_of(tgt)
             if fault:
                 faults[fault] += 1
                 first_fault = first_fault or line

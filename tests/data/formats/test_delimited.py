@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import sys
 
 import pytest
 
@@ -61,6 +62,7 @@ def test_quoted_cells_may_hold_delimiters_doubled_quotes_and_line_breaks(tmp_pat
         ('a,b\n"one,eins\ntwo,zwei\n', "a.csv:2: a quotation mark opens a cell and none closes it"),
         ('a,b\n"one" two,eins\n', "a.csv:2: text stands after the quotation mark that closes a cell"),
         ('a,b\n\n"' + "x" * 131_080 + '",c\n', "a.csv:3: a cell of over 131,072 characters"),
+        ("a,b\n" + '"x\n",' * 600_000, "a.csv:2: a text of over 1,000,000 characters"),
         ("a,b\nc\rd,e\n", "a.csv:2: not readable as csv: new-line character"),
         ("a,b\nc\n", "a.csv:2: 1 column, but column 2 is asked for"),
         ("a,b\nc,d,e\n", "a.csv:2: 3 columns, but the first row has 2"),
@@ -134,8 +136,8 @@ def test_wrong_compression_is_named(tmp_path):
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
     assert fault(tmp_path / "a.zst", b"x", "csv") == (
-        "a.zst: reading .zst needs the package backports.zstd\n"
+        "a.zst: reading .zst needs the module backports.zstd\n"
         "  pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"
     )

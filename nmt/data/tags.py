@@ -1,26 +1,16 @@
-"""What several corpora make of one model: its directions, and the tokens that stand before each source."""
+"""The tokens that stand before each source: the tag of its target language, the tag of its corpus."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from nmt.config.sections import Config, DataConfig, ParallelFiles
+from nmt.config.sections import Config, DataConfig
 from nmt.languages import Direction, language_tag
-
-
-def direction_of(files: ParallelFiles, data: DataConfig) -> Direction:
-    """Return the direction of a corpus: its own languages, else those of `data`."""
-    return Direction(files.src_lang or data.src_lang, files.tgt_lang or data.tgt_lang)
-
-
-def directions(data: DataConfig) -> tuple[Direction, ...]:
-    """Return the directions that a model learns from the training corpora, in their order."""
-    return tuple(dict.fromkeys(direction_of(files, data) for files in data.corpora("train")))
 
 
 def language_tags(data: DataConfig) -> tuple[str, ...]:
     """Return the tags of the target languages; none if there is only one target language."""
-    targets = dict.fromkeys(direction.tgt for direction in directions(data))
+    targets = dict.fromkeys(direction.tgt for direction in data.directions)
     return tuple(map(language_tag, targets)) if len(targets) > 1 else ()
 
 
@@ -45,7 +35,7 @@ def tags_before_sources(data: DataConfig, name: Literal["train", "valid", "test"
     tagged = language_tags(data) if name == "train" else ()
     before = []
     for files in data.corpora(name):
-        tags = [language_tag(direction_of(files, data).tgt)] if tagged else []
+        tags = [language_tag(data.direction_of(files).tgt)] if tagged else []
         tags += [files.tag] if files.tag is not None else []
         before.append("".join(f"{tag} " for tag in tags))
     return before

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from nmt.config import Config
-from nmt.data.directions import corpus_tags, directions, language_prefix, tags_before_sources, user_symbols
+from nmt.data.tags import corpus_tags, language_prefix, tags_before_sources, user_symbols
 from nmt.languages import Direction
 
 
@@ -20,14 +20,14 @@ DE_EN, EN_DE = {"tsv": "a.tsv"}, {"tsv": "b.tsv", "src_lang": "en", "tgt_lang": 
 
 def test_corpora_of_one_language_pair_are_one_direction_without_tags():
     one = config(DE_EN, {"tsv": "c.tsv"})
-    assert directions(one.data) == (Direction("de", "en"),)
+    assert one.data.directions == (Direction("de", "en"),)
     assert tags_before_sources(one.data) == ["", ""]
     assert user_symbols(one) == ("<x>",)
 
 
 def test_several_target_languages_give_every_source_the_tag_of_its_target():
     both = config(DE_EN, EN_DE, {**DE_EN, "tag": "<web>"})
-    assert directions(both.data) == (Direction("de", "en"), Direction("en", "de"))
+    assert both.data.directions == (Direction("de", "en"), Direction("en", "de"))
     assert tags_before_sources(both.data) == ["<2en> ", "<2de> ", "<2en> <web> "]
     assert user_symbols(both) == ("<x>", "<2en>", "<2de>", "<web>")
     assert language_prefix(both.data, Direction("fr", "de")) == "<2de> "
@@ -35,7 +35,7 @@ def test_several_target_languages_give_every_source_the_tag_of_its_target():
 
 def test_several_source_languages_alone_need_no_tags():
     many_to_one = config(DE_EN, {"tsv": "b.tsv", "src_lang": "fr"})
-    assert directions(many_to_one.data) == (Direction("de", "en"), Direction("fr", "en"))
+    assert many_to_one.data.directions == (Direction("de", "en"), Direction("fr", "en"))
     assert tags_before_sources(many_to_one.data) == ["", ""]
     assert language_prefix(many_to_one.data, Direction("fr", "en")) == ""
 

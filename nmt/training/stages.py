@@ -1,0 +1,40 @@
+"""The stages of a training: parts that follow each other, each with data shares and settings of its own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.config import Config
+from nmt.config.sections import MAX_SEED
+
+
+class StageSpan(NamedTuple):
+    """A stage and the updates that it spans: those after `start`, up to `end`."""
+
+    number: int  # from 0
+    start: int
+    end: int
+    config: Config  # as of a training that consists of this stage alone
+    reset_optimizer: bool
+
+
+def stage_spans(config: Config) -> list[StageSpan]:
+    """Return the stages of a training, in order; a training without any is one stage."""
+    settings, spans, start = config.training, list[StageSpan](), 0
+    if not settings.stages:
+        return [StageSpan(0, 0, settings.max_updates, config, reset_optimizer=False)]
+    for number, stage in enumerate(settings.stages):
+        own = settings.of_stage(number).model_copy(update={"seed": _data_seed(settings.seed, number)})
+        data = config.data if stage.weights is None else config.data.with_weights(stage.weights)
+        end = start + stage.max_updates
+        changed = config.model_copy(update={"training": own, "data": data})
+        spans.append(StageSpan(number, start, end, changed, stage.reset_optimizer))
+        start = end
+    return spans
+
+
+def _data_seed(seed: int, number: int) -> int:
+    """Return the seed of the data order of a stage, so that no stage repeats the order of another."""
+    return seed if number == 0 else int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) & MAX_SEED

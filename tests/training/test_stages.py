@@ -1,0 +1,154 @@
+"""The stages of a training: each with its own data, rate and end; one run, which resumes exactly."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+
+from nmt.config import Config, dump_config, load_config
+from nmt.data.mixing import corpus_weights
+from nmt.errors import RunError
+from nmt.rundir import RunDir
+from nmt.training.optimizer import learning_rate
+from nmt.training.run import resume_run, start_run
+from nmt.training.stages import stage_spans
+from nmt.training.state import TrainState
+from nmt.training.step import Step
+from tests.training.test_mixtures import two_directions, two_values, write_two_directions
+
+STAGES = [
+    {"max_updates": 3, "weights": [1, 0]},
+    {"max_updates": 4, "weights": [1, 3], "lr": 1e-3, "warmup_updates": 1, "schedule": "cosine", "label_smoothing": 0},
+    {"max_updates": 2, "reset_optimizer": True, "tokens_per_update": 700},
+]
+TRAINING = {"warmup_updates": 1, "validate_every": 4, "average_checkpoints": 0, "batch_tokens": 512, "log_every": 2}
+TRAINING |= {"device": "cpu", "precision": "fp32", "threads": 1, "lr": 3e-3}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_two_directions(tmp_path_factory.mktemp("stages"))
+
+
+def staged(folder, stages=STAGES, **training):
+    values = two_values(folder, training={**TRAINING, "stages": stages})
+    del values["training"]["max_updates"]  # the sum of those of the stages
+    values["training"] |= training
+    return Config.model_validate(values)
+
+
+@pytest.fixture(scope="module")
+def whole(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    assert start_run(staged(folder), path)
+    return RunDir(path)
+
+
+def without_clocks(state):
+    counters = state.counters
+    window = replace(counters.window, seconds=0.0, reading_seconds=0.0)
+    return counters.model_copy(update={"train_seconds": 0.0, "window": window})
+
+
+def test_each_stage_is_a_training_of_its_own(folder):
+    config = staged(folder)
+    assert config.training.max_updates == 9
+    spans = stage_spans(config)
+    assert [(span.start, span.end, span.reset_optimizer) for span in spans] == [
+        (0, 3, False), (3, 7, False), (7, 9, True),
+    ]  # fmt: skip
+    first, second, third = (span.config for span in spans)
+    assert [corpus_weights(each.data, (600, 600)) for each in (first, second, third)] == [[1, 0], [1, 3], None]
+    assert (second.training.lr, second.training.schedule, second.training.label_smoothing) == (1e-3, "cosine", 0)
+    assert (third.training.lr, third.training.tokens_per_update) == (3e-3, 700)
+    assert len({each.training.seed for each in (first, second, third)}) == 3
+    assert first.training.seed == config.training.seed
+
+
+def test_a_training_without_stages_is_one_stage_as_configured(folder):
+    config = two_directions(folder)
+    (span,) = stage_spans(config)
+    assert (span.start, span.end, span.config) == (0, config.training.max_updates, config)
+
+
+def test_stages_are_written_and_read_back(folder, tmp_path):
+    config, path = staged(folder), tmp_path / "config.yaml"
+    for comments in (False, True):
+        path.write_text(dump_config(config, comments=comments))
+        assert load_config(path) == config
+    assert load_config(path, ["training.stages=[{max_updates: 4}]", "training.max_updates=4"]).training.max_updates == 4
+
+
+FAULTS = {
+    "stages add up": (STAGES, {"max_updates": 10}, "max_updates is 10, but the stages add up to 9; leave it out"),
+    "warmup": ([{"max_updates": 5}, {"max_updates": 3}], {"warmup_updates": 4},
+               "stage 2: warmup_updates 4 must be less than max_updates 3"),
+    "number of weights": ([{"max_updates": 5, "weights": [1]}], {}, "weights of stage 1 must be 2, one for each"),
+    "no weight": ([{"max_updates": 5, "weights": [0, 0]}], {}, "weights of stage 1 must be 2, .*and not all 0"),
+    "no end": ([{"lr": 0.1}], {}, "max_updates"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("stages", "training", "message"), FAULTS.values(), ids=FAULTS)
+def test_stages_that_do_not_fit_are_refused(folder, stages, training, message):
+    with pytest.raises(ValidationError, match=message):
+        staged(folder, stages, **training)
+
+
+def test_the_metrics_name_the_stage_and_the_schedule_begins_anew_in_each(whole, folder):
+    records = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
+    train = {record["update"]: record for record in records if record["kind"] == "train"}
+    assert [(update, train[update]["stage"]) for update in sorted(train)] == [
+        (2, 1), (3, 1), (4, 2), (6, 2), (7, 2), (8, 3), (9, 3),
+    ]  # fmt: skip
+    spans = stage_spans(staged(folder))
+    for update, record in train.items():
+        span = spans[record["stage"] - 1]
+        assert record["lr"] == learning_rate(span.config.training, update - span.start)
+    assert train[7]["lr"] == 0  # a cosine ends at 0 with its stage
+    valid = [(record["update"], record["stage"]) for record in records if record["kind"] == "valid"]
+    assert valid == [(3, 1), (4, 2), (7, 2), (8, 3), (9, 3)]  # the end of each stage is validated
+    assert TrainState.load(whole.state).counters.stage == 2
+
+
+def test_moments_are_kept_from_stage_to_stage_unless_reset(whole):
+    steps = {float(moments["step"]) for moments in TrainState.load(whole.state).moments.values()}
+    assert steps == {2.0}  # of the last stage alone
+
+
+@pytest.mark.parametrize("stop_at", [2, 3, 5, 7], ids=["inside 1", "end of 1", "inside 2", "end of 2"])
+def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not(
+    folder, whole, tmp_path, monkeypatch, stop_at
+):
+    calls, step = [], Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        calls.append(number)
+        result = step(self, batches, num_tokens, number)
+        if len(calls) == stop_at:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        assert not start_run(staged(folder), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    assert TrainState.load(run.state).counters.update == stop_at
+    assert resume_run(None, run.path)
+    ours, theirs = TrainState.load(run.state), TrainState.load(whole.state)
+    assert without_clocks(ours) == without_clocks(theirs)
+    assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
+
+
+def test_a_stage_may_be_added_to_a_finished_run_but_none_may_change(folder, whole, tmp_path):
+    start_run(staged(folder, STAGES[:2]), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    changed = [STAGES[0], {**STAGES[1], "lr": 2e-3}]
+    with pytest.raises(RunError, match=r"training.stages may only grow"):
+        resume_run(staged(folder, changed), run.path)
+    assert resume_run(staged(folder), run.path)
+    assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
