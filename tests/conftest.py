@@ -13,6 +13,7 @@ import pytest
 
 from tests.letters import write_letters
 from tests.tiny import tiny_config, write_digits
+from tests.two_directions import two_directions, write_two_directions
 
 
 class _Messages(logging.Handler):
@@ -74,6 +75,22 @@ def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
     config = tiny_config(digits, training=training)
     return once(tmp_path_factory, "digits", lambda path: start_run(config, path))
+
+
+@pytest.fixture(scope="session")
+def two_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpora of two directions."""
+    return write_two_directions(tmp_path_factory.mktemp("two"))
+
+
+@pytest.fixture(scope="session")
+def two_run(two_corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learned to write digits for de and letters for fr."""
+    from nmt.training.run import start_run
+
+    training = {"max_updates": 100, "warmup_updates": 20, "validate_every": 100, "lr": 1e-2, "log_every": 50}
+    config = two_directions(two_corpora, training=training)
+    return once(tmp_path_factory, "two-directions", lambda path: start_run(config, path))
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ def _value(kind: Any, info: OptionInfo | ArgumentInfo) -> str:
 
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
-    from nmt.config.sections import Config, ParallelFiles
+    from nmt.config.sections import Config, ParallelFiles, Stage
 
     lines = [
         "# Configuration",
@@ -110,7 +110,8 @@ def configuration_reference() -> str:
     for name, field in Config.model_fields.items():
         section: Any = field.annotation
         lines += _section_lines(f"`{name}`", section)
-    return "\n".join([*lines, *_section_lines("Files of a data set", ParallelFiles)])
+    lines += _section_lines("Files of a data set", ParallelFiles)
+    return "\n".join([*lines, *_section_lines("Stages of a training", Stage)])
 
 
 def _section_lines(title: str, section: type[BaseModel]) -> list[str]:
@@ -137,7 +138,8 @@ def _type_name(field: FieldInfo) -> str:
 
 def _schema_name(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     if "$ref" in schema or schema.get("type") == "object":
-        return "[files](#files-of-a-data-set)"
+        is_stage = "reset_optimizer" in schema.get("properties", {}) or schema.get("$ref", "").endswith("/Stage")
+        return "[stages](#stages-of-a-training)" if is_stage else "[files](#files-of-a-data-set)"
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(_schema_name(each, definitions) for each in choices)
     if "const" in schema or "enum" in schema:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,48 +17,8 @@ from nmt.plots import read_metrics
 from nmt.rundir import DirectedPairs, RunDir
 from nmt.training.prepare import prepare
 from nmt.training.run import resume_run, start_run
-from tests.conftest import once
-from tests.tiny import tiny_config, tiny_values, write_digits
-
-LETTERS = str.maketrans("0123456789", "abcdefghij")
-
-
-def write_two_directions(folder):
-    """Write digits and their reverse (en to de), the same digits as letters (en to fr), and sets of both."""
-    write_digits(folder, num_train=600, num_held_out=10)
-    for split in ("train", "valid", "test"):
-        rows = [line.split("\t")[0] for line in (folder / f"{split}.tsv").read_text().splitlines()]
-        (folder / f"{split}-fr.tsv").write_text("".join(f"{row}\t{row.translate(LETTERS)}\n" for row in rows))
-    return folder
-
-
-def two_directions(folder, train=({}, {}), **sections):
-    return Config.model_validate(two_values(folder, train, **sections))
-
-
-def two_values(folder, train=({}, {}), **sections):
-    def both(split, extra):
-        de, fr = {"tsv": str(folder / f"{split}.tsv")}, {"tsv": str(folder / f"{split}-fr.tsv"), "tgt_lang": "fr"}
-        return [de | extra[0], fr | extra[1]]
-
-    data = {"src_lang": "en", "tgt_lang": "de", "train": both("train", train)}
-    data |= {split: both(split, ({}, {})) for split in ("valid", "test")}
-    model = {"d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1}
-    return tiny_values(folder, **{"model": model, **sections, "data": data | sections.get("data", {})})
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return write_two_directions(tmp_path_factory.mktemp("two"))
-
-
-@pytest.fixture(scope="session")
-def two_run(folder, tmp_path_factory):
-    """A run that has learned to write digits for de and letters for fr."""
-    training = {"max_updates": 100, "warmup_updates": 20, "validate_every": 100, "lr": 1e-2, "log_every": 50}
-    config = two_directions(folder, training=training)
-    return once(tmp_path_factory, "two-directions", lambda path: start_run(config, path))
-
+from tests.tiny import tiny_config
+from tests.two_directions import two_directions, two_values, write_two_directions
 
 ALPHABETS = {"de": set("0123456789 "), "fr": set("abcdefghij ")}
 
@@ -129,8 +91,8 @@ def test_scores_are_kept_for_each_direction_and_their_mean_is_the_score(two_run)
     assert "--to de" in card
 
 
-def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(folder, tmp_path):
-    config = two_directions(folder, train=({"tag": "<web>"}, {}))
+def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(two_corpora, tmp_path):
+    config = two_directions(two_corpora, train=({"tag": "<web>"}, {}))
     prepared = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     tokenizer = prepared.tokenizers.src
     assert prepared.tokenizers.know(user_symbols(config))
@@ -146,16 +108,18 @@ def test_a_tag_is_one_token_and_stands_before_every_source_that_is_trained_on(fo
     ]
 
 
-def test_weights_share_an_epoch_and_are_no_part_of_the_stored_corpus(folder, tmp_path, messages):
-    plain = prepare(two_directions(folder), RunDir(tmp_path / "plain"), tmp_path / "store")
-    config = two_directions(folder, train=({"weight": 3.0}, {"weight": 1.0}))
+def test_weights_share_an_epoch_and_are_no_part_of_the_stored_corpus(two_corpora, tmp_path, messages):
+    plain = prepare(two_directions(two_corpora), RunDir(tmp_path / "plain"), tmp_path / "store")
+    config = two_directions(two_corpora, train=({"weight": 3.0}, {"weight": 1.0}))
     weighted = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     assert weighted.fingerprint == plain.fingerprint
     assert [part.pairs_per_epoch for part in weighted.report.corpora] == [900, 300]
-    assert f"  {folder / 'train-fr.tsv'} (en-fr): 600 pairs, 300 per epoch" in messages
+    assert f"  {two_corpora / 'train-fr.tsv'} (en-fr): 600 pairs, 300 per epoch" in messages
     with pytest.raises(ConfigError, match=r"corpus 2 of data.train gets none of the 1,200 pairs"):
         prepare(
-            two_directions(folder, train=({"weight": 1e9}, {"weight": 1.0})), RunDir(tmp_path / "x"), tmp_path / "store"
+            two_directions(two_corpora, train=({"weight": 1e9}, {"weight": 1.0})),
+            RunDir(tmp_path / "x"),
+            tmp_path / "store",
         )
 
 
@@ -179,24 +143,24 @@ def test_sentences_held_out_of_one_direction_are_trained_on_in_none(tmp_path):
         assert not {src.split()[-1], tgt} & texts
 
 
-def test_a_resumed_mixture_ends_as_an_uninterrupted_one(folder, tmp_path):
+def test_a_resumed_mixture_ends_as_an_uninterrupted_one(two_corpora, tmp_path):
     train = ({"weight": 1.0, "tag": "<web>"}, {"weight": 2.5})
     training = {"max_updates": 6, "warmup_updates": 2, "validate_every": 3, "average_checkpoints": 0}
-    whole, parts = two_directions(folder, train=train, training=training), RunDir(tmp_path / "parts")
+    whole, parts = two_directions(two_corpora, train=train, training=training), RunDir(tmp_path / "parts")
     start_run(whole, tmp_path / "whole")
-    start_run(two_directions(folder, train=train, training={**training, "max_updates": 4}), parts.path)
+    start_run(two_directions(two_corpora, train=train, training={**training, "max_updates": 4}), parts.path)
     resume_run(whole, parts.path)
     names = [f"step-{update:08d}" for update in (3, 6)]
     assert [RunDir(tmp_path / "whole").checkpoint(name).read_bytes() for name in names] == [
         parts.checkpoint(name).read_bytes() for name in names
     ]
-    other = two_directions(folder, train=({"weight": 1.0, "tag": "<web>"}, {"weight": 2.0}))
+    other = two_directions(two_corpora, train=({"weight": 1.0, "tag": "<web>"}, {"weight": 2.0}))
     with pytest.raises(RunError, match=r"the weights of data.train were \[1.0, 2.5\] when the run was started"):
         resume_run(other, parts.path)
 
 
-def test_damage_to_the_list_of_directions_is_noticed(two_run):
-    run = RunDir(two_run)
+def test_damage_to_the_list_of_directions_is_noticed(two_run, tmp_path):
+    run = RunDir(Path(shutil.copytree(two_run, tmp_path / "run")))
     path = run.data / "test.json"
     good = json.loads(path.read_text())
     assert good == {"directions": [{"src": "en", "tgt": to, "pairs": 10} for to in ("de", "fr")]}
@@ -214,11 +178,11 @@ def test_a_set_of_one_direction_has_no_list_of_directions(digits_run):
     assert run.read_sets("test", ("x", "y")) == [DirectedPairs(("x", "y"), *run.read_pairs("test"))]
 
 
-def test_the_share_of_the_batches_follows_the_weights(folder, tmp_path):
+def test_the_share_of_the_batches_follows_the_weights(two_corpora, tmp_path):
     from nmt.training.batches import UpdateBatches
     from nmt.training.distributed import ProcessGroup
 
-    config = two_directions(folder, train=({"weight": 9.0}, {"weight": 1.0}), training={"tokens_per_update": 1000})
+    config = two_directions(two_corpora, train=({"weight": 9.0}, {"weight": 1.0}), training={"tokens_per_update": 1000})
     store = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").store
     batches, counts = UpdateBatches(store, config, ProcessGroup()), Counter()
     while batches.sampler.position.epoch == 0:
@@ -228,11 +192,11 @@ def test_the_share_of_the_batches_follows_the_weights(folder, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def grown_run(folder, two_run, tmp_path_factory):
+def grown_run(two_corpora, two_run, tmp_path_factory):
     """A run that begins with the weights of `two_run`, and has a third target language and a tag; after one update."""
-    (folder / "train-it.tsv").write_text((folder / "train.tsv").read_text())
-    values = two_values(folder, train=({"tag": "<web>"}, {}))
-    values["data"]["train"].append({"tsv": str(folder / "train-it.tsv"), "tgt_lang": "it"})
+    (two_corpora / "train-it.tsv").write_text((two_corpora / "train.tsv").read_text())
+    values = two_values(two_corpora, train=({"tag": "<web>"}, {}))
+    values["data"]["train"].append({"tsv": str(two_corpora / "train-it.tsv"), "tgt_lang": "it"})
     values["training"] |= {"init_from": str(two_run), "max_updates": 1, "warmup_updates": 0, "lr": 1e-12}
     path = tmp_path_factory.mktemp("grown") / "run"
     start_run(Config.model_validate(values), path)
@@ -250,7 +214,7 @@ def test_a_run_that_continues_with_a_new_language_translates_the_old_ones_as_bef
     assert new.translate(["<2it> 123", "<web> 123"], to="de")[0].src_ids[1] == old.tokenizers.src.vocab_size
 
 
-def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their_own(two_run, folder, tmp_path):
+def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their_own(two_run):
     from safetensors.torch import load_file
 
     from nmt.checkpoint import with_rows_for_new_tokens
@@ -272,8 +236,8 @@ def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their
     assert all(grown[key].equal(weights[key]) for key in weights if key != name)
 
 
-def test_a_named_tokenizer_without_the_tags_is_refused(folder, digits_run, tmp_path):
-    values = two_values(folder)
+def test_a_named_tokenizer_without_the_tags_is_refused(two_corpora, digits_run, tmp_path):
+    values = two_values(two_corpora)
     values["tokenizer"] |= {"path": str(digits_run / "tokenizer")}
     with pytest.raises(ConfigError, match="this tokenizer does not know the tag <2de>\n  train it anew"):
         prepare(Config.model_validate(values), RunDir(tmp_path / "run"), tmp_path / "store")

@@ -18,7 +18,7 @@ from nmt.training.run import resume_run, start_run
 from nmt.training.stages import stage_spans
 from nmt.training.state import TrainState
 from nmt.training.step import Step
-from tests.training.test_mixtures import two_directions, two_values, write_two_directions
+from tests.two_directions import two_directions, two_values
 
 STAGES = [
     {"max_updates": 3, "weights": [1, 0]},
@@ -29,11 +29,6 @@ TRAINING = {"warmup_updates": 1, "validate_every": 4, "average_checkpoints": 0, 
 TRAINING |= {"device": "cpu", "precision": "fp32", "threads": 1, "lr": 3e-3}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_two_directions(tmp_path_factory.mktemp("stages"))
-
-
 def staged(folder, stages=STAGES, **training):
     values = two_values(folder, training={**TRAINING, "stages": stages})
     del values["training"]["max_updates"]  # the sum of those of the stages
@@ -42,9 +37,9 @@ def staged(folder, stages=STAGES, **training):
 
 
 @pytest.fixture(scope="module")
-def whole(folder, tmp_path_factory):
+def whole(two_corpora, tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "run"
-    assert start_run(staged(folder), path)
+    assert start_run(staged(two_corpora), path)
     return RunDir(path)
 
 
@@ -54,8 +49,8 @@ def without_clocks(state):
     return counters.model_copy(update={"train_seconds": 0.0, "window": window})
 
 
-def test_each_stage_is_a_training_of_its_own(folder):
-    config = staged(folder)
+def test_each_stage_is_a_training_of_its_own(two_corpora):
+    config = staged(two_corpora)
     assert config.training.max_updates == 9
     spans = stage_spans(config)
     assert [(span.start, span.end, span.reset_optimizer) for span in spans] == [
@@ -69,14 +64,14 @@ def test_each_stage_is_a_training_of_its_own(folder):
     assert first.training.seed == config.training.seed
 
 
-def test_a_training_without_stages_is_one_stage_as_configured(folder):
-    config = two_directions(folder)
+def test_a_training_without_stages_is_one_stage_as_configured(two_corpora):
+    config = two_directions(two_corpora)
     (span,) = stage_spans(config)
     assert (span.start, span.end, span.config) == (0, config.training.max_updates, config)
 
 
-def test_stages_are_written_and_read_back(folder, tmp_path):
-    config, path = staged(folder), tmp_path / "config.yaml"
+def test_stages_are_written_and_read_back(two_corpora, tmp_path):
+    config, path = staged(two_corpora), tmp_path / "config.yaml"
     for comments in (False, True):
         path.write_text(dump_config(config, comments=comments))
         assert load_config(path) == config
@@ -94,18 +89,18 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("stages", "training", "message"), FAULTS.values(), ids=FAULTS)
-def test_stages_that_do_not_fit_are_refused(folder, stages, training, message):
+def test_stages_that_do_not_fit_are_refused(two_corpora, stages, training, message):
     with pytest.raises(ValidationError, match=message):
-        staged(folder, stages, **training)
+        staged(two_corpora, stages, **training)
 
 
-def test_the_metrics_name_the_stage_and_the_schedule_begins_anew_in_each(whole, folder):
+def test_the_metrics_name_the_stage_and_the_schedule_begins_anew_in_each(whole, two_corpora):
     records = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
     train = {record["update"]: record for record in records if record["kind"] == "train"}
     assert [(update, train[update]["stage"]) for update in sorted(train)] == [
         (2, 1), (3, 1), (4, 2), (6, 2), (7, 2), (8, 3), (9, 3),
     ]  # fmt: skip
-    spans = stage_spans(staged(folder))
+    spans = stage_spans(staged(two_corpora))
     for update, record in train.items():
         span = spans[record["stage"] - 1]
         assert record["lr"] == learning_rate(span.config.training, update - span.start)
@@ -122,7 +117,7 @@ def test_moments_are_kept_from_stage_to_stage_unless_reset(whole):
 
 @pytest.mark.parametrize("stop_at", [2, 3, 5, 7], ids=["inside 1", "end of 1", "inside 2", "end of 2"])
 def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not(
-    folder, whole, tmp_path, monkeypatch, stop_at
+    two_corpora, whole, tmp_path, monkeypatch, stop_at
 ):
     calls, step = [], Step.__call__
 
@@ -135,7 +130,7 @@ def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not
 
     with monkeypatch.context() as patch:
         patch.setattr(Step, "__call__", stopping_step)
-        assert not start_run(staged(folder), tmp_path / "run")
+        assert not start_run(staged(two_corpora), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert TrainState.load(run.state).counters.update == stop_at
     assert resume_run(None, run.path)
@@ -144,11 +139,11 @@ def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
 
 
-def test_a_stage_may_be_added_to_a_finished_run_but_none_may_change(folder, whole, tmp_path):
-    start_run(staged(folder, STAGES[:2]), tmp_path / "run")
+def test_a_stage_may_be_added_to_a_finished_run_but_none_may_change(two_corpora, whole, tmp_path):
+    start_run(staged(two_corpora, STAGES[:2]), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     changed = [STAGES[0], {**STAGES[1], "lr": 2e-3}]
     with pytest.raises(RunError, match=r"training.stages may only grow"):
-        resume_run(staged(folder, changed), run.path)
-    assert resume_run(staged(folder), run.path)
+        resume_run(staged(two_corpora, changed), run.path)
+    assert resume_run(staged(two_corpora), run.path)
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
