@@ -126,7 +126,9 @@ class Tokenizer:
 
         The special ids 0 to 3 are skipped, and so are byte tokens that together make no valid UTF-8.
         """
-        kept = self._without_broken_bytes([int(i) for i in ids if i >= _NUM_SPECIALS])
+        kept = [int(i) for i in ids if i >= _NUM_SPECIALS]
+        if not self._byte_values.keys().isdisjoint(kept):
+            kept = self._without_broken_bytes(kept)
         return self._processor.decode(kept) if kept else ""
 
     def spelling(self, ids: Sequence[int]) -> str:
