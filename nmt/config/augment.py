@@ -21,7 +21,7 @@ class AugmentConfig(Section):
     title: Share = Field(0.0, description="Every Word Capitalized on both sides, if the source has case")
     typos: Share = Field(0.0, description="source with letters swapped, dropped, doubled, or hit beside their key")
     no_final_punctuation: Share = Field(0.0, description="both sides without the . ! ? at their end")
-    noise: Share = Field(0.0, description="source with words dropped or swapped, or with stray spaces and punctuation")
+    noise: Share = Field(0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation")
     merge: Share = Field(0.0, description="two pairs joined into one, so that a source has several sentences")
     emoji: Share = Field(0.0, description="the same emoji or symbols at the start or end of both sides")
     word_rate: float = Field(

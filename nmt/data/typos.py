@@ -1,4 +1,4 @@
-"""Mistakes of people who type: letters swapped, dropped, doubled or hit beside their key; words dropped or swapped.
+"""Mistakes of people who type: in letters (typos), and in words, spaces and punctuation (noise).
 
 All randomness comes from `draw.random()`, whose numbers are the same in every version of Python.
 """
@@ -19,6 +19,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"\S+")
 _MIN_TYPED = 3  # letters; a shorter word with a typo is often another word
 _MIN_WORDS_TO_DROP = 4
+_MAX_DROPPED = 3  # letters: without a longer word, the target would say what no reader of the source can know
 _CHARACTERS_PER_WORD = 2  # of text without spaces
 
 _QWERTY = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -62,7 +63,7 @@ class Typist:
         return replace_spans(text, chosen, [self._typo(text[start:end], draw) for start, end in chosen])
 
     def disturb(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
-        """Return `text` with words dropped, swapped, or with a space or punctuation too many before or after them."""
+        """Return `text` with words swapped or repeated, short words dropped, or stray spaces and punctuation."""
         words = self._words(text, protected)
         edits: dict[Span, str] = {}
         for word in self._some(range(len(words)), draw):
@@ -107,18 +108,25 @@ class Typist:
         """Return what one disturbance puts in the place of which spans."""
         start, end = words[word]
         following = words[word + 1] if word + 1 < len(words) else None
-        kind = choose(("drop", "swap", "space", "punctuation"), draw)
-        if kind == "drop" and len(words) >= _MIN_WORDS_TO_DROP:
+        kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
+        if kind == "drop" and self._can_be_done_without(text[start:end], len(words)):
             # With the space before it, or after the first.
             before = start - 1 if start and text[start - 1] == " " else start
             after = end + 1 if before == start and text[end : end + 1] == " " else end
             if following is None or after <= following.start:
                 return {Span(before, after): ""}
+        if kind == "repeat" and not self._without_spaces:
+            return {words[word]: f"{text[start:end]} {text[start:end]}"}
         if kind == "swap" and following and not text[end : following.start].strip():
             return {words[word]: text[following.start : following.end], following: text[start:end]}
         if kind == "space":
             return {words[word]: " " + text[start:end]}
         return {words[word]: text[start:end] + choose(_STRAY[self._without_spaces], draw)}
+
+    def _can_be_done_without(self, word: str, num_words: int) -> bool:
+        """Return whether a translation can hold what `word` says although the source lacks it: if it is short."""
+        is_short = len(word) <= _MAX_DROPPED and word.isalpha() and word.islower()
+        return is_short and num_words >= _MIN_WORDS_TO_DROP and not self._without_spaces
 
 
 def _parts(run: Span) -> list[Span]:

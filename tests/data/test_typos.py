@@ -63,12 +63,21 @@ def test_text_without_spaces_loses_or_swaps_characters():
         assert changed.endswith("。")
 
 
-def test_noise_drops_and_swaps_words_and_adds_spaces_and_punctuation():
-    text = "one two three four five"
-    seen = {Typist("en", 1e-9).disturb(text, [], random.Random(seed)) for seed in range(300)}
-    assert {"one three four five", "two one three four five", "one  two three four five", "one two three four"} <= seen
+def test_noise_swaps_repeats_and_drops_words_and_adds_spaces_and_punctuation():
+    text = "one of the biggest dogs"
+    seen = {Typist("en", 1e-9).disturb(text, [], random.Random(seed)) for seed in range(400)}
+    swapped, repeated, dropped = "of one the biggest dogs", "one of of the biggest dogs", "one the biggest dogs"
+    assert {swapped, repeated, dropped, "of the biggest dogs", "one  of the biggest dogs"} <= seen
     assert any("," in other for other in seen)
     assert text not in seen
+
+
+def test_noise_leaves_out_no_word_that_the_translation_needs():
+    for text in ("Tom reads three old books today", "我明天去北京看朋友。"):
+        letters = Counter(filter(str.isalpha, text)) - Counter("old")
+        for seed in range(300):
+            language = "en" if text.isascii() else "zh"
+            assert not letters - Counter(Typist(language, 0.3).disturb(text, [], random.Random(seed)))
 
 
 def test_text_without_words_stays():
