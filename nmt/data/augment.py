@@ -17,7 +17,7 @@ from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans
 from nmt.data.typos import Typist, choose
 from nmt.languages import Direction, spaces_between_sentences, uppercase
 
-_FINAL_PUNCTUATION = re.compile(r"\s*[.!?…。！？．｡؟۔।॥]+\s*$")
+_FINAL_MARKS = ".!?…。！？．｡؟۔।॥"
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _COMMON = tuple("😀😂😊😍🤔👍🙏🎉🔥✅⭐✨💡📌❌⚠™©®→•★✓")
 _BLOCKS = ((0x1F600, 0x1F64F), (0x1F300, 0x1F5FF), (0x1F680, 0x1F6C5), (0x2600, 0x26FF), (0x2190, 0x21FF))
@@ -112,16 +112,15 @@ class PairChanger:
         """Return the pair without the punctuation at its end, if both sides end in some."""
         kept = []
         for text in pair:
-            match = _FINAL_PUNCTUATION.search(text)
-            if not match or any(span.end > match.start() for span in self.protected(text)):
+            core = _without_final_marks(text)
+            if core == text or any(span.end > len(core) for span in self.protected(text)):
                 return pair
-            kept.append(text[: match.start()])
+            kept.append(core)
         return TextPair(*kept)
 
     def _with_emoji(self, pair: TextPair, draw: random.Random) -> TextPair:
-        symbols = "".join(
-            self._symbol(draw) for _ in range(1 + int(draw.random() ** 3 * 3))
-        )  # mostly one, at most three
+        count = 1 + int(draw.random() ** 3 * 3)  # mostly one, at most three
+        symbols = "".join(self._symbol(draw) for _ in range(count))
         at_start, glued = draw.random() < 0.3, draw.random() < 0.25
         sides = []
         for text, language in zip(pair, self._direction, strict=True):
@@ -141,7 +140,7 @@ class PairChanger:
         tags, other_tags = self._split_tags(first.src)[0], self._split_tags(second.src)[0]
         if tags != other_tags or all(ANY_PLACEHOLDER.search(pair.src + pair.tgt) for pair in (first, second)):
             return first
-        ends = [_FINAL_PUNCTUATION.search(text) is not None for text in first]
+        ends = [_without_final_marks(text) != text for text in first]
         if ends[0] != ends[1]:  # the boundary would be marked on one side only
             return first
         second = TextPair(second.src[len(other_tags) :], second.tgt)
@@ -183,6 +182,13 @@ class CopyMaker:
                 changed = self._changers[corpus].change(kind, pair, draw)
                 return changed if changed != pair else None
         return None
+
+
+def _without_final_marks(text: str) -> str:
+    """Return `text` without the punctuation at its end, if it ends in some."""
+    end = text.rstrip()
+    core = end.rstrip(_FINAL_MARKS)
+    return text if core == end else core.rstrip()
 
 
 def _title(text: str, language: str) -> str:

@@ -82,21 +82,23 @@ class Redraw:
     def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
         """Draw the pairs at `indices` of the store, which stand at `ranks` of `epoch`.
 
-        A pair stays as it is stored if it would become too long. RunError if the store is damaged.
+        A pair stays as it is stored if it is too long or would become so, or has unknown tokens. RunError if the store
+        is damaged.
         """
         stored = (self._src.read(indices), self._tgt.read(indices))
         kinds = kinds_of(ranks, len(self._store), self._settings.augment, key=(self._settings.seed, epoch))
-        whole = [self._src.is_whole(stored[0]), self._tgt.is_whole(stored[1])]
-        may_change = whole[0] & whole[1]
+        may_change = np.ones(len(indices), dtype=bool)
+        for sentences, limit in zip(stored, self._settings.limits, strict=True):
+            may_change &= _spells_its_text(sentences) & (sentences.lengths < limit)  # eos takes one
         changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
         drawn = []
         for number, (side, before) in enumerate(zip((self._src, self._tgt), stored, strict=True)):
             texts = {row: pair[number] for row, pair in changed.items()}
             seeds = (self._settings.seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
-            drawn.append(side.segment(before, texts, whole[number], seeds))
+            drawn.append(side.segment(before, texts, np.flatnonzero(may_change), seeds))
         fits = np.ones(len(indices), dtype=bool)
         for after, limit in zip(drawn, self._settings.limits, strict=True):
-            fits &= after.lengths < limit  # eos takes one
+            fits &= after.lengths < limit
         src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
         return DrawnPairs(_as_side(src, self._store.src), _as_side(tgt, self._store.tgt))
 
@@ -162,25 +164,17 @@ class _SideRedraw:
         self._side.check(tokens)
         return Segmentations(tokens.astype(np.int64), lengths)
 
-    def is_whole(self, stored: Segmentations) -> NDArray[np.bool_]:
-        """Return which sentences spell their text: unknown tokens do not."""
-        rows = np.repeat(np.arange(len(stored.lengths)), stored.lengths)
-        unknown = np.bincount(rows[stored.ids == UNK_ID], minlength=len(stored.lengths))
-        return unknown == 0
-
     def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
         """Return the texts of `rows`."""
         return [self._tokenizer.decode(ids) for ids in _each(stored, rows)]
 
     def segment(
-        self, stored: Segmentations, texts: dict[int, str], whole: NDArray[np.bool_], seeds: tuple[int, ...]
+        self, stored: Segmentations, texts: dict[int, str], rows: _Rows, seeds: tuple[int, ...]
     ) -> Segmentations:
-        """Return the sentences with other `texts` in some rows; drawn segmentations, if they are to be drawn."""
+        """Return the sentences with other `texts` in some of `rows`; all `rows` drawn, if segmentations are drawn."""
         if self._sampler is None:
-            rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
-            ids = self._tokenizer.encode_batch(texts.values())
-            return _overlay(stored, rows, _flat(ids))
-        rows = np.flatnonzero(whole)
+            changed_rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
+            return _overlay(stored, changed_rows, _flat(self._tokenizer.encode_batch(texts.values())))
         changed = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
         spelled = [
             changed[row] if row in changed else self._tokenizer.spelling(ids)
@@ -189,6 +183,13 @@ class _SideRedraw:
         self._sampler.seed(*seeds)
         drawn = next(self._sampler.draw(spelled, 1))
         return _overlay(stored, rows, drawn)
+
+
+def _spells_its_text(sentences: Segmentations) -> NDArray[np.bool_]:
+    """Return which sentences have no unknown token."""
+    rows = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
+    unknown: NDArray[np.int64] = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(sentences.lengths))
+    return unknown == 0
 
 
 def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -136,5 +137,7 @@ def _parts(run: Span) -> list[Span]:
 
 
 def _free(words: Sequence[Span], protected: Sequence[Span]) -> list[Span]:
-    """Return the words that overlap none of the `protected` spans."""
-    return [word for word in words if not any(span.start < word.end and word.start < span.end for span in protected)]
+    """Return the words that overlap none of the `protected` spans, which are in order and apart from each other."""
+    starts = [span.start for span in protected]
+    before = ((word, bisect_left(starts, word.end) - 1) for word in words)  # the last span that begins before its end
+    return [word for word, span in before if span < 0 or protected[span].end <= word.start]

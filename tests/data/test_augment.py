@@ -31,6 +31,7 @@ def change(kind, pair, direction=DE_EN, seed=1, partner=None):
         ("no_final_punctuation", DE_EN, PAIR, ("Die Straße ist naß", "The street's wet")),
         ("no_final_punctuation", EN_ZH, ("Why?!", "为什么？"), ("Why", "为什么")),
         ("no_final_punctuation", DE_EN, ("Ja.", "Yes"), ("Ja.", "Yes")),
+        ("no_final_punctuation", DE_EN, ("Ja ! ", "Yes…"), ("Ja", "Yes")),
         ("no_final_punctuation", DE_EN, ("...", "?"), ("...", "?")),
     ],
 )
@@ -116,3 +117,9 @@ def test_copies_for_the_tokenizer_come_in_the_shares_of_the_configuration():
 def test_an_unknown_kind_is_a_bug_of_the_caller():
     with pytest.raises(ValueError, match="no kind of change: lower"):
         change("lower", PAIR)
+
+
+@pytest.mark.parametrize("kind", ["typos", "noise", "no_final_punctuation"])
+def test_long_texts_do_not_take_the_square_of_their_length(kind):
+    for text in (" " * 100_000 + "a", "{name} word " * 5000, "." * 100_000):
+        assert all(map(str.strip, change(kind, (text, text))))
