@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt import languages
-from nmt.languages import bleu_tokenizer, has_many_characters, written_without_spaces
+from nmt.languages import bleu_tokenizer, has_many_characters, is_variant, written_without_spaces
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,12 @@ def test_scripts():
     assert not written_without_spaces("ko")
     assert has_many_characters("ko")
     assert not has_many_characters("de")
+
+
+def test_a_regional_variant_is_one_of_its_language_and_of_no_other():
+    assert is_variant("pt-BR", "pt")
+    assert is_variant("ZH_Hant", "zh")
+    assert not is_variant("pt", "pt")
+    assert not is_variant("pt", "pt-BR")
+    assert not is_variant("pt-PT", "pt-BR")
+    assert not is_variant("est", "es")

@@ -62,7 +62,11 @@ def _log(training: Training) -> None:
 
 
 def _checkpoint_name(training: Training) -> str:
-    return f"step-{training.update:08d}"
+    return _checkpoint_name_of(training.update)
+
+
+def _checkpoint_name_of(update: int) -> str:
+    return f"step-{update:08d}"
 
 
 def _checkpoint(training: Training) -> None:
@@ -79,7 +83,9 @@ def _average(training: Training) -> None:
 
     The average is not part of the saved state: a run that is resumed with more updates averages anew.
     """
-    names = training.history.newest(training.settings.average_checkpoints)
+    newest = training.history.newest(training.settings.average_checkpoints)
+    # Those of the last stage: weights from before it know less of its data.
+    names = [name for name in newest if name > _checkpoint_name_of(training.stage.start)]
     training.setup.group.barrier()  # rank 0 has written the last of them
     if len(names) > 1:
         _score_and_write(training, "average", average_weights([training.run.checkpoint(name) for name in names]))

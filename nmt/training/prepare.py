@@ -225,7 +225,9 @@ def _estimated_bytes(corpus: Corpus, tokenizers: TokenizerPair) -> int:
     files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
     text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
     sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
-    sides = (tokenizers.src.encode_batch(p.src for p in first), tokenizers.tgt.encode_batch(p.tgt for p in first))
+    tags = tags_before_sources(corpus.config.data)
+    sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
+    sides = (sources, tokenizers.tgt.encode_batch(pair.tgt for pair in first))
     num_tokens = sum(len(ids) for side in sides for ids in side)
     store_bytes = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
     return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples

@@ -55,3 +55,11 @@ def test_a_validation_corpus_in_a_language_that_is_not_trained_is_refused(strang
 def test_weights_and_a_temperature_exclude_each_other():
     with pytest.raises(ValidationError, match="weights and temperature is not 1; choose one of the two"):
         config({**DE_EN, "weight": 1}, {**EN_DE, "weight": 2}, temperature=5)
+
+
+def test_a_regional_variant_is_the_language_of_the_data_unless_that_is_a_variant_too():
+    portuguese = {"src_lang": "en", "tgt_lang": "pt"}
+    assert config(DE_EN, {"tmx": "b.tmx", "tgt_lang": "pt-BR"}, **portuguese).data.directions == (("en", "pt"),)
+    both = config({"tsv": "a"}, {"tsv": "b", "tgt_lang": "pt-PT"}, **{**portuguese, "tgt_lang": "pt-BR"})
+    assert both.data.directions == (("en", "pt-BR"), ("en", "pt-PT"))
+    assert tags_before_sources(both.data) == ["<2pt-BR> ", "<2pt-PT> "]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
+from nmt.checkpoint import average_weights, read_weights
 from nmt.config import Config, dump_config, load_config
 from nmt.data.mixing import corpus_weights
 from nmt.errors import RunError
@@ -137,6 +138,16 @@ def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not
     ours, theirs = TrainState.load(run.state), TrainState.load(whole.state)
     assert without_clocks(ours) == without_clocks(theirs)
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
+
+
+def test_only_checkpoints_of_the_last_stage_are_averaged(two_corpora, tmp_path):
+    stages = [{"max_updates": 4}, {"max_updates": 4, "warmup_updates": 0}]
+    training = {"validate_every": 2, "keep_checkpoints": 4, "average_checkpoints": 4}
+    start_run(staged(two_corpora, stages, **training), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    expected = average_weights([run.checkpoint(f"step-{update:08d}") for update in (6, 8)])
+    average = read_weights(run.checkpoint("average"))
+    assert all(average[name].equal(tensor) for name, tensor in expected.items())
 
 
 def test_a_stage_may_be_added_to_a_finished_run_but_none_may_change(two_corpora, whole, tmp_path):
