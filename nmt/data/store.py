@@ -231,6 +231,7 @@ def _write_tokens(
                 writer.append(texts)
                 if sampler is not None:
                     writer.append_drawn(texts, sampler, num_drawn)
+            assert block[0].corpus >= len(sizes) - 1, "pairs come corpus by corpus"
             sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
             sizes[block[0].corpus] += len(block) * regularization.num_samples
     return tuple(sizes)
