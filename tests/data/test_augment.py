@@ -12,7 +12,7 @@ from nmt.languages import Direction
 
 DE_EN, EN_ZH, TR_EN = Direction("de", "en"), Direction("en", "zh"), Direction("tr", "en")
 PAIR = TextPair("Die Straße ist naß.", "The street's wet.")
-SYMBOLS = ("<2de>", "<web>", "⟦1⟧", "⟦2⟧")
+SYMBOLS = ("<2de>", "<web>", "⟦1⟧", "⟦2⟧", "kWh")
 
 
 def change(kind, pair, direction=DE_EN, seed=1, partner=None):
@@ -76,9 +76,9 @@ def test_pairs_that_do_not_go_together_are_not_merged(first, second):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tags_stay_in_front_and_no_span_is_changed(kind):
-    spans = ("https://example.com/a?b=c", "⟦1⟧", "{name}", "<b>", "me@example.com")
-    src = "<2de> <web> Click on ⟦1⟧ at https://example.com/a?b=c for {name} and me@example.com now <b> please!"
-    tgt = "Jetzt ⟦1⟧ bei https://example.com/a?b=c für {name} und me@example.com <b> bitte!"
+    spans = ("https://example.com/a?b=c", "⟦1⟧", "{name}", "<b>", "me@example.com", "kWh")
+    src = "<2de> <web> Click on ⟦1⟧ at https://example.com/a?b=c for {name} and me@example.com now 5 kWh <b> please!"
+    tgt = "Jetzt ⟦1⟧ bei https://example.com/a?b=c für {name} und me@example.com 5 kWh <b> bitte!"
     partner = TextPair("<2de> <web> And now this.", "Und nun dies.")
     for seed in range(60):
         changed = change(kind, (src, tgt), Direction("en", "de"), seed, partner)

@@ -138,7 +138,10 @@ def test_a_sentence_with_unknown_tokens_stays_as_it_is_stored(tmp_path):
     lines = [f"word{n % 7} ends here ." for n in range(40)]
     config = TokenizerConfig(type="word", vocab_size=20)
     tokenizers = train_tokenizers(config, lambda: lines, lambda: lines)
-    pairs = [SentencePair("word1 ends here .", "word1 ends here .", 1), SentencePair("never seen .", "word1 .", 2)]
+    pairs = [
+        SentencePair("word1 ends here .", "word1 ends here .", 1),
+        SentencePair("word1 never ends .", "word1 .", 2),
+    ]
     store = build_store(tmp_path / "store", iter(pairs), tokenizers, CorpusCounts())
     settings = RedrawSettings(
         AugmentConfig(no_final_punctuation=1.0), SubwordRegularization(), [Direction("en", "en")], [2], (20, 20), 1

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import signal
 
+import numpy as np
 import pytest
 import torch
 
+from nmt.data.batching import read_batch
 from nmt.data.redraw import Redraw
 from nmt.data.report import CorpusCounts
 from nmt.data.store import build_store
 from nmt.rundir import RunDir
+from nmt.special_tokens import EOS_ID
 from nmt.training import loop
 from nmt.training.batches import UpdateBatches
 from nmt.training.corpus_files import Corpus
@@ -68,6 +71,19 @@ def test_the_tokens_of_an_update_are_those_of_its_batches_and_within_the_budget(
         assert update.num_tokens == sum(batch.num_tgt_tokens for batch in update.batches)
         assert all(max(b.src.numel(), b.tgt_out.numel()) <= one.batch_tokens for b in update.batches)
     assert one.longest() == (32, 32)
+
+
+def test_a_batch_holds_the_pairs_as_they_were_drawn(batches):
+    one = batches()
+    redraw, ranks = one.sampler.redraw, np.arange(3000)
+    pool = redraw.pool(one.sampler.order.indices(ranks, 0), ranks, 0)
+    indices = one.sampler.next_indices()
+    batch = read_batch(one.store, indices)
+    assert len(indices.indices) > 10
+    for number, row in enumerate(indices.indices):
+        expected = [*pool.tgt[row].tolist(), EOS_ID]
+        assert batch.tgt_out[number, : len(expected)].tolist() == expected
+        assert batch.src[number, : len(pool.src[row])].tolist() == pool.src[row].tolist()
 
 
 def test_batches_go_on_from_any_position(batches):
