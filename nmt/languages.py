@@ -27,6 +27,7 @@ _WITHOUT_SPACES = {
 _CHINESE = {"zh", "cmn", "yue", "wuu", "lzh"}
 _JAPANESE = {"ja", "jpn"}
 _KOREAN = {"ko", "kor"}
+_DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 
 
 class Direction(NamedTuple):
@@ -62,6 +63,11 @@ def written_without_spaces(code: str) -> bool:
 def spaces_between_sentences(code: str) -> bool:
     """Return whether spaces separate sentences in this language; in Thai they do, although none separate words."""
     return base_code(code) not in _CHINESE | _JAPANESE
+
+
+def uppercase(text: str, code: str) -> str:
+    """Return `text` in upper case; in Turkish and Azerbaijani, i becomes İ."""
+    return text.replace("i", "İ").upper() if base_code(code) in _DOTTED_I else text.upper()
 
 
 def has_many_characters(code: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -27,6 +27,8 @@ from nmt.commands.options import (
 )
 from nmt.commands.streams import print_text, to_json
 from nmt.config import SearchOptions
+from nmt.config.augment import KINDS, AugmentConfig
+from nmt.data.augment import PairChanger, TextPair, change_all
 from nmt.data.corpus import read_rows
 from nmt.data.lines import read_lines
 from nmt.errors import DataError, RunError
@@ -48,6 +50,14 @@ Reference = Annotated[Path | None, typer.Option(help="Reference translations for
 Table = Annotated[Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")]
 Split = Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's data sets to use.")]
 Metrics = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, ter.")]
+Augment = Annotated[
+    str,
+    typer.Option(
+        help="Comma-separated kinds of changes, as in data.augment: upper, title, typos, no_final_punctuation, noise, "
+        "merge, emoji. After the set as it is, score it once per kind with every pair changed in that way. typos and "
+        "noise change the source only, the others the reference too; scores regard case."
+    ),
+]
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 
@@ -106,6 +116,7 @@ def evaluate(
     tsv: Table = None,
     split: Split = "test",
     metrics: Metrics = "bleu,chrf",
+    augment: Augment = "",
     format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     engine: Engine = "auto",
@@ -120,7 +131,7 @@ def evaluate(
         raise typer.BadParameter("--src and --ref go together")
     if tsv is not None and src is not None:
         raise typer.BadParameter("give --src and --ref, or --tsv, not both")
-    names = _metric_names(metrics)
+    names, kinds = _names(metrics, METRICS, "metric"), _names(augment, KINDS, "kind of change") if augment else []
     found = find_models(models, checkpoint)
     languages = _languages(found)
     files = _read_files(src, ref, tsv)
@@ -131,7 +142,20 @@ def evaluate(
     translator = load_translator(found, engine, device, precision)
     model = _describe(found)
     evaluation = _Evaluation(model, translator, search.change(translator.options), checkpoint, (engine, precision))
-    _print(evaluation.run(test_set, names), format)
+    record = evaluation.run(test_set, names)
+    changed = {kind: evaluation.run(_changed(test_set, kind, translator), names) for kind in kinds}
+    _print(record, changed, format)
+
+
+def _changed(test_set: TestSet, kind: str, translator: Translator) -> TestSet:
+    """Return the set with every pair changed in one way; user symbols of the model stay."""
+    symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
+    sets = []
+    for each in test_set.sets:
+        changer = PairChanger(each.direction, symbols, AugmentConfig().word_rate)
+        pairs = change_all(changer, kind, list(map(TextPair, each.sources, each.references)))
+        sets.append(each._replace(sources=[pair.src for pair in pairs], references=[pair.tgt for pair in pairs]))
+    return TestSet(f"{test_set.name}-{kind}", sets, None)
 
 
 def _languages(found: list[RunDir] | ExportDir) -> LanguagePair:
@@ -232,10 +256,10 @@ class _Evaluation(NamedTuple):
         return "".join(f"-{part}" for part in parts)
 
 
-def _metric_names(metrics: str) -> list[str]:
-    names = [name.strip().lower() for name in metrics.split(",")]
-    if unknown := [name for name in names if name not in METRICS]:
-        raise typer.BadParameter(f"unknown metric {unknown[0]!r}; there are {', '.join(METRICS)}")
+def _names(given: str, known: Sequence[str], what: str) -> list[str]:
+    names = [name.strip().lower() for name in given.split(",")]
+    if unknown := [name for name in names if name not in known]:
+        raise typer.BadParameter(f"unknown {what} {unknown[0]!r}; there are {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
@@ -302,21 +326,26 @@ def sacrebleu_command(hypotheses: Path, references: Path, metrics: Sequence[str]
     return shlex.join(command + (["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in metrics else []))
 
 
-def _print(record: EvaluationRecord | MeanRecord, format: str) -> None:
-    records = list(record.directions.values()) if isinstance(record, MeanRecord) else [record]
+def _print(
+    record: EvaluationRecord | MeanRecord, changed: Mapping[str, EvaluationRecord | MeanRecord], format: str
+) -> None:
+    """Print the scores of a set, and those of the set as it was changed, by kind."""
     if format == "json":
-        print_text(to_json(asdict(record), indent=2))
-    elif isinstance(record, MeanRecord):
-        for direction, each in record.directions.items():
-            print_text("\n".join(f"{direction}  {line}" for line in _lines(each.scores)))
-        width = max(map(len, record.directions))
-        print_text("\n".join(f"{'mean':<{width}}  {name:<5} {s.value:6.2f}" for name, s in record.scores.items()))
+        augmented = {"augmented": {kind: asdict(each) for kind, each in changed.items()}} if changed else {}
+        print_text(to_json(asdict(record) | augmented, indent=2))
     else:
-        print_text("\n".join(_lines(record.scores)))
-    for each in records:
-        log.info("%s sentences; hypotheses in %s", f"{each.sentences:,}", each.hypotheses)
-        log.info("the same with sacreBLEU: %s", each.sacrebleu)
+        print_text("\n".join(_lines(record)))
+        for kind, each in changed.items():
+            print_text("\n".join(f"{kind}  {line}" for line in _lines(each)))
+    for shown in (record, *changed.values()):
+        for each in shown.directions.values() if isinstance(shown, MeanRecord) else [shown]:
+            log.info("%s sentences; hypotheses in %s", f"{each.sentences:,}", each.hypotheses)
+            log.info("the same with sacreBLEU: %s", each.sacrebleu)
 
 
-def _lines(scores: dict[str, ScoreRecord]) -> list[str]:
-    return [f"{name:<5} {each.value:6.2f}  {each.signature}" for name, each in scores.items()]
+def _lines(record: EvaluationRecord | MeanRecord) -> list[str]:
+    if isinstance(record, EvaluationRecord):
+        return [f"{name:<5} {each.value:6.2f}  {each.signature}" for name, each in record.scores.items()]
+    lines = [f"{direction}  {line}" for direction, each in record.directions.items() for line in _lines(each)]
+    width = max(map(len, record.directions))
+    return lines + [f"{'mean':<{width}}  {name:<5} {s.value:6.2f}" for name, s in record.scores.items()]

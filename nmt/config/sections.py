@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
+from nmt.config.augment import AugmentConfig
 from nmt.config.base import Section as Section
 from nmt.config.filters import Filters
 from nmt.languages import Direction, is_variant
@@ -185,6 +186,7 @@ class DataConfig(Section):
         description="with several corpora: draw from a corpus of n pairs in proportion to n^(1/temperature); 1: by its "
         "size, 5: nearly as often from each; instead of weights",
     )
+    augment: AugmentConfig = AugmentConfig()
     store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> tuple[ParallelFiles, ...]:
@@ -248,7 +250,12 @@ class DataConfig(Section):
 
 
 class SubwordRegularization(Section):
-    """Several segmentations of each training pair: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020."""
+    """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020.
+
+    Either drawn anew in every epoch (`per_epoch`), or a fixed number of them stored (`num_samples`).
+    """
+
+    per_epoch: bool = Field(False, description="draw a segmentation of each training pair anew in every epoch")
 
     num_samples: int = Field(
         1, ge=1, le=1000, description="segmentations stored per training pair: the most probable one, the rest drawn"
@@ -256,6 +263,17 @@ class SubwordRegularization(Section):
     alpha: float = Field(
         0.2, gt=0.0, le=1.0, description="unigram: smoothing, less is more varied; bpe: dropout rate of merges"
     )
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether training sees drawn segmentations."""
+        return self.per_epoch or self.num_samples > 1
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.per_epoch and self.num_samples > 1:
+            raise ValueError("per_epoch draws anew in every epoch, so there is nothing to store: set num_samples to 1")
+        return self
 
 
 class TokenizerConfig(Section):
@@ -297,9 +315,10 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _can_sample(self) -> Self:
-        if self.subword_regularization.num_samples > 1 and self.type in ("char", "word"):
+        if self.subword_regularization.is_on and self.type in ("char", "word"):
+            key, off = ("per_epoch", "false") if self.subword_regularization.per_epoch else ("num_samples", "1")
             raise ValueError(
-                f"type {self.type} has one segmentation of a text; subword_regularization.num_samples must be 1"
+                f"type {self.type} has one segmentation of a text; subword_regularization.{key} must be {off}"
             )
         return self
 

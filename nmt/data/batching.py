@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.mixing import Order
+from nmt.data.redraw import DrawnPairs, Redraw
 from nmt.data.store import Side, TokenStore
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -24,6 +25,7 @@ class BatchIndices(NamedTuple):
     indices: NDArray[np.int64]
     src_len: NDArray[np.int64]
     tgt_len: NDArray[np.int64]
+    drawn: DrawnPairs | None = None  # if given, `indices` are those of its rows
 
     @property
     def num_tgt_tokens(self) -> int:
@@ -32,7 +34,11 @@ class BatchIndices(NamedTuple):
 
     def share(self, rank: int, count: int) -> BatchIndices:
         """Return the share of `rank` among `count` ranks: every count-th row, so that lengths are similar in all."""
-        return BatchIndices(*(column[rank::count] for column in self))
+        return self.select(slice(rank, None, count))
+
+    def select(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> BatchIndices:
+        """Return some of the rows."""
+        return BatchIndices(self.indices[rows], self.src_len[rows], self.tgt_len[rows], self.drawn)
 
 
 class Batch(NamedTuple):
@@ -103,8 +109,9 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
         return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
-    src, _ = _gather(store.src, rows.indices, rows.src_len)
-    tgt_out, is_token = _gather(store.tgt, rows.indices, rows.tgt_len)
+    pairs = store if rows.drawn is None else rows.drawn
+    src, _ = _gather(pairs.src, rows.indices, rows.src_len)
+    tgt_out, is_token = _gather(pairs.tgt, rows.indices, rows.tgt_len)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
@@ -176,6 +183,7 @@ class TokenBudgetSampler:
         drop_too_long: bool,
     ):
         self.store = store
+        self.redraw: Redraw | None = None  # draws the pairs of each pool anew, before batches are cut by their lengths
         self.order = order
         self.batch_tokens = batch_tokens
         self.max_src_len = max_src_len
@@ -214,19 +222,24 @@ class TokenBudgetSampler:
     def _make_pool(self) -> list[BatchIndices]:
         start = self.position.pool * _POOL_PAIRS
         ranks = np.arange(start, min(start + _POOL_PAIRS, len(self.store)), dtype=np.int64)
-        indices = self.order.indices(ranks, self.position.epoch)
-        src_len = self.store.src.lengths(indices) + 1  # eos
-        tgt_len = self.store.tgt.lengths(indices) + 1
+        pool = self._read_pool(ranks)
         if self.drop_too_long:
-            short = (src_len <= self.max_src_len) & (tgt_len <= self.max_tgt_len)
-            indices, src_len, tgt_len = indices[short], src_len[short], tgt_len[short]
-        src_len, tgt_len = src_len.clip(max=self.max_src_len), tgt_len.clip(max=self.max_tgt_len)
+            pool = pool.select((pool.src_len <= self.max_src_len) & (pool.tgt_len <= self.max_tgt_len))
+        src_len, tgt_len = pool.src_len.clip(max=self.max_src_len), pool.tgt_len.clip(max=self.max_tgt_len)
         longest = np.maximum(src_len, tgt_len)
         order = np.lexsort((src_len, tgt_len, longest))
-        pool = BatchIndices(indices[order], src_len[order], tgt_len[order])
-        batches = [
-            BatchIndices(*(column[run] for column in pool)) for run in fill_batches(longest[order], self.batch_tokens)
-        ]
+        pool = BatchIndices(pool.indices, src_len, tgt_len, pool.drawn).select(order)
+        batches = [pool.select(run) for run in fill_batches(longest[order], self.batch_tokens)]
         key = (self.order.seed, self.position.epoch, self.position.pool)
         shuffle = np.random.default_rng(key).permutation(len(batches))
         return [batches[i] for i in shuffle]
+
+    def _read_pool(self, ranks: NDArray[np.int64]) -> BatchIndices:
+        """Return the pairs at `ranks` of the epoch, with their lengths, not truncated."""
+        indices = self.order.indices(ranks, self.position.epoch)
+        drawn = None
+        if self.redraw is not None:
+            drawn = self.redraw.pool(indices, ranks, self.position.epoch)
+            indices = np.arange(len(ranks))
+        pairs = self.store if drawn is None else drawn
+        return BatchIndices(indices, pairs.src.lengths(indices) + 1, pairs.tgt.lengths(indices) + 1, drawn)  # eos

@@ -35,20 +35,25 @@ class BpeDropoutSampler:
         self._pairs = np.array([pair for pair, _ in merges] or [-1], dtype=np.int64)  # sorted
         self._merged = np.array([merged for _, merged in merges] or [0], dtype=np.int64)
         self._ranks = rank[self._merged]  # the lower, the earlier
-        self.read([])
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all units."""
+        self._lengths, self._starts, self._characters = (np.zeros(0, dtype=np.int64) for _ in range(3))
 
     def read(self, units: Sequence[str]) -> None:
-        """Spell `units` in characters, so that `draw` draws segmentations of them."""
+        """Spell more `units` in characters, numbered on from those before, so that `draw` draws segmentations."""
         symbols = self._codes.user_symbols
         rows = [[self._codes.of(unit)] if unit in symbols else [*map(self._codes.of, unit)] for unit in units]
-        self._lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        self._lengths = np.concatenate([self._lengths, np.array([len(row) for row in rows], dtype=np.int64)])
         self._starts = self._lengths.cumsum() - self._lengths
-        self._characters = np.array([code for row in rows for code in row], dtype=np.int64)
+        characters = np.array([code for row in rows for code in row], dtype=np.int64)
+        self._characters = np.concatenate([self._characters, characters])
 
     def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw a segmentation of each unit in `which` [U]: the codes one after another, and how many of each unit [U].
 
-        `which` holds indices of the units last read.
+        `which` holds numbers of the units.
         """
         lengths, starts = self._lengths[which], self._starts[which]
         counts = np.zeros(len(which), dtype=np.int64)

@@ -125,7 +125,7 @@ def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]
     return [size ** (1 / temperature) if size else 0.0 for size in sizes]
 
 
-def permute(ranks: _Indices, size: int, key: tuple[int, int]) -> _Indices:
+def permute(ranks: _Indices, size: int, key: tuple[int, ...]) -> _Indices:
     """Map each of `ranks` by a pseudo-random permutation of 0..size-1, without building the permutation.
 
     A four-round Feistel network on the next power of four, walked until the result falls below `size`

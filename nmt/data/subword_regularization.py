@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ SPACE = "▁"
 
 _SAMPLERS: dict[str, type[UnigramSampler | BpeDropoutSampler]] = {"unigram": UnigramSampler, "bpe": BpeDropoutSampler}
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
+_MAX_KEPT = 1_000_000  # characters of the units that are remembered: about 200 MB of lattices
 
 
 class Segmentations(NamedTuple):
@@ -32,7 +34,7 @@ class Segmentations(NamedTuple):
 
 
 class SubwordSampler:
-    """Draws segmentations of texts, determined by the seed and by the draws before.
+    """Draws segmentations of texts, determined by the seed and by the draws since it was set.
 
     Texts are cut into units that are drawn independently: user-defined symbols, and words with the space before them
     (if no token reaches across a space).
@@ -45,33 +47,58 @@ class SubwordSampler:
         self._codes = Codes(vocabulary)
         self._sampler = _SAMPLERS[model_type](vocabulary, self._codes, alpha)
         self._bits = np.random.PCG64(seed)  # its numbers are the same in every version of numpy
+        self._numbers: dict[str, int] = {}  # of the distinct units that the sampler below has read
+        self._num_kept = 0  # their characters
         symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
         self._symbols = re.compile("|".join(map(re.escape, symbols)) or "(?!)")
         crosses_spaces = any(SPACE in token[1:] for token in vocabulary.tokens)
         self._words = re.compile(".+" if crosses_spaces else f"{SPACE}[^{SPACE}]*|[^{SPACE}]+", re.DOTALL)
 
+    def seed(self, *numbers: int) -> None:
+        """Let `numbers` decide the draws that follow, whatever was drawn before."""
+        self._bits = np.random.PCG64(numbers)
+
     def draw(self, texts: Sequence[str], count: int) -> Iterator[Segmentations]:
         """Yield `count` segmentations of all `texts`, which are normalized, with "▁" for each space."""
-        numbers: dict[str, int] = {}  # of the distinct units
-        units = [[numbers.setdefault(unit, len(numbers)) for unit in self._units(text)] for text in texts]
+        units = self._read(texts)
         which = np.fromiter((unit for text_units in units for unit in text_units), dtype=np.int64)
         text_of_unit = np.repeat(np.arange(len(texts)), [len(text_units) for text_units in units])
-        self._sampler.read(list(numbers))
         for _ in range(count):
             codes, counts = self._sampler.draw(which, self._bits)
             ids, widths = self._codes.ids(codes)
             lengths = np.bincount(np.repeat(text_of_unit, counts), weights=widths, minlength=len(texts))
             yield Segmentations(ids, lengths.astype(np.int64))
 
-    def _units(self, text: str) -> Iterator[str]:
+    def _read(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the units of each text, and have the sampler read those it does not remember.
+
+        The units of one call are always in memory together; before it, the remembered ones are dropped if they are
+        many. No draw depends on what is remembered.
+        """
+        if self._num_kept > _MAX_KEPT:
+            self._numbers.clear()
+            self._sampler.forget()
+            self._num_kept = 0
+        numbers, num_known = self._numbers, len(self._numbers)
+        units = [[numbers.setdefault(unit, len(numbers)) for unit in self._units(text)] for text in texts]
+        new = list(islice(numbers, num_known, None))
+        self._num_kept += sum(map(len, new))
+        self._sampler.read(new)
+        return units
+
+    def _units(self, text: str) -> list[str]:
+        units: list[str] = []
         start = 0
         for match in self._symbols.finditer(text):
-            yield from self._words_in(text[start : match.start()])
-            yield match[0]
+            units += self._words_in(text[start : match.start()])
+            units.append(match[0])
             start = match.end()
-        yield from self._words_in(text[start:])
+        return units + self._words_in(text[start:])
 
-    def _words_in(self, text: str) -> Iterator[str]:
-        for word in self._words.findall(text):
-            for start in range(0, len(word), _MAX_UNIT_LENGTH):
-                yield word[start : start + _MAX_UNIT_LENGTH]
+    def _words_in(self, text: str) -> list[str]:
+        words: list[str] = self._words.findall(text)
+        if max(map(len, words), default=0) <= _MAX_UNIT_LENGTH:
+            return words
+        return [
+            word[start : start + _MAX_UNIT_LENGTH] for word in words for start in range(0, len(word), _MAX_UNIT_LENGTH)
+        ]

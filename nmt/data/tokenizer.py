@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -125,8 +126,26 @@ class Tokenizer:
 
         The special ids 0 to 3 are skipped, and so are byte tokens that together make no valid UTF-8.
         """
-        kept = self._without_broken_bytes([int(i) for i in ids if i >= _NUM_SPECIALS])
+        kept = [int(i) for i in ids if i >= _NUM_SPECIALS]
+        if not self._byte_values.keys().isdisjoint(kept):
+            kept = self._without_broken_bytes(kept)
         return self._processor.decode(kept) if kept else ""
+
+    def spelling(self, ids: Sequence[int]) -> str:
+        """Return the normalized text that `ids` spell, as `normalize_batch` gives it; no special ids among them."""
+        if self._byte_values.keys().isdisjoint(ids):
+            return "".join([self._tokens[i] for i in ids])
+        spelled = b""
+        for i in ids:
+            value = self._byte_values.get(i)
+            spelled += self._tokens[i].encode() if value is None else bytes([value])
+        return spelled.decode("utf-8", "replace")
+
+    @cached_property
+    def user_symbols(self) -> tuple[str, ...]:
+        """The symbols that are one token each, whatever stands around them: placeholders, tags."""
+        types = _token_types(self.model_bytes)
+        return tuple(self._tokens[i].removeprefix("▁") for i, kind in enumerate(types) if kind == _USER_DEFINED)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """Return the written form of each token, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""

@@ -30,28 +30,34 @@ class UnigramSampler:
         for token in vocabulary.tokens:
             self._suffixes.update({token[start:]: -1 for start in range(len(token))})
         self._suffixes.update(vocabulary.tokens)
-        self.read([])
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all units."""
+        self._num_nodes = 0
+        self._begins, self._ends, self._keys, self._starts, self._edge_codes = (np.zeros(0, np.int64) for _ in range(5))
 
     def read(self, units: Sequence[str]) -> None:
-        """Build the lattices of `units`, so that `draw` draws segmentations of them."""
+        """Build the lattices of more `units`, numbered on from those before, so that `draw` draws segmentations."""
         # A node is a place between two characters. Edges are sorted by the node that they end at. The key of an edge
         # holds that node and, in its lower 32 bits, the probability of the node's edges before this one.
-        keys, starts, codes = array("q"), array("q"), array("q")
-        first = 0
-        self._begins = np.zeros(len(units), dtype=np.int64)
-        self._ends = np.zeros(len(units), dtype=np.int64)
-        for number, unit in enumerate(units):
-            self._add_lattice(unit, first, (keys, starts, codes))
-            self._begins[number], self._ends[number] = first, first + len(unit)
-            first += len(unit) + 1
-        self._keys, self._starts, self._edge_codes = (
-            np.array(column, dtype=np.int64) for column in (keys, starts, codes)
-        )
+        keys, starts, codes, ends = array("q"), array("q"), array("q"), array("q")
+        for unit in units:
+            self._add_lattice(unit, self._num_nodes, (keys, starts, codes))
+            ends.append(self._num_nodes + len(unit))
+            self._num_nodes += len(unit) + 1
+        lengths = np.fromiter(map(len, units), dtype=np.int64, count=len(units))
+        new_ends = np.array(ends, dtype=np.int64)
+        self._begins = np.concatenate([self._begins, new_ends - lengths])
+        self._ends = np.concatenate([self._ends, new_ends])
+        self._keys = np.concatenate([self._keys, np.array(keys, dtype=np.int64)])
+        self._starts = np.concatenate([self._starts, np.array(starts, dtype=np.int64)])
+        self._edge_codes = np.concatenate([self._edge_codes, np.array(codes, dtype=np.int64)])
 
     def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Draw a segmentation of each unit in `which` [U]: the codes one after another, and how many of each unit [U].
 
-        `which` holds indices of the units last read.
+        `which` holds numbers of the units.
         """
         begins, nodes = self._begins[which], self._ends[which]
         counts = np.zeros(len(which), dtype=np.int64)

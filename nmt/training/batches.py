@@ -8,6 +8,7 @@ from typing import NamedTuple
 from nmt.config import Config
 from nmt.data.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
 from nmt.data.mixing import corpus_weights, order_of, quotas
+from nmt.data.redraw import Redraw
 from nmt.data.store import TokenStore
 from nmt.errors import ConfigError
 from nmt.training.distributed import ProcessGroup
@@ -25,8 +26,8 @@ class Update(NamedTuple):
 class UpdateBatches:
     """Gathers batches until an update has `training.tokens_per_update` real target tokens."""
 
-    def __init__(self, store: TokenStore, config: Config, group: ProcessGroup):
-        """Raise ConfigError if an update needs more tokens than an epoch has."""
+    def __init__(self, store: TokenStore, config: Config, group: ProcessGroup, redraw: Redraw | None = None):
+        """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` draws the pairs anew."""
         model, training = config.model, config.training
         sizes = store.sizes(len(config.data.corpora("train")))
         weights = corpus_weights(config.data, sizes)
@@ -48,9 +49,12 @@ class UpdateBatches:
             max_tgt_len=model.max_tgt_len,
             drop_too_long=config.data.on_too_long == "drop",
         )
+        self.sampler.redraw = redraw
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
+        if self.sampler.redraw is not None:  # a pair may become longer when it is drawn anew, up to the limits
+            return self.sampler.max_src_len, self.sampler.max_tgt_len
         sides = ((self.store.src, self.sampler.max_src_len), (self.store.tgt, self.sampler.max_tgt_len))
         src_len, tgt_len = (
             min(limit, 1 + max(int(lengths.max()) for lengths in side.length_blocks())) for side, limit in sides

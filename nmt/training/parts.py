@@ -9,6 +9,7 @@ import torch
 
 from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.config import Config
+from nmt.data.redraw import Redraw
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
@@ -44,7 +45,7 @@ class Training:
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store
-        self.batches = UpdateBatches(self.store, self.stage.config, setup.group)
+        self.batches = self._batches_of_stage()
         sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
@@ -74,7 +75,11 @@ class Training:
         self.optimizer.config = own.training
         self.step.loss.label_smoothing = own.training.label_smoothing
         if number:
-            self.batches = UpdateBatches(self.store, own, self.setup.group)
+            self.batches = self._batches_of_stage()
+
+    def _batches_of_stage(self) -> UpdateBatches:
+        redraw = Redraw.from_config(self.stage.config, self.store, self.tokenizers)
+        return UpdateBatches(self.store, self.stage.config, self.setup.group, redraw)
 
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` if it is set; save the state."""

@@ -8,12 +8,13 @@ import logging
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from nmt.config import Config
+from nmt.data.augment import CopyMaker, PairChanger, TextPair
 from nmt.data.corpus import SentencePair, paths_of
 from nmt.data.lines import COMPRESSIONS
 from nmt.data.mixing import corpus_weights, quotas
@@ -22,13 +23,7 @@ from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, TokenStore, build_store
-from nmt.data.tags import (
-    corpus_tags,
-    language_prefix,
-    language_tags,
-    tags_before_sources,
-    user_symbols,
-)
+from nmt.data.tags import corpus_tags, language_prefix, language_tags, tags_before_sources, user_symbols
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.languages import Direction, written_without_spaces
@@ -108,9 +103,22 @@ def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> Tok
     settings = config.tokenizer.model_copy(update={"user_symbols": _symbols(config)})
 
     def side(name: str) -> Callable[[], Iterable[str]]:
-        return lambda: (getattr(_with_placeholders(pair, config), name) for pair in whole(text.train_pairs()))
+        return lambda: (getattr(pair, name) for pair in _tokenizer_pairs(config, text, settings.user_symbols))
 
     return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
+
+
+def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection[str]) -> Iterator[TextPair]:
+    """Yield the training pairs and, for the configured shares, changed copies with the characters that these bring."""
+    data = config.data
+    word_rate = data.augment.word_rate
+    changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
+    copies = CopyMaker(data.augment, changers, config.training.seed)
+    for number, pair in enumerate(whole(corpus.train_pairs())):
+        texts = TextPair(*_with_placeholders(pair, config)[:2])
+        yield texts
+        if copy := copies.copy_of(number, pair.corpus, texts):
+            yield copy
 
 
 def _symbols(config: Config) -> tuple[str, ...]:
@@ -188,13 +196,15 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
         if not tokenizers.know([tag]):
             hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"
             raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
-    if config.tokenizer.subword_regularization.num_samples > 1:
+    regularization = config.tokenizer.subword_regularization
+    if regularization.is_on:
+        key, off = ("per_epoch", "false") if regularization.per_epoch else ("num_samples", "1")
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
                 raise ConfigError(
                     f"this tokenizer is of type {tokenizer.type}, which has one segmentation of a text",
                     path=place,
-                    hint="set tokenizer.subword_regularization.num_samples to 1",
+                    hint=f"set tokenizer.subword_regularization.{key} to {off}",
                 )
 
 
@@ -242,7 +252,7 @@ def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: 
         "placeholders": [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
         if data.protect
         else [],
-        "regularization": regularization.model_dump() if regularization.num_samples > 1 else {},
+        "regularization": regularization.model_dump(exclude={"per_epoch"}) if regularization.num_samples > 1 else {},
         "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
         **corpus.filter_identity(),
     }

@@ -16,9 +16,11 @@ from nmt.config import SearchOptions
 from nmt.data.lexicon import Lexicon, learn_lexicon
 from nmt.data.shortlist import Shortlist
 from nmt.data.store import Side, TokenStore
+from nmt.data.tags import language_prefix
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
-from nmt.evaluate import score
-from nmt.rundir import RunDir
+from nmt.evaluate import MetricScore, score_sets
+from nmt.languages import Direction
+from nmt.rundir import DirectedPairs, RunDir
 from nmt.training.prepare import find_store_root, prepare
 from nmt.translate import Translator
 
@@ -81,7 +83,10 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
     log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")
     shortlist = choose_candidates(learn_lexicon(store), count_tokens(store.tgt), tokenizers, best, frequent)
     shortlist.save(run.shortlist, tokenizers)
-    return _sizes(shortlist, tokenizers, *run.read_pairs("valid"))
+    data = run.config().data
+    sets = run.read_sets("valid", data.directions[0])
+    sources = [language_prefix(data, each.direction) + text for each in sets for text in each.sources]
+    return _sizes(shortlist, tokenizers, sources, [text for each in sets for text in each.references])
 
 
 def _open_store(run: RunDir) -> TokenStore:
@@ -166,27 +171,33 @@ def _sizes(
 
 def compare_shortlist(run: RunDir) -> Comparison:
     """Translate the validation set of `run` with and without its shortlist, in turns, with the run's own options."""
-    sources, references = run.read_pairs("valid")
-    tgt_lang = run.config().data.tgt_lang
+    sets = run.read_sets("valid", run.config().data.directions[0])
     with Translator.load(run, scores=False) as translator:
         both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
         rates: list[list[float]] = [[], []]
-        texts: list[list[str]] = [[], []]
+        scores = list[MetricScore]()
         for options in both:  # what a first call sets up is not measured
-            translator.translate(sources[:10], options)
-        for _ in range(ROUNDS):
+            translator.translate(sets[0].sources[:10], options, to=sets[0].direction.tgt)
+        for number in range(ROUNDS):
             for i, options in enumerate(both):
-                texts[i], rate = _translate(translator, sources, options)
+                texts, rate = _translate(translator, sets, options)
                 rates[i].append(rate)
-        scores = [score(found, references, tgt_lang, ["bleu"])[0] for found in texts]
+                if number == 0:
+                    scores.append(score_sets(sets, lambda each: texts[each.direction], ["bleu"]).mean[0])  # noqa: B023
         full, short = (Measurement(s.value, median(rate)) for s, rate in zip(scores, rates, strict=True))
-        return Comparison(len(sources), translator.engine.precision, full, short, scores[0].signature)
+        return Comparison(
+            sum(len(each.sources) for each in sets), translator.engine.precision, full, short, scores[0].signature
+        )
 
 
-def _translate(translator: Translator, sources: list[str], options: SearchOptions) -> tuple[list[str], float]:
-    """Return the translations and the tokens per second."""
+def _translate(
+    translator: Translator, sets: Sequence[DirectedPairs], options: SearchOptions
+) -> tuple[dict[Direction, list[str]], float]:
+    """Return the translations by direction, and the tokens per second."""
+    texts, num_tokens = dict[Direction, list[str]](), 0
     start = time.perf_counter()
-    found = translator.translate(sources, options)
-    seconds = time.perf_counter() - start
-    num_tokens = sum(len(translation.tgt_ids) for translation in found)
-    return [translation.text.replace("\n", " ") for translation in found], num_tokens / seconds
+    for each in sets:
+        found = translator.translate(each.sources, options, to=each.direction.tgt, from_=each.direction.src)
+        texts[each.direction] = [translation.text.replace("\n", " ") for translation in found]
+        num_tokens += sum(len(translation.tgt_ids) for translation in found)
+    return texts, num_tokens / (time.perf_counter() - start)

@@ -152,3 +152,23 @@ def test_an_export_is_scored_on_given_files(digits_export, tmp_path):
 )
 def test_what_does_not_go_together_is_a_usage_error(arguments, message):
     assert message in evaluate(*arguments, code=2)
+
+
+def test_changed_copies_of_the_set_are_scored_beside_it(run):
+    plain = json.loads(evaluate("-m", run.path, "--format", "json"))
+    result = json.loads(evaluate("-m", run.path, "--format", "json", "--augment", "emoji,noise"))
+    changed = result.pop("augmented")
+    assert result == plain
+    assert list(changed) == ["emoji", "noise"]
+    references = {kind: (run.path / "eval" / f"test-{kind}.ref").read_text(encoding="utf-8") for kind in changed}
+    clean = (run.path / "data" / "test.tgt").read_text(encoding="utf-8")
+    assert references["noise"] == clean != references["emoji"]
+    assert changed["emoji"]["scores"]["chrF2"]["value"] < plain["scores"]["chrF2"]["value"]
+    assert json.loads((run.path / "eval" / "test-noise.json").read_text()) == changed["noise"]
+    lines = evaluate("-m", run.path, "--augment", "emoji").splitlines()
+    assert [line.split()[0] for line in lines] == ["BLEU", "chrF2", "emoji", "emoji"]
+
+
+def test_an_unknown_kind_of_change_is_named(run):
+    output = evaluate("-m", run.path, "--augment", "upper,lower", code=2)
+    assert "unknown kind of change 'lower'; there are upper, title, typos" in output

@@ -213,7 +213,7 @@ DATA_FAULTS = {
     "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, on_too_long, "
     "filters, protect, "
     "placeholder_share, "
-    "temperature, store_dir",
+    "temperature, augment, store_dir",
     "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
     "  if text is meant, quote it: 'true'",
     "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be a language code, "
@@ -239,6 +239,13 @@ def test_a_data_section_that_lacks_or_mistakes_something(complaint, text):
 
 
 CONTRADICTIONS = {
+    "  augment:\n    upper: 0.7\n    typos: 0.6": "x.yaml:5: data.augment: the shares add up to 1.3; a pair is changed "
+    "in one way at most, so at most to 1",
+    "tokenizer:\n  subword_regularization: {per_epoch: true, num_samples: 3}": "x.yaml:6: "
+    "tokenizer.subword_regularization: per_epoch draws anew in every epoch, so there is nothing to store: set "
+    "num_samples to 1",
+    "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": "x.yaml:6: tokenizer: type char has one "
+    "segmentation of a text; subword_regularization.per_epoch must be false",
     "model:\n  dropout: 0\n  num_heads: 3": "x.yaml:7: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
     "model:\n  dropout: 0\n  d_model: 254": "x.yaml:7: model: num_heads 4 does not divide d_model 254; 1 or 2 would",
     "model:\n  attention: additive\n  positions: rotary": "x.yaml:7: model: rotary positions act on dot products; "
@@ -323,7 +330,7 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "x.yaml:2: unknown key 'scr_lang' in data",
             "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, "
             "on_too_long, filters, protect, "
-            "placeholder_share, temperature, store_dir",
+            "placeholder_share, temperature, augment, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, csv, xlsx, jsonl, tmx, xliff, columns, header, quoting, "
             "delimiter, sheet, fields, src_lang, tgt_lang, weight, tag",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
+from nmt.data import subword_regularization
 from nmt.data.subword_regularization import SubwordSampler
 from nmt.data.subword_vocabulary import SubwordVocabulary
 from nmt.data.tokenizer import Tokenizer, train_tokenizers
@@ -142,3 +143,19 @@ def test_types_with_one_segmentation_cannot_be_sampled():
     assert not tokenizer.can_sample
     with pytest.raises(ValueError, match="type char has one segmentation"):
         tokenizer.sampler(0.2, 1)
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_a_seed_decides_the_draws_after_it_whatever_was_drawn_before(model_type, monkeypatch):
+    tokenizer = trained(model_type)
+    texts = tokenizer.normalize_batch([*LINES, "unseen: ẞ 🐑"])
+    fresh, used = tokenizer.sampler(0.3, 1), tokenizer.sampler(0.3, 2)
+    for start in range(0, len(texts), 4):
+        next(used.draw(texts[start : start + 4], 1))
+    for limit in (10**6, 5):  # units remembered, and forgotten
+        monkeypatch.setattr(subword_regularization, "_MAX_KEPT", limit)
+        for sampler in (fresh, used):
+            sampler.seed(3, 1, 4)
+        one, two = (next(sampler.draw(texts, 1)) for sampler in (fresh, used))
+        assert one.ids.tolist() == two.ids.tolist()
+        assert one.lengths.tolist() == two.lengths.tolist()

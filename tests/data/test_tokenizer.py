@@ -223,6 +223,16 @@ def test_a_model_with_other_special_ids_is_refused():
         Tokenizer(model_with())
 
 
+@pytest.mark.parametrize("model_type", ["unigram", "bpe", "char"])
+def test_the_spelling_of_ids_is_the_normalized_text(model_type):
+    lines = [f"word {n}, <tag> 羊が{n}匹" for n in range(30)]
+    config = TokenizerConfig(type=model_type, vocab_size=300, user_symbols=("<tag>",))
+    tokenizer = train_tokenizers(config, lambda: lines, lambda: lines).src
+    texts = [*lines, "🐑 unseen ẞ", "  two  spaces ", "<tag>x", ""]
+    assert [tokenizer.spelling(tokenizer.encode(text)) for text in texts] == tokenizer.normalize_batch(texts)
+    assert tokenizer.user_symbols == ("<tag>",)
+
+
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "word"])
 def test_a_tokenizer_with_new_symbols_keeps_all_ids_and_knows_each_as_one_token(tokenizers, kind):
     old = tokenizers[kind]

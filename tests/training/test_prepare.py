@@ -122,10 +122,11 @@ def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_i
     assert edited != first
 
 
-def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digits, tmp_path):
+@pytest.mark.parametrize(("drawn", "off"), [({"num_samples": 2}, "num_samples to 1"), ({"per_epoch": True}, "false")])
+def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digits, tmp_path, drawn, off):
     train_on_corpus(tiny_config(digits)).save(tmp_path / "characters")
-    wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": {"num_samples": 2}}
-    with pytest.raises(ConfigError, match="of type char, which has one segmentation"):
+    wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": drawn}
+    with pytest.raises(ConfigError, match=f"of type char, which has one segmentation of a text(.|\n)*{off}"):
         prepare(tiny_config(digits, tokenizer=wanted), RunDir(tmp_path / "run"), tmp_path / "store")
 
 
@@ -277,3 +278,25 @@ def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
         prepare(
             tiny_config(path.parent, data={"train": {"csv": str(path)}}), RunDir(tmp_path / "run2"), tmp_path / "store"
         )
+
+
+def test_a_tokenizer_is_trained_on_changed_pairs_too(tmp_path):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"hello {word}\tgood day {word}\n" for word in ("one", "two", "three") * 40))
+    sections = {"tokenizer": {"type": "bpe", "vocab_size": 450}}
+    plain, augmented = (
+        train_on_corpus(tiny_config(tmp_path, data={"train": {"tsv": str(source)}, **augment}, **sections)).src
+        for augment in ({}, {"augment": {"upper": 0.3, "emoji": 0.3}})
+    )
+    assert len(plain.encode("HELLO")) > len(augmented.encode("HELLO"))
+    assert len(plain.encode("😀")) > 3 > len(augmented.encode("😀"))
+    assert augmented.encode("hello one") != []
+
+
+def test_the_way_segmentations_are_drawn_is_no_part_of_the_store(digits, tmp_path):
+    settings = {"type": "unigram", "vocab_size": 300}
+    stores = [
+        prepare(tiny_config(digits, tokenizer={**settings, **drawn}), RunDir(tmp_path / str(i)), tmp_path / "store")
+        for i, drawn in enumerate(({}, {"subword_regularization": {"per_epoch": True}}))
+    ]
+    assert stores[0].fingerprint == stores[1].fingerprint

@@ -1,0 +1,241 @@
+"""The pairs of a store as one epoch sees them: a share of them changed, and segmentations drawn at random.
+
+Nothing of it is stored. A pool of pairs is drawn from the seed, the epoch and the ranks of its pairs alone, so every
+process, and a training that is resumed, draws the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.config.augment import KINDS, AugmentConfig
+from nmt.config.sections import Config, SubwordRegularization
+from nmt.data.augment import PairChanger, TextPair
+from nmt.data.mixing import permute
+from nmt.data.store import Side, TokenStore
+from nmt.data.subword_regularization import Segmentations, SubwordSampler
+from nmt.data.tokenizer import Tokenizer, TokenizerPair
+from nmt.languages import Direction
+from nmt.special_tokens import UNK_ID
+
+_Rows = NDArray[np.int64]
+
+_KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # tell their random numbers from each other and from those of the order
+_UNCHANGED = len(KINDS)
+
+
+class DrawnPairs(NamedTuple):
+    """The pairs of a pool, in memory; row i is the pair of rank i of the pool."""
+
+    src: Side
+    tgt: Side
+
+
+@dataclass(frozen=True)
+class RedrawSettings:
+    """What is drawn, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
+
+    augment: AugmentConfig
+    regularization: SubwordRegularization
+    directions: Sequence[Direction]
+    sizes: Sequence[int]
+    limits: tuple[int, int]  # tokens of source and target, eos included
+    seed: int
+
+
+class Redraw:
+    """Draws pools of pairs anew: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
+
+    def __init__(self, store: TokenStore, tokenizers: TokenizerPair, settings: RedrawSettings):
+        self._store, self._settings = store, settings
+        self._src = _SideRedraw(store.src, tokenizers.src, settings.regularization)
+        self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, settings.regularization)
+        symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
+        self._changers = [
+            PairChanger(direction, symbols, settings.augment.word_rate) for direction in settings.directions
+        ]
+        self._corpus_ends = np.cumsum(settings.sizes)
+
+    @classmethod
+    def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
+        """Return what draws the pairs of `store` for a training; None if its pairs are taken as they are stored."""
+        data, regularization = config.data, config.tokenizer.subword_regularization
+        if not data.augment.is_on and not regularization.per_epoch:
+            return None
+        corpora = data.corpora("train")
+        settings = RedrawSettings(
+            data.augment,
+            regularization,
+            directions=[data.direction_of(files) for files in corpora],
+            sizes=store.sizes(len(corpora)),
+            limits=(config.model.max_src_len, config.model.max_tgt_len),
+            seed=config.training.seed,
+        )
+        return cls(store, tokenizers, settings)
+
+    def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
+        """Draw the pairs at `indices` of the store, which stand at `ranks` of `epoch`.
+
+        A pair stays as it is stored if it is too long or would become so, or has unknown tokens. RunError if the store
+        is damaged.
+        """
+        stored = (self._src.read(indices), self._tgt.read(indices))
+        kinds = kinds_of(ranks, len(self._store), self._settings.augment, key=(self._settings.seed, epoch))
+        may_change = np.ones(len(indices), dtype=bool)
+        for sentences, limit in zip(stored, self._settings.limits, strict=True):
+            may_change &= _spells_its_text(sentences) & (sentences.lengths < limit)  # eos takes one
+        changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
+        drawn = []
+        for number, (side, before) in enumerate(zip((self._src, self._tgt), stored, strict=True)):
+            texts = {row: pair[number] for row, pair in changed.items()}
+            seeds = (self._settings.seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
+            drawn.append(side.segment(before, texts, np.flatnonzero(may_change), seeds))
+        fits = np.ones(len(indices), dtype=bool)
+        for after, limit in zip(drawn, self._settings.limits, strict=True):
+            fits &= after.lengths < limit
+        src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
+        return DrawnPairs(_as_side(src, self._store.src), _as_side(tgt, self._store.tgt))
+
+    def _changed(
+        self,
+        stored: tuple[Segmentations, Segmentations],
+        kinds: NDArray[np.int64],
+        indices: _Rows,
+        position: tuple[_Rows, int],
+    ) -> dict[int, TextPair]:
+        """Return the texts of the rows that are changed."""
+        rows = np.flatnonzero(kinds != _UNCHANGED)
+        corpora = np.searchsorted(self._corpus_ends, indices, side="right")
+        partners = {
+            int(row): (int(row) + 1) % len(indices) for row in rows[kinds[rows] == KINDS.index("merge")].tolist()
+        }
+        needed = np.union1d(rows, np.fromiter(partners.values(), dtype=np.int64, count=len(partners)))
+        texts = dict(
+            zip(
+                needed.tolist(),
+                map(TextPair, self._src.texts(stored[0], needed), self._tgt.texts(stored[1], needed)),
+                strict=True,
+            )
+        )
+        ranks, epoch = position
+        changed = {}
+        for row in rows.tolist():
+            draw = random.Random((self._settings.seed << 96) + (epoch << 48) + int(ranks[row]))
+            partner = partners.get(row)
+            if partner is not None and (partner == row or corpora[partner] != corpora[row]):
+                continue
+            second = None if partner is None else texts[partner]
+            pair = self._changers[corpora[row]].change(KINDS[kinds[row]], texts[row], draw, second)
+            if pair != texts[row]:
+                changed[row] = pair
+        return changed
+
+
+def kinds_of(ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the kind of change (its index in `KINDS`, or their number for none) of the pairs at `ranks` of an epoch.
+
+    Of an epoch's `num_pairs`, each kind gets exactly its share, rounded. `key` is the seed and the epoch.
+    """
+    counts = [round(share * num_pairs) for share in config.shares().values()]
+    slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
+    kinds: NDArray[np.int64] = np.searchsorted(np.cumsum(counts), slots, side="right")
+    return kinds
+
+
+class _SideRedraw:
+    """One language of a store, with what reads and draws its segmentations."""
+
+    def __init__(self, side: Side, tokenizer: Tokenizer, regularization: SubwordRegularization):
+        self._side, self._tokenizer = side, tokenizer
+        self._sampler: SubwordSampler | None = (
+            tokenizer.sampler(regularization.alpha, 0) if regularization.per_epoch else None
+        )
+
+    def read(self, indices: _Rows) -> Segmentations:
+        """Read the sentences at `indices` of the store. RunError if they hold what is no token."""
+        lengths = self._side.lengths(indices)
+        tokens = self._side.tokens[_positions(self._side.offsets[indices], lengths)]
+        self._side.check(tokens)
+        return Segmentations(tokens.astype(np.int64), lengths)
+
+    def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
+        """Return the texts of `rows`."""
+        return [self._tokenizer.decode(ids) for ids in _each(stored, rows)]
+
+    def segment(
+        self, stored: Segmentations, texts: dict[int, str], rows: _Rows, seeds: tuple[int, ...]
+    ) -> Segmentations:
+        """Return the sentences with other `texts` in some of `rows`; all `rows` drawn, if segmentations are drawn."""
+        if self._sampler is None:
+            changed_rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
+            return _overlay(stored, changed_rows, _flat(self._tokenizer.encode_batch(texts.values())))
+        changed = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
+        spelled = [
+            changed[row] if row in changed else self._tokenizer.spelling(ids)
+            for row, ids in zip(rows.tolist(), _each(stored, rows), strict=True)
+        ]
+        self._sampler.seed(*seeds)
+        drawn = next(self._sampler.draw(spelled, 1))
+        return _overlay(stored, rows, drawn)
+
+
+def _spells_its_text(sentences: Segmentations) -> NDArray[np.bool_]:
+    """Return which sentences have no unknown token."""
+    rows = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
+    unknown: NDArray[np.int64] = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(sentences.lengths))
+    return unknown == 0
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
+    """Put sentences one after another."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    ids = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+    return Segmentations(ids, lengths)
+
+
+def _each(sentences: Segmentations, rows: _Rows) -> Iterator[list[int]]:
+    """Yield the tokens of each of `rows`."""
+    ends = sentences.lengths.cumsum()[rows]
+    for start, end in zip((ends - sentences.lengths[rows]).tolist(), ends.tolist(), strict=True):
+        yield sentences.ids[start:end].tolist()
+
+
+def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of all tokens of sentences that begin at `starts`, one sentence after another."""
+    positions = np.arange(int(lengths.sum()), dtype=np.int64)
+    positions += np.repeat(starts - (lengths.cumsum() - lengths), lengths)
+    return positions
+
+
+def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
+    """Return the sentences of `stored` with `others` in the place of `rows`."""
+    lengths = stored.lengths.copy()
+    lengths[rows] = others.lengths
+    starts = lengths.cumsum() - lengths
+    ids = np.zeros(int(lengths.sum()), dtype=np.int64)
+    kept = np.ones(len(lengths), dtype=bool)
+    kept[rows] = False
+    old_starts = stored.lengths.cumsum() - stored.lengths
+    ids[_positions(starts[kept], lengths[kept])] = stored.ids[_positions(old_starts[kept], lengths[kept])]
+    ids[_positions(starts[rows], lengths[rows])] = others.ids
+    return Segmentations(ids, lengths)
+
+
+def _where(condition: NDArray[np.bool_], drawn: Segmentations, stored: Segmentations) -> Segmentations:
+    """Return the sentences of `drawn` where `condition` holds, else those of `stored`."""
+    rows = np.flatnonzero(~condition)
+    starts = stored.lengths.cumsum() - stored.lengths
+    kept = Segmentations(stored.ids[_positions(starts[rows], stored.lengths[rows])], stored.lengths[rows])
+    return _overlay(drawn, rows, kept)
+
+
+def _as_side(sentences: Segmentations, like: Side) -> Side:
+    offsets = np.zeros(len(sentences.lengths) + 1, dtype=np.int64)
+    offsets[1:] = sentences.lengths.cumsum()
+    return replace(like, tokens=sentences.ids, offsets=offsets)
