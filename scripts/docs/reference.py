@@ -96,6 +96,7 @@ def _value(kind: Any, info: OptionInfo | ArgumentInfo) -> str:
 
 _LINKS = {
     "ParallelFiles": "[files](#files-of-a-data-set)",
+    "AugmentConfig": "[augmentation](#augmentation)",
     "Filters": "[filters](#filters)",
     "Stage": "[stages](#stages-of-a-training)",
     "SubwordRegularization": "[subword regularization](#subword-regularization)",
@@ -105,6 +106,7 @@ _LINKS = {
 
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
+    from nmt.config.augment import AugmentConfig
     from nmt.config.filters import Filters
     from nmt.config.sections import Config, ParallelFiles, Stage, SubwordRegularization
 
@@ -122,6 +124,7 @@ def configuration_reference() -> str:
         lines += _section_lines(f"`{name}`", section)
     lines += _section_lines("Files of a data set", ParallelFiles)
     lines += _section_lines("Filters", Filters)
+    lines += _section_lines("Augmentation", AugmentConfig)
     lines += _section_lines("Subword regularization", SubwordRegularization)
     return "\n".join([*lines, *_section_lines("Stages of a training", Stage)])
 

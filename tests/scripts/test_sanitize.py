@@ -24,6 +24,7 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_the_fuzzer_finds_no_crash_in_a_second():
     done = run("fuzz_native.py", "--seed", "1", "--seconds", "1")
     assert done.returncode == 0, done.stdout + done.stderr

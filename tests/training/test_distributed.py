@@ -44,7 +44,9 @@ def config_file(digits, tmp_path):
     return write
 
 
-@pytest.mark.parametrize(("precision", "batch_tokens"), [("fp32", 512), ("bf16", 512), ("fp32", "auto")])
+@pytest.mark.parametrize(
+    ("precision", "batch_tokens"), [pytest.param("fp32", 512, marks=pytest.mark.slow), ("bf16", 512), ("fp32", "auto")]
+)
 def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision, batch_tokens):
     """Each takes half of the rows of every micro-batch, so the sums of gradients are those of one process.
 
@@ -152,7 +154,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.slow), "bf16"])
 def test_all_processes_cut_batches_if_one_lacks_memory_and_the_updates_are_the_same(
     digits, config_file, tmp_path, precision
 ):
@@ -193,7 +195,7 @@ def test_processes_of_different_versions_do_not_train_together(config_file, tmp_
         assert "and 9.9 on rank 1" in errors
 
 
-@pytest.mark.parametrize("value", ["abc", "-1", "0", "1e3"])
+@pytest.mark.parametrize("value", ["abc", "0"])
 def test_an_odd_world_size_is_one_error(config_file, tmp_path, value):
     command = [sys.executable, "-m", "nmt", "train", "--config", str(config_file()), "--run", str(tmp_path / "run")]
     environment = {**quiet_environment(), "WORLD_SIZE": value}
@@ -225,6 +227,7 @@ def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_torchrun_starts_again_from_the_last_checkpoint_when_a_process_has_died(config_file, tmp_path):
     """The first rank is killed once it has saved; the run ends where the undisturbed one does."""
     config = config_file(training={"max_updates": 12, "validate_every": 4}, model={"dropout": 0.1})
