@@ -27,6 +27,16 @@ class _Messages(logging.Handler):
         self.lines.append(("warning: " if record.levelno >= logging.WARNING else "") + record.getMessage())
 
 
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Undo what a command line run by a test set up: later tests would log to the terminal."""
+    logger = logging.getLogger("nmt")
+    handlers, level = logger.handlers[:], logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
 @pytest.fixture
 def messages() -> Iterator[list[str]]:
     """What nmt logs during the test, line by line; warnings begin with "warning: "."""
