@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from nmt.errors import ConfigError, RunError
+from nmt.errors import ConfigError, NmtError, RunError
 from nmt.machine import environment_count
 
 T = TypeVar("T")
@@ -87,6 +87,12 @@ def joined_process_group() -> Iterator[ProcessGroup]:
     group = _join(timeout)
     try:
         yield group
+    except NmtError:
+        # Of all ranks, or the others learn of it as their connections close. A process that ended with gloo's threads
+        # still at work would now and then abort instead of exiting with its code.
+        if dist.is_initialized() and dist.get_backend() == "gloo":
+            dist.destroy_process_group()
+        raise
     except (dist.DistError, RuntimeError) as error:
         if group.world_size == 1 or isinstance(error, torch.OutOfMemoryError):
             raise
