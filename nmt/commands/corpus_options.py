@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from nmt.config import DataConfig, ParallelFiles
+from nmt.config.corpora import FORMS
 from nmt.config.filters import SAFE_FILTERS
-from nmt.config.sections import FORMS
 from nmt.data.lines import COMPRESSIONS
 from nmt.errors import ConfigError
 

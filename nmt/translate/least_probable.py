@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.check.summary import Example, ModelReport, example_of
 from nmt.data.corpus import SentencePair
 from nmt.special_tokens import UNK_ID

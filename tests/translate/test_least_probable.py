@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.cli import app
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.corpus import SentencePair
 from nmt.rundir import RunDir
 from nmt.translate import Translator

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.formats.records import Record, on_one_line
 from nmt.data.formats.tables import Row, TableForm, read_table
 from nmt.data.lines import open_text, read_errors
