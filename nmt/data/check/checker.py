@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nmt.config.filters import Filters
 from nmt.data.check.duplicates import Hashes
-from nmt.data.check.features import Side, digest, numbers_differ
+from nmt.data.check.features import Side, digest, is_more_than_names, numbers_differ
 from nmt.data.check.language_identification import LanguageIdentifier
 from nmt.data.check.noise import has_control_characters, has_mojibake, is_cell, is_header
 from nmt.data.check.profile import Profile
@@ -39,9 +39,6 @@ _CELL, _HEADER, _SHIFTED = bit_of("spreadsheet"), bit_of("header-row"), bit_of("
 _OVERLAP, _NEAR_OVERLAP = bit_of("overlap"), bit_of("near-overlap")
 
 _MIN_COPIED_WORDS = 3
-_MIN_LOWER_WORDS = 2  # names and titles have fewer
-_MIN_COPIED_LETTERS = 6  # in scripts without case
-_LOWER_WORD = 3  # letters
 
 
 @dataclass(frozen=True)
@@ -187,7 +184,7 @@ class Checker:
             return False  # in a script that this language has to itself
         if self.words_tell_language and self.side_words.is_typical(side.words, number):
             return False
-        if not _is_more_than_names(side):
+        if not is_more_than_names(side):
             return False
         return self.identifier.margin(side.text, number) > self.max_margin
 
@@ -211,7 +208,7 @@ class Checker:
         else:
             num_common = len(set(src_words) & set(tgt_words))
             is_alike = num_common >= self.max_copied * most and most >= _MIN_COPIED_WORDS
-        return is_alike and _is_more_than_names(tgt)
+        return is_alike and is_more_than_names(tgt)
 
 
 class _Rows:
@@ -272,14 +269,6 @@ def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
     if codes is None:
         return bool(expected) and "L" not in expected and len(side.folded) >= MIN_LETTERS
     return is_foreign(codes, expected)
-
-
-def _is_more_than_names(side: Side) -> bool:
-    """Return whether a text is longer than a name, by its words in lower case; by its letters, if it has no case."""
-    if side.text.lower() == side.text.upper():
-        return len(side.folded) >= _MIN_COPIED_LETTERS
-    words = [word for word in side.text.split() if len(word) >= _LOWER_WORD and word[0].islower()]
-    return len(side.words) >= _MIN_COPIED_WORDS and len(words) >= _MIN_LOWER_WORDS
 
 
 def _check_spans(src: Side, tgt: Side) -> int:

@@ -100,6 +100,20 @@ def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
     )
 
 
+_MIN_WORDS = 3
+_MIN_LOWER_WORDS = 2  # names and titles have fewer
+_LOWER_WORD = 3  # letters
+_MIN_LETTERS = 6  # in scripts without case
+
+
+def is_more_than_names(side: Side) -> bool:
+    """Return whether a text is longer than a name, by its words in lower case; by its letters, if it has no case."""
+    if side.text.lower() == side.text.upper():
+        return len(side.folded) >= _MIN_LETTERS
+    words = [word for word in side.text.split() if len(word) >= _LOWER_WORD and word[0].islower()]
+    return len(side.words) >= _MIN_WORDS and len(words) >= _MIN_LOWER_WORDS
+
+
 def digest(text: str) -> bytes:
     """Return a hash of `text` in 8 bytes, the same in every process."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -32,6 +32,11 @@ RULES: tuple[Rule, ...] = (
 _BITS = {rule.name: rule.bit for rule in RULES}
 
 
+ALL_BITS = sum(_BITS.values())
+EMPTY = _BITS["empty"]
+"""The bit of the rule that every training follows, whatever its filters."""
+
+
 def bit_of(name: str) -> int:
     """Return the bit of the rule `name`."""
     return _BITS[name]
