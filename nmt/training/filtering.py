@@ -17,6 +17,7 @@ from nmt.data.check.stream import check_pairs
 from nmt.data.corpus import SentencePair
 from nmt.data.report import SPLITS
 from nmt.errors import DataError
+from nmt.machine import num_cores
 from nmt.training.corpus_files import Corpus
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,8 @@ class FilteredCorpus(Corpus):
         """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, super().train_pairs, held_out)
-        dropped = DroppedRows.find(super().train_pairs(), expected)
+        workers = self.config.training.threads or num_cores()
+        dropped = DroppedRows.find(super().train_pairs(), expected, workers=workers)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; switch the wrong ones off"
             rules = ", ".join(dropped.counts)

@@ -25,11 +25,14 @@ class DroppedRows:
     num_kept: int  # with text on both sides
 
     @classmethod
-    def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations]) -> Self:
-        """Check `pairs` with the filters of `expected`, one for each corpus. Reports count pairs with an empty side."""
+    def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1) -> Self:
+        """Check `pairs` with the filters of `expected`, one for each corpus, in several processes if it is worth it.
+
+        Reports count pairs with an empty side.
+        """
         is_dropped, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
         by_corpus = np.zeros(len(expected), dtype=np.int64)
-        for chunk in check_pairs(pairs, expected, only_active=True):
+        for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
             broken = chunk.flags & chunk.bits_on
             dropped = (broken & ~EMPTY) != 0
             is_dropped += dropped.astype(np.uint8).tobytes()

@@ -75,8 +75,8 @@ class _Check:
 
     def of(self, pairs: Iterable[SentencePair]) -> Iterator[CheckedPairs]:
         """Check further pairs."""
-        for chunk, result in _map(_chunks(pairs), self._expected, self._workers):
-            yield CheckedPairs(chunk, self._repeats.flags(result), result, self._bits_on)
+        for chunk, result in _map(_chunks(pairs), self._expected, self._bits, self._workers):
+            yield CheckedPairs(chunk, self._repeats.flags(result, *_texts(chunk)), result, self._bits_on)
 
 
 def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
@@ -93,21 +93,21 @@ def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
 
 
 def _map(
-    chunks: Iterator[list[SentencePair]], expected: Expectations, workers: int
+    chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
-    checker = Checker(expected)
+    checker = Checker(expected, bits)
     for number, chunk in enumerate(chunks):
         if workers > 1 and number == _CHUNKS_ALONE:
-            yield from _map_in_processes(chain([chunk], chunks), expected, workers)
+            yield from _map_in_processes(chain([chunk], chunks), expected, bits, workers)
             return
         yield chunk, checker.check(*_texts(chunk))
 
 
 def _map_in_processes(
-    chunks: Iterator[list[SentencePair]], expected: Expectations, workers: int
+    chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
     # Spawned, on every system: a fork of a process with threads, such as torch's, may hang.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected,))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected, bits))
     pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
     try:
         for chunk in chunks:
@@ -119,7 +119,7 @@ def _map_in_processes(
             first, future = pending.popleft()
             yield first, future.result()
     except BrokenProcessPool:
-        hint = "it may have been killed for its memory; try --workers 1"
+        hint = "it may have been killed for its memory; try one process: --workers 1, for training training.threads 1"
         raise NmtError("a process that checks the corpus ended", hint=hint) from None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -132,13 +132,13 @@ def _texts(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
 _worker: list[Checker] = []  # of this process, if it is one of the pool's
 
 
-def _start_worker(expected: Expectations) -> None:
+def _start_worker(expected: Expectations, bits: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     parent = parent_process()
     assert parent is not None
     # The pool waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _worker.append(Checker(expected))
+    _worker.append(Checker(expected, bits))
 
 
 def _end_with(parent: BaseProcess) -> None:
