@@ -39,13 +39,8 @@ class LengthModel:
         scale = _MAD_TO_SCALE * float(np.median(np.abs(cls(ratio).deviations(src, tgt))))
         return cls(ratio, max(_MIN_SCALE * sqrt(min(1.0, ratio)), scale))
 
-    def deviation(self, src_len: int, tgt_len: int) -> float:
-        """Return how many standard deviations the target is longer (negative: shorter) than expected."""
-        expected = self.ratio * src_len
-        return (tgt_len - expected) / (self.scale * sqrt((expected + tgt_len) / 2 + self._short))
-
     def deviations(self, src_len: NDArray[np.float64], tgt_len: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return `deviation` of each pair."""
+        """Return how many standard deviations each target is longer (negative: shorter) than expected."""
         expected = self.ratio * src_len
         return (tgt_len - expected) / (self.scale * np.sqrt((expected + tgt_len) / 2 + self._short))
 
