@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from nmt.config import dump_config, load_config
 from nmt.errors import DataError
 from nmt.rundir import RunDir
 from nmt.training.prepare import Prepared, prepare
@@ -93,6 +95,19 @@ def test_a_file_listed_twice_is_there_unfiltered_and_filtered(tmp_path, messages
 def sources(prepared: Prepared) -> list[str]:
     side = prepared.store.src
     return [prepared.tokenizers.src.decode(side[index].tolist()) for index in range(len(prepared.store))]
+
+
+def test_filters_of_a_corpus_are_written_and_read_back(tmp_path):
+    config, path = listed_twice(tmp_path), tmp_path / "config.yaml"
+    for comments in (False, True):
+        path.write_text(dump_config(config, comments=comments))
+        assert load_config(path) == config
+
+
+@pytest.mark.parametrize("key", ["valid", "test"])
+def test_only_training_corpora_are_filtered(tmp_path, key):
+    with pytest.raises(ValidationError, match=f"a corpus of {key} has filters; only those of train are filtered"):
+        listed_twice(tmp_path, **{key: {"tsv": "a.tsv", "filters": {"duplicate": True}}})
 
 
 def test_a_file_listed_twice_is_held_out_once(tmp_path):
