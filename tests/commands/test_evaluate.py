@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.cli import app
-from nmt.commands.evaluate import sacrebleu_command
+from nmt.commands.evaluation import sacrebleu_command
 from nmt.evaluate import score
 from nmt.rundir import RunDir
 
@@ -51,7 +51,7 @@ def test_the_printed_command_tokenizes_chinese_as_the_score_does(tmp_path):
     hypotheses, references = ["我来自中国。", "你是我最好的朋友。"], ["我来自中国。", "你我是最好的朋友。"]
     for name, lines in (("hyp", hypotheses), ("ref", references)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = shlex.split(sacrebleu_command(tmp_path / "hyp", tmp_path / "ref", ["bleu"], "zh"))
+    command = shlex.split(sacrebleu_command([tmp_path / "hyp"], [tmp_path / "ref"], ["bleu"], "zh", []))
     environment = {**os.environ, "PYTHONUTF8": "1"}
     done = subprocess.run([sys.executable, "-m", *command], capture_output=True, encoding="utf-8", env=environment)
     theirs, (ours,) = json.loads(done.stdout), score(hypotheses, references, "zh", ["bleu"])
@@ -63,7 +63,7 @@ def test_given_files_are_scored_and_their_command_prints_the_same(run, tmp_path)
     (tmp_path / "set.ref").write_text("321\n54\n")
     (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
     files = ("--src", tmp_path / "set.src", "--ref", tmp_path / "set.ref")
-    assert evaluate("-m", run.path, *files, "--metrics", "chrf").startswith("chrF2 100.00  nrefs:1|")
+    assert evaluate("-m", run.path, *files, "--metrics", "chrf").startswith("chrF2 100.00 ± 0.00  nrefs:1|")
     results = [
         json.loads(evaluate("-m", run.path, *given, "--format", "json"))
         for given in (files, ("--tsv", tmp_path / "set.tsv"))
@@ -146,7 +146,7 @@ def test_an_export_is_scored_on_given_files(digits_export, tmp_path):
     [
         (("--src", "a"), "--src and --ref go together"),
         (("--src", "a", "--ref", "b", "--tsv", "c"), "give --src and --ref, or --tsv, not both"),
-        (("--metrics", "bleu,comet"), "unknown metric 'comet'; there are bleu, chrf, ter"),
+        (("--metrics", "bleu,comet"), "unknown metric 'comet'; there are bleu, chrf, chrf++, ter, spbleu"),
         (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
     ],
 )
