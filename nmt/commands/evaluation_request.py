@@ -230,11 +230,14 @@ def _as_text(outcome: _Outcome, compared: _Compared, details: Details | None) ->
 
 
 def _lines(record: EvaluationRecord | MeanRecord) -> list[str]:
+    from nmt.evaluate.render_text import MIN_NAME_WIDTH
+
+    name_width = max(MIN_NAME_WIDTH, *map(len, record.scores))
     if isinstance(record, EvaluationRecord):
-        return [f"{name:<5} {_value(score)}  {score.signature}" for name, score in record.scores.items()]
+        return [f"{name:<{name_width}} {_value(score)}  {score.signature}" for name, score in record.scores.items()]
     lines = [f"{direction}  {line}" for direction, each in record.directions.items() for line in _lines(each)]
     width = max(map(len, record.directions))
-    return lines + [f"{'mean':<{width}}  {name:<5} {_value(score)}" for name, score in record.scores.items()]
+    return lines + [f"{'mean':<{width}}  {name:<{name_width}} {_value(score)}" for name, score in record.scores.items()]
 
 
 def _value(score: ScoreRecord) -> str:

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from nmt.evaluate.details import Details, Grouping, TestSentence
 from nmt.evaluate.significance import LEVEL, ComparedSystem, describe_test
 
+MIN_NAME_WIDTH = 5
+"""Characters of the column with the names of scores."""
+
 
 def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
     """Yield the lines of a comparison of the system `name` with another: scores, difference, p-value and verdict."""
     other = compared.system.name
-    yield f"{name} compared with {other} ({describe_test(compared.test)}; by chance: p >= {LEVEL})"
+    yield f"{name} compared with {other} ({describe_test(compared.test)}; significant: p < {LEVEL})"
+    width = max(MIN_NAME_WIDTH, *(len(each.name) for each in compared.differences))
     for each in compared.differences:
         values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_value:.4f}"
-        yield f"{each.name:<5} {values}  {each.verdict()}"
+        yield f"{each.name:<{width}} {values}  {each.verdict()}"
 
 
 def render_details(details: Details) -> Iterator[str]:
