@@ -123,13 +123,15 @@ def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mappi
     """Return the groupings of sentences by their sources, or by their references if there are no sources."""
     words = [words_of(text) for text in (system.references[0] if sources is None else sources)]
     side = "reference" if sources is None else "source"
-    groupings = [_group(system.measured, f"words of the {side}", list(map(len, words)), _LENGTHS)]
+    groupings = [_group(system.measured, f"number of words of the {side}", list(map(len, words)), _LENGTHS)]
     if frequencies is None or sources is None:
         return groupings
     unseen = [sum(frequencies[word] == 0 for word in of_sentence) for of_sentence in words]
     rarest = [min((frequencies[word] for word in of_sentence), default=_FREQUENCIES[-1]) for of_sentence in words]
-    groupings.append(_group(system.measured, "words of the source that are not in the training data", unseen, _UNSEEN))
-    title = "times that the rarest word of the source is in the training data"
+    groupings.append(
+        _group(system.measured, "number of words of the source that are not in the training data", unseen, _UNSEEN)
+    )
+    title = "number of times that the rarest word of the source is in the training data"
     return [*groupings, _group(system.measured, title, rarest, _FREQUENCIES)]
 
 

@@ -20,7 +20,8 @@ _STEP = 5  # of chrF, per bar
 _STYLE = """
 :root { --extra: #fde2c8; --missing: #d5e3fb; }
 @media (prefers-color-scheme: dark) { :root { --extra: #6b3d12; --missing: #1f3f74; } }
-body { max-width: 80rem; }
+body { max-width: 80rem; } figure { max-width: 45rem; }
+.row { display: flex; flex-wrap: wrap; gap: 0 2rem; } .row figure { flex: 1 1 18rem; max-width: 26rem; }
 mark { color: inherit; background: var(--extra); border-radius: .2rem; text-decoration: underline; }
 mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls { position: sticky; top: 0; display: flex; flex-wrap: wrap; gap: 1rem; align-items: center; padding: .6rem 0;
@@ -28,6 +29,7 @@ mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls input { min-width: 16rem; } input, select, button { font: inherit; color: inherit; }
 #sentences th button { all: unset; cursor: pointer; text-decoration: underline; }
 #sentences th button:focus-visible { outline: 2px solid var(--fill); }
+#sentences th { max-width: 7rem; white-space: normal; }
 #sentences td.text { width: 30%; } #sentences td.text div + div { margin-top: .4rem; }
 .label { color: var(--soft); font-size: .85rem; } .scroll { overflow-x: auto; }
 """
@@ -43,7 +45,7 @@ function filter() {
     row.hidden = !(lower.get(row).includes(wanted) && (!flag.value || flags.includes(flag.value)));
     shown += !row.hidden;
   }
-  document.getElementById("shown").textContent = shown.toLocaleString("en") + " sentences";
+  document.getElementById("shown").textContent = `${shown} of ${rows.length} sentences`;
 }
 let sorted = "chrf", up = true;
 function sort(key) {
@@ -130,7 +132,7 @@ def _pictures(report: EvaluationReport) -> Iterator[str]:
     yield bar_chart(bars, "Sentences by their chrF.", label_every=2)
     for grouping in report.details.groupings:
         yield f"<h2>By {grouping.property}</h2>"
-        yield from _group_pictures(grouping)
+        yield from ('<div class="row">', *_group_pictures(grouping), "</div>")
         yield _group_table(grouping)
 
 
@@ -169,9 +171,13 @@ def _sentences(report: EvaluationReport) -> Iterator[str]:
     yield f"{left_out:,} better sentences are left out." if left_out else ""
     yield "</p>"
     yield from _controls(details)
-    heads = [_sort_button("line", "line"), _sort_button("chrf", "chrF"), _sort_button("length", "words")]
+    heads = [
+        _sort_button("line", "line"),
+        _sort_button("chrf", "chrF"),
+        _sort_button("length", "words of the reference"),
+    ]
     for number, (name, _, _) in enumerate(others, 1):
-        heads.append(_sort_button(f"gain{number}", f"better than {name}"))
+        heads.append(_sort_button(f"gain{number}", f"chrF gain over {name}"))
     numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
     texts = (["source"] if details.sentences[0].source is not None else []) + ["output", "reference"]
     yield f'<div class="scroll"><table id="sentences"><thead><tr>{numbers}'

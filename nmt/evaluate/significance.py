@@ -21,6 +21,10 @@ NUM_TRIALS = 10_000  # of approximate randomization
 LEVEL = 0.05
 """A difference with a smaller p-value is called significant."""
 
+MIN_DIFFERING = 6
+"""Of fewer sentences that differ, chance favors one system in all with a probability of 0.5^4 or more. sacreBLEU's
+p-values do not see that: they count the trials with a larger difference, but not those with the same."""
+
 Test = Literal["bootstrap", "randomization"]
 _TESTS: dict[Test, tuple[str, int]] = {"bootstrap": ("bs", NUM_SAMPLES), "randomization": ("ar", NUM_TRIALS)}
 _BLOCK = 1 << 22  # drawn numbers that are in memory at once
@@ -35,6 +39,7 @@ class Difference(NamedTuple):
     other: float
     p_value: float
     signature: str
+    num_differing: int  # sentences with other counts
     lower_is_better: bool = False
 
     @property
@@ -45,13 +50,15 @@ class Difference(NamedTuple):
     @property
     def is_significant(self) -> bool:
         """True if chance alone makes such a difference in fewer than 5% of cases."""
-        return self.gain != 0 and self.p_value < LEVEL
+        return self.gain != 0 and self.p_value < LEVEL and self.num_differing >= MIN_DIFFERING
 
     def verdict(self) -> str:
         """Return in words whether the difference is real."""
         if self.gain == 0:
             return "no difference"
         better = "better" if self.gain > 0 else "worse"
+        if self.num_differing < MIN_DIFFERING:
+            return f"{better}, but it may be chance: few sentences differ ({self.num_differing})"
         return f"{better}: the difference is significant" if self.is_significant else f"{better}, but it may be chance"
 
 
@@ -97,9 +104,14 @@ def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = 
     signature = system.signature()
     signature.update("seed", SEED)
     signature.update(kind, samples)
-    p_value = (exceed + 1) / (samples + 1)
     return Difference(
-        system.name, system.score(), other.score(), p_value, signature.format(), lower_is_better=system.lower_is_better
+        name=system.name,
+        value=system.score(),
+        other=other.score(),
+        p_value=(exceed + 1) / (samples + 1),
+        signature=signature.format(),
+        num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
+        lower_is_better=system.lower_is_better,
     )
 
 

@@ -29,7 +29,21 @@ def sacrebleu_command(
     hyp, ref = folder / "hyp.txt", folder / "ref.txt"
     for path, lines in ((hyp, hypotheses), (ref, references)):
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    arguments = [str(ref), "-i", str(hyp), "-m", "bleu", "chrf", "ter", "--tokenize", tokenizer, "-w", "10", "--format", "json"]
+    arguments = [
+        str(ref),
+        "-i",
+        str(hyp),
+        "-m",
+        "bleu",
+        "chrf",
+        "ter",
+        "--tokenize",
+        tokenizer,
+        "-w",
+        "10",
+        "--format",
+        "json",
+    ]
     environment = {k: v for k, v in os.environ.items() if k != "SACREBLEU_FORMAT"} | {"PYTHONUTF8": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "sacrebleu", *arguments],
