@@ -22,6 +22,7 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --extra: #6b3d12; --missing: #1f3f74; } }
 body { max-width: 80rem; } figure { max-width: 45rem; }
 .row { display: flex; flex-wrap: wrap; gap: 0 2rem; } .row figure { flex: 1 1 18rem; max-width: 26rem; }
+.row svg text { font-size: 17px; }
 mark { color: inherit; background: var(--extra); border-radius: .2rem; text-decoration: underline; }
 mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls { position: sticky; top: 0; display: flex; flex-wrap: wrap; gap: 1rem; align-items: center; padding: .6rem 0;
@@ -29,7 +30,7 @@ mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls input { min-width: 16rem; } input, select, button { font: inherit; color: inherit; }
 #sentences th button { all: unset; cursor: pointer; text-decoration: underline; }
 #sentences th button:focus-visible { outline: 2px solid var(--fill); }
-#sentences th { max-width: 7rem; white-space: normal; }
+#sentences th { max-width: 7rem; white-space: normal; overflow-wrap: anywhere; }
 #sentences td.text { width: 30%; } #sentences td.text div + div { margin-top: .4rem; }
 .label { color: var(--soft); font-size: .85rem; } .scroll { overflow-x: auto; }
 """
@@ -132,7 +133,8 @@ def _pictures(report: EvaluationReport) -> Iterator[str]:
     yield bar_chart(bars, "Sentences by their chrF.", label_every=2)
     for grouping in report.details.groupings:
         yield f"<h2>By {grouping.property}</h2>"
-        yield from ('<div class="row">', *_group_pictures(grouping), "</div>")
+        if len(grouping.groups) > 1:
+            yield from ('<div class="row">', *_group_pictures(grouping), "</div>")
         yield _group_table(grouping)
 
 

@@ -57,7 +57,7 @@ def test_the_page_is_whole_and_loads_nothing(page):
     assert (outline.open, outline.loaded) == ([], [])
     assert "url(" not in page
     assert "default-src 'none'" in page
-    assert outline.tags.count("svg") == 1 + 1 + 3 * 2  # differences, scores, groups by two metrics
+    assert outline.tags.count("svg") == 1 + 1 + 2  # differences, scores, lengths by two metrics
 
 
 def test_texts_are_escaped_and_control_characters_shown(page):
