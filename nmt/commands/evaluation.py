@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp"}
+_SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp", "num_candidates": "candidates"}
 _VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that a command computes instead of their kin, not beside it
 
 
