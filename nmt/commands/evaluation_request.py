@@ -63,7 +63,10 @@ def run_evaluation(
     """Do what is asked for on `test_set` with the model `found`, print it, and write the report."""
     if len(test_set.sets) > 1 and (request.hyp or request.compare or request.details or request.report):
         raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
-    others = [Other.find(name, test_set) for name in request.compare]  # before the work: a name may be wrong
+    # Before the work: a name may be wrong.
+    others = [Other.find(name, test_set) for name in request.compare]
+    if request.report is not None and request.report.is_dir():
+        raise NmtError("this is a folder; name a file for the report", path=request.report)
     if request.hyp is not None:
         outcome = _score_file(request.hyp, test_set, request.metrics)
     else:

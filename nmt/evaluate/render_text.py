@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nmt.errors import printable
 from nmt.evaluate.details import Details, Grouping, TestSentence
 from nmt.evaluate.significance import LEVEL, ComparedSystem, describe_test
 
@@ -50,7 +51,7 @@ def _sentence(sentence: TestSentence) -> Iterator[str]:
     flags = f"  ({', '.join(sentence.flags)})" if sentence.flags else ""
     yield f"line {sentence.number:,}: chrF {sentence.chrf:.2f}{flags}"
     if sentence.source is not None:
-        yield f"  source     {sentence.source}"
-    yield f"  output     {sentence.hypothesis}"
+        yield f"  source     {printable(sentence.source)}"
+    yield f"  output     {printable(sentence.hypothesis)}".rstrip()
     for reference in sentence.references:
-        yield f"  reference  {reference}"
+        yield f"  reference  {printable(reference)}"

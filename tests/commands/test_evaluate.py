@@ -284,6 +284,8 @@ def test_the_report_has_every_sentence(run, tmp_path):
     page = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert page.count("<tr data-flags") == 40
+    folder = evaluate("-m", run.path, "--report", tmp_path, code=1)
+    assert folder == f"{tmp_path}: this is a folder; name a file for the report"
 
 
 def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tmp_path, monkeypatch):
