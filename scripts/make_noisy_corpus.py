@@ -17,8 +17,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
-from nmt.config.sections import DataConfig, ParallelFiles
+from nmt.config.sections import DataConfig
 from nmt.data.check.expectations import expect
 from nmt.data.check.rules import RULES
 from nmt.data.check.stream import check_pairs

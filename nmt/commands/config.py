@@ -25,8 +25,8 @@ from nmt.commands.corpus_options import (
 from nmt.commands.options import Overrides
 from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
+from nmt.config.corpora import DATA_SETS
 from nmt.config.presets import reason_for
-from nmt.config.sections import DATA_SETS
 from nmt.errors import ConfigError, DataError, in_words
 from nmt.files import write_text
 

@@ -29,9 +29,9 @@ from nmt.commands.options import Overrides
 from nmt.commands.progress import Progress
 from nmt.commands.streams import print_text, to_json
 from nmt.config import Config, DataConfig, dump_config, load_config
+from nmt.config.corpora import DATA_SETS
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.config.load import load_text
-from nmt.config.sections import DATA_SETS
 from nmt.errors import ConfigError
 from nmt.find_model import find_run
 from nmt.machine import num_cores

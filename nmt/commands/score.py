@@ -11,7 +11,7 @@ import typer
 
 from nmt.commands.options import Device, Engine, Models, Precision, To, find_models, load_translator
 from nmt.commands.streams import print_text, to_json
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.corpus import read_parallel, read_rows
 
 if TYPE_CHECKING:

@@ -1,17 +1,10 @@
 """The configuration: its sections, reading, writing, and what suits a number of pairs."""
 
+from nmt.config.corpora import ParallelFiles
 from nmt.config.dump import dump_config
 from nmt.config.load import load_config
 from nmt.config.presets import suggest_config
-from nmt.config.sections import (
-    Config,
-    DataConfig,
-    ModelConfig,
-    ParallelFiles,
-    SearchOptions,
-    TokenizerConfig,
-    TrainingConfig,
-)
+from nmt.config.sections import Config, DataConfig, ModelConfig, SearchOptions, TokenizerConfig, TrainingConfig
 
 __all__ = [
     "Config",

@@ -12,6 +12,7 @@ from typing import get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.faults import (
     Fault,
     Loc,
@@ -28,7 +29,7 @@ from nmt.config.faults import (
     without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
-from nmt.config.sections import FORMS, Config, DataConfig, ParallelFiles, Section, TokenizerConfig, TrainingConfig
+from nmt.config.sections import Config, DataConfig, Section, TokenizerConfig, TrainingConfig
 from nmt.errors import ConfigError
 
 MAX_BYTES = 1_000_000

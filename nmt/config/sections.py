@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from nmt.config.augment import AugmentConfig
+from nmt.config.base import Count
 from nmt.config.base import Section as Section
+from nmt.config.corpora import ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles, fault_of_symbol
 from nmt.config.filters import Filters
 from nmt.languages import Direction, is_variant
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 Weight = Annotated[float, Field(ge=0.0)]
 Schedule = Literal["inverse_sqrt", "cosine", "linear"]
@@ -24,137 +25,6 @@ MAX_BEAM_SIZE = 1000
 MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power are still a number in fp32
 MAX_LEN_FACTOR = 1000.0  # target tokens per source token
 MAX_SEED = 2**31 - 1  # the largest that every library takes
-ONE_CORPUS_OR_MORE = (
-    "src and tgt (two aligned files), or one file: tsv, csv, xlsx, jsonl, tmx or xliff; or a list of such corpora"
-)
-
-
-DATA_SETS: tuple[Literal["train", "valid", "test"], ...] = ("train", "valid", "test")
-"""The keys of `data` that name corpora."""
-
-FORMS = ("src", "tsv", "csv", "xlsx", "jsonl", "tmx", "xliff")
-"""The keys that name a corpus, one for each form; `src` comes with `tgt`."""
-
-_KEYS_OF_FORMS = {
-    "columns": ("tsv", "csv", "xlsx"),
-    "header": ("tsv", "csv", "xlsx"),
-    "quoting": ("tsv",),
-    "delimiter": ("csv",),
-    "sheet": ("xlsx",),
-    "fields": ("jsonl",),
-}
-
-
-def _language_code(value: str) -> str:
-    if not value.replace("-", "").replace("_", "").isalnum():
-        raise ValueError("a language code, such as de, zh or pt-BR")
-    return value
-
-
-LanguageCode = Annotated[str, AfterValidator(_language_code)]
-Column = Count | Annotated[str, Field(min_length=1)]
-
-
-class ParallelFiles(Section):
-    """One corpus: two aligned files (`src`, `tgt`), or one file that holds both languages.
-
-    Paths are taken from the current directory; `$NAME`, `${NAME}` and `${NAME:-default}` are read from the
-    environment. A name that ends in `.gz`, `.xz` or `.zst` is read as compressed text.
-    """
-
-    src: str | None = Field(None, description="file of source sentences, one per line")
-    tgt: str | None = Field(None, description="file of their translations: line n translates line n of src")
-    tsv: str | None = Field(None, description="tab-separated file with both, instead of src and tgt")
-    csv: str | None = Field(None, description="comma-separated file with quoted cells, as spreadsheets export it")
-    xlsx: str | None = Field(None, description="Excel workbook (needs nmt-toolkit[xlsx])")
-    jsonl: str | None = Field(None, description="file with one JSON object per line")
-    tmx: str | None = Field(None, description="translation memory (TMX 1.1 to 1.4)")
-    xliff: str | None = Field(None, description="XLIFF file, 1.2 or 2.x")
-    columns: tuple[Column, Column] = Field(
-        (1, 2), description="tsv, csv, xlsx: source and target column, counted from 1, or their names in the header"
-    )
-    header: Literal["auto"] | bool = Field(
-        "auto", description="tsv, csv, xlsx: whether the first row names the columns; auto: if it looks like names"
-    )
-    quoting: Literal["auto"] | bool = Field(
-        "auto",
-        description="tsv: whether quotation marks enclose cells and are doubled inside; false: they are text; "
-        "auto: true if every cell with a quotation mark is written that way",
-    )
-    delimiter: Literal["auto", ",", ";", "|", "tab"] = Field(
-        "auto", description="csv: what separates the cells; auto: what gives all rows the same number of cells"
-    )
-    sheet: Column | None = Field(None, description="xlsx: name of the sheet, or its number from 1; null: the first")
-    fields: tuple[str, str] = Field(
-        ("src", "tgt"), description="jsonl: fields with source and target; a dot leads into an object: translation.de"
-    )
-    src_lang: LanguageCode | None = Field(None, description="source language of this corpus; null: data.src_lang")
-    tgt_lang: LanguageCode | None = Field(None, description="target language of this corpus; null: data.tgt_lang")
-    weight: float | None = Field(None, gt=0.0, description="share of this corpus in training, relative to the others")
-    tag: str | None = Field(None, description="token that is put before each source of this corpus")
-
-    @property
-    def form(self) -> str:
-        """Return the key that names the corpus: one of `FORMS`."""
-        return next(form for form in FORMS if getattr(self, form) is not None)
-
-    @property
-    def has_columns(self) -> bool:
-        """Return whether the corpus is a table: tsv, csv or xlsx."""
-        return self.form in _KEYS_OF_FORMS["columns"]
-
-    def uses(self, key: str) -> bool:
-        """Return whether `key` has a meaning for a corpus of this form."""
-        return self.form in _KEYS_OF_FORMS.get(key, FORMS)
-
-    @field_validator("tag")
-    @classmethod
-    def _one_token(cls, value: str | None) -> str | None:
-        if value is not None and fault_of_symbol(value):
-            raise ValueError("one token such as <web>, not reserved, without white space, comma or ▁")
-        return value
-
-    @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        named = [form for form in FORMS if getattr(self, form) is not None]
-        if len(named) != 1 or (self.src is None) != (self.tgt is None):
-            raise ValueError(
-                "name either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx "
-                "or xliff"
-            )
-        for key, forms in _KEYS_OF_FORMS.items():
-            if self.form not in forms and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} has no meaning for {self.form}; it belongs to {' or '.join(forms)}")
-        for key in ("columns", "fields"):
-            if getattr(self, key)[0] == getattr(self, key)[1]:
-                raise ValueError(f"{key} must name two different {key}")
-        if self.header is False and any(isinstance(column, str) for column in self.columns):
-            raise ValueError("columns are given by name, but header is false, so that no row has names")
-        return self
-
-
-def fault_of_symbol(symbol: str) -> str:
-    """Return what forbids a symbol as a token of its own; empty if nothing does."""
-    byte_token = len(symbol) == 6 and symbol.startswith("<0x") and symbol.endswith(">")
-    if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_token:
-        return f"{symbol} is reserved; choose another name"
-    if not symbol or any(c.isspace() or c in "▁," for c in symbol):
-        return f"{symbol!r}: a symbol is not empty and holds no white space, comma or ▁"
-    return ""
-
-
-def _number_of_corpora(value: object) -> str:
-    return "several" if isinstance(value, list | tuple) else "one"
-
-
-NUMBERS_OF_CORPORA = ("one", "several")
-"""What pydantic adds to the location of a fault in a set of corpora."""
-
-Corpora = Annotated[
-    Annotated[ParallelFiles, Tag("one")]
-    | Annotated[tuple[ParallelFiles, ...], Field(min_length=1, max_length=1000), Tag("several")],
-    Discriminator(_number_of_corpora),
-]
 
 
 class DataConfig(Section):

@@ -11,7 +11,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.config.sections import FORMS, ParallelFiles
+from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.data.formats.delimited import read_csv, read_tsv
 from nmt.data.formats.jsonl import read_jsonl
 from nmt.data.formats.records import Record

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.config import Config
-from nmt.config.sections import FORMS, ParallelFiles
+from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.data.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.holdout import Holdout, choose_holdout
 from nmt.data.report import SPLITS, Split

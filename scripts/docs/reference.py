@@ -107,8 +107,9 @@ _LINKS = {
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
     from nmt.config.augment import AugmentConfig
+    from nmt.config.corpora import ParallelFiles
     from nmt.config.filters import Filters
-    from nmt.config.sections import Config, ParallelFiles, Stage, SubwordRegularization
+    from nmt.config.sections import Config, Stage, SubwordRegularization
 
     lines = [
         "# Configuration",

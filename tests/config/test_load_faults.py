@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nmt.config import load_config
-from nmt.config.sections import ModelConfig, ParallelFiles, SearchOptions, TrainingConfig
+from nmt.config.corpora import ParallelFiles
+from nmt.config.sections import ModelConfig, SearchOptions, TrainingConfig
 from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.corpus import SentencePair, path_of, paths_of, read_parallel, read_rows
 from nmt.data.lines import MAX_LINE_BYTES, read_lines
 from nmt.errors import DataError

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.formats.records import Record, on_one_line
 from nmt.data.lines import read_lines
 from nmt.errors import DataError

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.formats.header_words import looks_like_header
 from nmt.data.formats.records import Record, say_once
 from nmt.errors import DataError, in_words

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
-from nmt.config.sections import ParallelFiles
 from nmt.data.check import stream
 from nmt.data.check.checker import Expectations
 from nmt.data.check.render_html import render_html

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config.sections import ParallelFiles
+from nmt.config.corpora import ParallelFiles
 from nmt.data.corpus import read_parallel
 from tests.data.formats.reading import fault, read
 
