@@ -130,11 +130,14 @@ def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
     )
 
 
-def test_an_export_is_scored_on_given_files(digits_export, tmp_path):
+def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp_path):
     export = Path(shutil.copytree(digits_export, tmp_path / "export"))
     (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
-    result = json.loads(evaluate("-m", export, "--tsv", tmp_path / "set.tsv", "--format", "json"))
+    files = ("--tsv", tmp_path / "set.tsv", "--format", "json")
+    result = json.loads(evaluate("-m", export, *files, "--compare", run.path))
     assert result["scores"]["chrF2"]["value"] == 100
+    assert result["compared"][0]["differences"]["chrF2"]["other"] == 100
+    assert json.loads(evaluate("-m", run.path, *files, "--compare", export))["compared"][0]["other"] == str(export)
     assert Path(result["hypotheses"]).parent == export / "eval"
     assert CliRunner().invoke(app, ["translate", "-m", str(export), "12"]).stdout == "21\n"  # as good as before
     assert evaluate("-m", export, code=1) == (
