@@ -106,6 +106,8 @@ SEARCH_FLAGS = {
     "protect": "--protect/--no-protect",
     "shortlist": "--shortlist/--no-shortlist",
     "retry_loops": "--retry-loops/--no-retry-loops",
+    "rerank": "--rerank",
+    "num_candidates": "--candidates",
 }
 """Fields of `SearchOptions` to the flags that change them."""
 
@@ -168,7 +170,7 @@ def _parameter(name: str) -> inspect.Parameter:
     else:
         field = SearchOptions.model_fields[name]
         limits: dict[str, Any] = (
-            {} if field.annotation is bool else {"metavar": _METAVARS.get(name, "N"), **_limits(field)}
+            {"metavar": _METAVARS.get(name, "N"), **_limits(field)} if field.annotation in (int, float) else {}
         )
         option = typer.Option(SEARCH_FLAGS[name], help=_help(field), show_default=False, **limits)
         annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]

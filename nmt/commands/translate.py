@@ -34,12 +34,15 @@ from nmt.config import SearchOptions
 from nmt.data.lines import count_lines
 from nmt.errors import DataError, NmtError, in_words
 from nmt.exportdir import ExportDir
+from nmt.files import sha256_of
 from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
     from nmt.translate import SegmentTranslation, Translation, Translator
 
 log = logging.getLogger(__name__)
+
+_CHECKSUM_CHARACTERS = 16
 
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts to translate. Without them, nmt reads standard input.")]
 InputFile = Annotated[Path | None, typer.Option("--input", "-i", help="File to translate, line by line (.gz too).")]
@@ -99,7 +102,7 @@ def translate(
         translator.languages.direction(to, from_)  # refuses languages that the model does not know
     wanted = _Wanted(options, format, prefix, to, from_)
     job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
-    job.run(_identify(found))
+    job.run({"models": _identify(found), **_identify_shortlist(found, options)})
 
 
 class _Files(NamedTuple):
@@ -136,6 +139,13 @@ def _identify(models: list[RunDir] | ExportDir) -> list[str]:
     return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
 
 
+def _identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions) -> dict[str, str]:
+    """Return the checksum of the shortlist that the search uses, by the option's name; empty if it uses none."""
+    if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
+        return {}  # the engine says what is wrong
+    return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}
+
+
 class _Wanted(NamedTuple):
     """The options that hold for each translation of one command."""
 
@@ -154,12 +164,12 @@ class _Job(NamedTuple):
     wanted: _Wanted
     attention: _Attention
 
-    def run(self, models: list[str]) -> None:
-        """Translate block by block. After an interruption, say how to continue."""
+    def run(self, identity: dict[str, object]) -> None:
+        """Translate block by block; `identity` tells the model from others. When interrupted, say how to continue."""
         languages = {"to": self.wanted.to, "from": self.wanted.from_}
         settings: Settings = {
-            "models": models,
             **self.wanted.options.model_dump(),
+            **identity,
             "precision": self.translator.engine.precision,
             "format": self.wanted.format,
             "prefix": self.wanted.prefix,

@@ -456,6 +456,17 @@ class SearchOptions(Section):
         "but a rare word may be lost. Make the list with `nmt shortlist`",
     )
     retry_loops: bool = Field(True, description="decode outputs that repeat themselves once more, without repeats")
+    rerank: Literal["none", "mbr-chrf"] = Field(
+        "none",
+        description="mbr-chrf: find `num_candidates` translations, and prefer those that are most like the others by "
+        "chrF (minimum Bayes risk, Eikema and Aziz 2020); needs the extra mbr",
+    )
+    num_candidates: int = Field(
+        16,
+        ge=2,
+        le=256,
+        description="with `rerank`: translations to choose from, of a beam that is at least as wide, or samples",
+    )
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -465,7 +476,7 @@ class SearchOptions(Section):
             raise ValueError("sampling and beam search exclude each other")
         if not self.sample and (self.top_k or self.top_p < 1 or self.temperature != 1):
             raise ValueError("temperature, top_k and top_p are for sampling")
-        if not self.sample and self.num_hypotheses > self.beam_size:
+        if not self.sample and self.rerank == "none" and self.num_hypotheses > self.beam_size:
             raise ValueError(f"{self.num_hypotheses} hypotheses need a beam of that size; it is {self.beam_size}")
         return self
 
@@ -476,7 +487,13 @@ class SearchOptions(Section):
     def greedy(self) -> Self:
         """Return these options with greedy search: one hypothesis, no sampling."""
         sampling = {"sample": False, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
-        return self.changed(beam_size=1, num_hypotheses=1, exact=False, **sampling)
+        return self.changed(beam_size=1, num_hypotheses=1, exact=False, rerank="none", **sampling)
+
+    def of_candidates(self) -> Self:
+        """Return the options of the search for the candidates of `rerank`."""
+        count = max(self.num_candidates, self.num_hypotheses)
+        beam_size = self.beam_size if self.sample else max(self.beam_size, count)
+        return self.changed(num_hypotheses=count, beam_size=beam_size, rerank="none")
 
     def max_len(self, src_len: int) -> int:
         """Return the longest output of a source of `src_len` tokens; both with end of sentence."""

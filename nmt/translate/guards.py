@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import eq
 from typing import NamedTuple
 
@@ -17,8 +17,11 @@ _MIN_COPIED = 3
 _COPIED_SHARE = 0.5
 
 
-def longest_run(ids: Sequence[int]) -> tuple[int, int]:
-    """Return (n, repeats) of the n-gram of up to 4 ids that repeats most often in a row; (0, 0) for no ids."""
+def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
+    """Return (n, repeats) of the n-gram of up to 4 ids that repeats most often in a row; (0, 0) for no ids.
+
+    Ids may be of any kind: words do as well.
+    """
     best = (0, 0)
     for unit in range(1, MAX_UNIT + 1):
         same = bytes(map(eq, ids[unit:], ids))  # whether each id equals the one `unit` positions before
@@ -41,7 +44,7 @@ class Loop(NamedTuple):
         return max(2, self.unit * (2 if self.allowed < MIN_REPEATS else self.allowed))
 
 
-def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
+def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> Loop | None:
     """Return the loop that the output is stuck in, if any.
 
     A loop is an n-gram of up to 4 tokens, four or more times in a row. If the source repeats something as often
@@ -55,12 +58,17 @@ def find_loop(output: Sequence[int], source: Sequence[int]) -> Loop | None:
     return Loop(unit, repeats, allowed) if repeats > allowed else None
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, without numbers; of Chinese and the like, each character."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
 def is_copy(source: str, output: str) -> bool:
     """Return True if more than half of the output's words come from the source: it was copied, not translated.
 
     Measures the overlap of unigrams, without punctuation and numbers, as Ott et al. 2018 do (Analyzing Uncertainty in
     Neural Machine Translation, section 5.2). Outputs of fewer than three words may be names, so they never count.
     """
-    words, of_source = (Counter(word.lower() for word in _WORD.findall(text)) for text in (output, source))
+    words, of_source = (Counter(words_of(text)) for text in (output, source))
     total = words.total()
     return total >= _MIN_COPIED and (words & of_source).total() > _COPIED_SHARE * total

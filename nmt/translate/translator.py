@@ -17,6 +17,7 @@ from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
 from nmt.translate.languages import LanguagePair
+from nmt.translate.rerank import search_candidates
 from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
 from nmt.translate.segments import ForcedScore, SegmentTranslation, score_segments, translate_segments, untranslated
 from nmt.translate.texts import TextSegmenter
@@ -142,7 +143,7 @@ class Translator:
         directed = [self.languages.direct(text, to, from_) for text in texts]
         segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)))
         segments = [segment for text in segmented for segment in text.segments]
-        search = partial(translate_segments, self.engine, self.tokenizers)
+        search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         searched = [segment for segment in segments if not segment.protected.is_only_spans()]
         found = search([segment.segment for segment in searched], options)
         for segment, hypotheses in zip(searched, found, strict=True):

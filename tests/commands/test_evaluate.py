@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nmt.cli import app
-from nmt.commands.evaluate import sacrebleu_command
+from nmt.commands.evaluation import sacrebleu_command
 from nmt.evaluate import score
 from nmt.rundir import RunDir
 
@@ -51,7 +52,7 @@ def test_the_printed_command_tokenizes_chinese_as_the_score_does(tmp_path):
     hypotheses, references = ["我来自中国。", "你是我最好的朋友。"], ["我来自中国。", "你我是最好的朋友。"]
     for name, lines in (("hyp", hypotheses), ("ref", references)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    command = shlex.split(sacrebleu_command(tmp_path / "hyp", tmp_path / "ref", ["bleu"], "zh"))
+    command = shlex.split(sacrebleu_command([tmp_path / "hyp"], [tmp_path / "ref"], ["bleu"], "zh", []))
     environment = {**os.environ, "PYTHONUTF8": "1"}
     done = subprocess.run([sys.executable, "-m", *command], capture_output=True, encoding="utf-8", env=environment)
     theirs, (ours,) = json.loads(done.stdout), score(hypotheses, references, "zh", ["bleu"])
@@ -63,7 +64,7 @@ def test_given_files_are_scored_and_their_command_prints_the_same(run, tmp_path)
     (tmp_path / "set.ref").write_text("321\n54\n")
     (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
     files = ("--src", tmp_path / "set.src", "--ref", tmp_path / "set.ref")
-    assert evaluate("-m", run.path, *files, "--metrics", "chrf").startswith("chrF2 100.00  nrefs:1|")
+    assert evaluate("-m", run.path, *files, "--metrics", "chrf").startswith("chrF2 100.00 ± 0.00  nrefs:1|")
     results = [
         json.loads(evaluate("-m", run.path, *given, "--format", "json"))
         for given in (files, ("--tsv", tmp_path / "set.tsv"))
@@ -129,11 +130,14 @@ def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
     )
 
 
-def test_an_export_is_scored_on_given_files(digits_export, tmp_path):
+def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp_path):
     export = Path(shutil.copytree(digits_export, tmp_path / "export"))
     (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
-    result = json.loads(evaluate("-m", export, "--tsv", tmp_path / "set.tsv", "--format", "json"))
+    files = ("--tsv", tmp_path / "set.tsv", "--format", "json")
+    result = json.loads(evaluate("-m", export, *files, "--compare", run.path))
     assert result["scores"]["chrF2"]["value"] == 100
+    assert result["compared"][0]["differences"]["chrF2"]["other"] == 100
+    assert json.loads(evaluate("-m", run.path, *files, "--compare", export))["compared"][0]["other"] == str(export)
     assert Path(result["hypotheses"]).parent == export / "eval"
     assert CliRunner().invoke(app, ["translate", "-m", str(export), "12"]).stdout == "21\n"  # as good as before
     assert evaluate("-m", export, code=1) == (
@@ -146,7 +150,10 @@ def test_an_export_is_scored_on_given_files(digits_export, tmp_path):
     [
         (("--src", "a"), "--src and --ref go together"),
         (("--src", "a", "--ref", "b", "--tsv", "c"), "give --src and --ref, or --tsv, not both"),
-        (("--metrics", "bleu,comet"), "unknown metric 'comet'; there are bleu, chrf, ter"),
+        (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint are for a model"),
+        (("--ref", "a"), "--src and --ref go together"),
+        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment changes one reference"),
+        (("--metrics", "bleu,comet"), "unknown metric 'comet'; there are bleu, chrf, chrf++, ter, spbleu"),
         (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
     ],
 )
@@ -172,3 +179,144 @@ def test_changed_copies_of_the_set_are_scored_beside_it(run):
 def test_an_unknown_kind_of_change_is_named(run):
     output = evaluate("-m", run.path, "--augment", "upper,lower", code=2)
     assert "unknown kind of change 'lower'; there are upper, title, typos" in output
+
+
+def lines_of(folder: Path, name: str, *texts: str) -> Path:
+    (folder / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return folder / name
+
+
+def run_sacrebleu(commands: str) -> list[str]:
+    """Return what each of the commands prints."""
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    done = []
+    for command in commands.split(" && "):
+        arguments = [sys.executable, "-m", *shlex.split(command)]
+        done.append(
+            subprocess.run(arguments, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
+        )
+    return done
+
+
+def test_scores_have_intervals_that_the_printed_command_prints_too(run):
+    result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "chrf++,chrf"))
+    theirs = {row["name"]: row for row in map(json.loads, run_sacrebleu(result["sacrebleu"]))}
+    assert list(result["scores"]) == ["chrF2++", "chrF2"]
+    for name, ours in result["scores"].items():
+        row = theirs[name]
+        assert (ours["value"], ours["signature"]) == (row["score"], row["signature"])
+        assert ours["interval"] == {"mean": row["confidence_mean"], "half_width": row["confidence_var"]}
+    assert re.match(r"chrF2\+\+ +[0-9.]+ ± [0-9.]+  nrefs:1\|bs:1000\|seed:12345\|", evaluate(
+        "-m", run.path, "--metrics", "chrf++"))  # fmt: skip
+
+
+def test_a_file_of_translations_is_scored_without_a_model_against_several_references(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where there is no run
+    hyp = lines_of(tmp_path, "hyp", "the dog barks", "he reads")
+    refs = [lines_of(tmp_path, "r1", "a dog barks", "he reads"), lines_of(tmp_path, "r2", "the dog barks", "she read")]
+    files = ("--hyp", hyp, "--ref", refs[0], "--ref", refs[1], "--to", "en")
+    result = json.loads(evaluate(*files, "--format", "json"))
+    assert (result["models"], result["precision"], result["hypotheses"]) == ([], None, str(hyp))
+    assert result["scores"]["chrF2"]["value"] == 100
+    (printed,) = run_sacrebleu(result["sacrebleu"])
+    assert [row["signature"] for row in json.loads(printed)] == [s["signature"] for s in result["scores"].values()]
+    assert "nrefs:2|" in result["scores"]["BLEU"]["signature"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp", "r1", "r2"]
+    assert evaluate(*files[:-2], code=1).startswith("the tokenizer of BLEU depends on the language, which is not known")
+    short = lines_of(tmp_path, "short", "one")
+    assert evaluate("--hyp", short, *files[2:], code=1).startswith(f"{short}: 1 translations but 2 references")
+    assert evaluate(*files, "--ref", short, code=1).startswith(f"{short}: 2 lines in {refs[0]} but 1 references")
+
+
+def test_a_file_of_translations_is_scored_on_the_test_set_of_a_run(run):
+    whole = json.loads(evaluate("-m", run.path, "--format", "json"))
+    result = json.loads(evaluate("--hyp", whole["hypotheses"], "-m", run.path, "--format", "json"))
+    assert result["scores"] == whole["scores"]
+    assert result["sacrebleu"] == whole["sacrebleu"]
+
+
+def test_a_model_is_compared_with_a_run_and_a_file_and_sacrebleu_prints_the_same(run, digits_run, tmp_path):
+    other = Path(shutil.copytree(digits_run, tmp_path / "other"))
+    backwards = lines_of(tmp_path, "wrong", *RunDir(run.path).read_pairs("test")[0])
+    result = json.loads(evaluate("-m", run.path, "--compare", other, "--compare", backwards, "--format", "json"))
+    same, wrong = result["compared"]
+    assert (same["other"], wrong["other"], same["test"]) == (str(other), str(backwards), "bootstrap")
+    assert [each["verdict"] for each in same["differences"].values()] == ["no difference"] * 2
+    chrf = wrong["differences"]["chrF2"]
+    assert (chrf["verdict"], chrf["significant"]) == ("better: the difference is significant", True)
+    (printed,) = run_sacrebleu(result["sacrebleu_compared"])
+    assert chrf["signature"] in printed
+    assert f"(p = {chrf['p_value']:.4f})" in printed
+    files = {path.name for path in run.evaluations.iterdir()}
+    assert f"test-of-{tmp_path.name}-other.hyp" in files
+    assert not (other / "eval").exists()
+
+
+def test_a_comparison_says_in_words_whether_the_difference_is_real(tmp_path):
+    hyp, ref = lines_of(tmp_path, "hyp", *["a b c d"] * 9), lines_of(tmp_path, "ref", *["a b c d"] * 9)
+    other = lines_of(tmp_path, "other", *["a b c d"] * 8, "a b c e")
+    printed = evaluate("--hyp", hyp, "--ref", ref, "--to", "en", "--compare", other, "--significance", "randomization",
+                       "--metrics", "chrf")  # fmt: skip
+    lines = printed.splitlines()[2:]
+    assert lines[0] == f"{hyp} compared with {other} (approximate randomization, 10,000 trials; significant: p < 0.05)"
+    assert re.fullmatch(
+        r"chrF2 100\.00  9\d\.\d\d   \+\d\.\d\d  p = 0\.0001  better, but it may be chance: few sentences .*", lines[1]
+    )
+    missing = tmp_path / "none"
+    assert evaluate("--hyp", hyp, "--ref", ref, "--to", "en", "--compare", missing, code=1) == (
+        f"{missing}: no such run, export or file of translations"
+    )
+
+
+def test_details_name_the_worst_sentences_and_group_by_rare_words(run):
+    result = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))
+    assert list(result["details"]) == ["groupings", "flags", "worst"]
+    properties = [grouping["property"] for grouping in result["details"]["groupings"]]
+    assert len(properties) == 3
+    assert len(result["details"]["worst"]) == 30
+    text = evaluate("-m", run.path, "--details")
+    assert "by number of words of the source\n" in text
+    assert "the 30 worst by chrF\nline " in text
+    (run.path / "config.yaml").write_text((run.path / "config.yaml").read_text().replace("train.tsv", "gone.tsv"))
+    (grouping,) = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))["details"]["groupings"]
+    assert grouping["property"] == "number of words of the source"
+
+
+def test_the_report_has_every_sentence(run, tmp_path):
+    evaluate("-m", run.path, "--report", tmp_path / "new" / "report.html", "--metrics", "chrf")
+    page = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.count("<tr data-flags") == 40
+    folder = evaluate("-m", run.path, "--report", tmp_path, code=1)
+    assert folder == f"{tmp_path}: this is a folder; name a file for the report"
+
+
+def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tmp_path, monkeypatch):
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setenv("SACREBLEU", str(tmp_path))  # for the command
+    hyp, ref = lines_of(tmp_path, "hyp", "123", "45"), lines_of(tmp_path, "ref", "123", "46")
+    arguments = ("--hyp", hyp, "--ref", ref, "--to", "en", "--metrics", "spbleu", "--format", "json")
+    model = tmp_path / "models" / "flores200sacrebleuspm"
+    assert evaluate(*arguments, code=1) == (
+        f"{model}: spBLEU needs sacreBLEU's tokenizer of FLORES-200, which is not here\n"
+        f"  download it: curl -L --create-dirs -o {model} https://tinyurl.com/flores200sacrebleuspm"
+    )
+    model.parent.mkdir()
+    model.write_bytes(b"no model")
+    assert evaluate(*arguments, code=1).startswith(f"{model}: this is no SentencePiece model, or it is damaged")
+    shutil.copy(Path(__file__).parents[1] / "frozen" / "format-1" / "tokenizer" / "joint.model", model)
+    result = json.loads(evaluate(*arguments))
+    (printed,) = run_sacrebleu(result["sacrebleu"])
+    theirs, ours = json.loads(printed), result["scores"]["spBLEU"]
+    assert (theirs["score"], theirs["signature"]) == (ours["value"], ours["signature"])
+    assert "tok:flores200" in ours["signature"]
+
+
+def test_a_shortlist_is_used_and_its_scores_have_a_name_of_their_own(run):
+    run.shortlist.unlink(missing_ok=True)
+    assert "this run has no shortlist" in evaluate("-m", run.path, "--shortlist", code=1)
+    assert CliRunner().invoke(app, ["shortlist", "-m", str(run.path), "--best", "20"]).exit_code == 0
+    evaluate("-m", run.path, "--shortlist")
+    assert (run.evaluations / "test-shortlist.json").exists()

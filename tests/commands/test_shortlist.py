@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from nmt.cli import app
-from nmt.errors import NmtError, RunError
+from nmt.data.shortlist import Shortlist
+from nmt.data.tokenizer import TokenizerPair
+from nmt.errors import DataError, NmtError, RunError
+from nmt.files import sha256_of
 
 
 def nmt(*arguments: object):
@@ -39,6 +43,29 @@ def test_translating_without_the_list_says_how_to_make_it(digits_run, tmp_path):
     assert isinstance(done.exception, RunError)
     assert done.exception.message == "this run has no shortlist"
     assert done.stdout == ""
+
+
+def test_an_output_is_not_continued_with_a_shortlist_that_was_made_anew(digits_run, tmp_path):
+    run = Path(shutil.copytree(digits_run, tmp_path / "run"))
+    tokenizers, path = TokenizerPair.load(run / "tokenizer"), run / "shortlist.safetensors"
+    outputs, out, source = range(tokenizers.tgt.vocab_size), tmp_path / "out", tmp_path / "in"
+    first, second = (
+        Shortlist.from_lists([[]] * tokenizers.src.vocab_size, tokens) for tokens in (outputs, outputs[1:])
+    )
+    first.save(path, tokenizers)
+    before = sha256_of(path)[:16]
+    source.write_bytes(b"12\n" * 40 + b"9" * 1_000_001 + b"\n")  # the last line stops the command
+    translate = ("translate", "-m", run, "--shortlist", "-i", source, "-o", out)
+    assert isinstance(nmt(*translate).exception, DataError)
+    assert out.with_name("out.partial").read_text() == "21\n" * 16
+    second.save(path, tokenizers)
+    done = nmt(*translate, "--resume")
+    assert isinstance(done.exception, NmtError)
+    assert done.exception.message == f"was written with shortlist {before}, not {sha256_of(path)[:16]}"
+    first.save(path, tokenizers)
+    source.write_bytes(b"12\n" * 40)
+    assert nmt(*translate, "--resume").exit_code == 0
+    assert out.read_text() == "21\n" * 40
 
 
 def test_an_export_refuses_a_shortlist(digits_export):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError, NmtError
-from nmt.evaluate import METRICS, MetricScore, score
+from nmt.evaluate import MetricScore, score
 
 ENGLISH = (
     ["Two young men are outside.", "A dog runs through the snow .", "", "The children play football, don't they?"],
@@ -29,7 +29,21 @@ def sacrebleu_command(
     hyp, ref = folder / "hyp.txt", folder / "ref.txt"
     for path, lines in ((hyp, hypotheses), (ref, references)):
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    arguments = [str(ref), "-i", str(hyp), "-m", *METRICS, "--tokenize", tokenizer, "-w", "10", "--format", "json"]
+    arguments = [
+        str(ref),
+        "-i",
+        str(hyp),
+        "-m",
+        "bleu",
+        "chrf",
+        "ter",
+        "--tokenize",
+        tokenizer,
+        "-w",
+        "10",
+        "--format",
+        "json",
+    ]
     environment = {k: v for k, v in os.environ.items() if k != "SACREBLEU_FORMAT"} | {"PYTHONUTF8": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "sacrebleu", *arguments],
@@ -47,7 +61,7 @@ def sacrebleu_command(
 )
 def test_scores_and_signatures_are_those_of_the_sacrebleu_command(tmp_path, texts, tgt_lang, tokenizer):
     expected = sacrebleu_command(tmp_path, *texts, tokenizer)
-    scores = score(*texts, tgt_lang, METRICS)
+    scores = score(*texts, tgt_lang, ["bleu", "chrf", "ter"])
     assert [s.name for s in scores] == ["BLEU", "chrF2", "TER"]
     for ours in scores:
         theirs = expected[ours.name]
@@ -91,5 +105,5 @@ def test_nothing_to_score_is_refused():
 
 
 def test_unknown_metric_is_refused_with_the_known_ones():
-    with pytest.raises(NmtError, match=r"unknown metric comet\n.*bleu, chrf, ter"):
+    with pytest.raises(NmtError, match=r"unknown metric comet\n.*bleu, chrf, chrf\+\+, ter, spbleu"):
         score(["a"], ["a"], "en", ["comet"])

@@ -1,0 +1,93 @@
+"""`nmt compare`: several runs side by side."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.streams import print_text, to_json
+from nmt.errors import RunError
+from nmt.rundir import RunDir
+
+if TYPE_CHECKING:
+    from nmt.evaluate.runs import RunComparison, RunSummary
+
+log = logging.getLogger(__name__)
+
+_MAX_VALUE = 24  # characters of a setting in the table
+
+Runs = Annotated[list[Path] | None, typer.Argument(help="Run directories. Default: all in ./runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def compare(runs: Runs = None, json: AsJson = False) -> None:
+    """Compare runs: scores, size, minutes, settings that differ.
+
+    For each run: BLEU and chrF of its best checkpoint on the validation set, and the scores that `nmt eval` saved of
+    its test set. For runs that differ only in their seeds: the mean and the standard deviation.
+    """
+    from nmt.evaluate.runs import compare_runs
+
+    comparison = compare_runs(_find_runs(runs))
+    for warning in comparison.warnings:
+        log.warning(warning)
+    print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison)))
+
+
+def _find_runs(given: list[Path] | None) -> list[RunDir]:
+    """Return the runs among the given folders; RunError if there is none, or a folder does not exist."""
+    paths = given or sorted(Path("runs").glob("[!.]*"))
+    for path in paths:
+        if not path.exists():
+            raise RunError("no such run", path=path, hint="name folders that `nmt train` made")
+    runs = [RunDir(path) for path in paths if RunDir(path).config_file.is_file()]
+    if not runs:
+        raise RunError("no run to compare", hint="train one, or name folders that `nmt train` made")
+    if left_out := [str(path) for path in paths if not RunDir(path).config_file.is_file()]:
+        log.info("no runs, so left out: %s", ", ".join(left_out))
+    return runs
+
+
+def _render(comparison: RunComparison) -> Iterator[str]:
+    """Yield the lines of the table of runs, of the settings that differ, and of the spread over seeds."""
+    names = list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
+    head = ["", "run", *names, "parameters", "minutes", "seed"]
+    yield from _table([head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], texts=2)
+    if comparison.differing:
+        yield ""
+        head = ["setting", *(str(number) for number in range(1, len(comparison.runs) + 1))]
+        rows = [[key, *(_value(run.settings.get(key)) for run in comparison.runs)] for key in comparison.differing]
+        yield from _table([head, *rows], texts=1)
+    for seeds in comparison.seeds:
+        yield ""
+        yield f"mean and standard deviation of {len(seeds.runs)} seeds: {', '.join(seeds.runs)}"
+        yield from (f"{name}  {mean:.2f} ± {deviation:.2f}" for name, (mean, deviation) in seeds.scores.items())
+
+
+def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:
+    scores = [f"{run.scores[name]:.2f}" if name in run.scores else "-" for name in names]
+    parameters = "-" if run.parameters is None else f"{run.parameters / 1e6:.2f}M"
+    minutes = "-" if run.minutes is None else f"{run.minutes:.1f}"
+    return [str(number), run.run, *scores, parameters, minutes, str(run.seed)]
+
+
+def _value(value: object) -> str:
+    """Return a setting, shortened at its beginning: of paths the end tells more. --json has it whole."""
+    text = value if isinstance(value, str) else to_json(value)
+    return text if len(text) <= _MAX_VALUE else "…" + text[1 - _MAX_VALUE :]
+
+
+def _table(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
+    """Yield rows as lines: the first `texts` columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            f"{cell:<{width}}" if column < texts else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

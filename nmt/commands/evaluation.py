@@ -1,0 +1,308 @@
+"""One evaluation of `nmt eval`: translate, score, save; what it prints as JSON."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt.commands.options import SearchFlags, find_models, load_translator
+from nmt.commands.streams import to_json
+from nmt.commands.test_sets import TestSet, read_hypotheses
+from nmt.config import SearchOptions
+from nmt.errors import NmtError
+from nmt.evaluate import MetricScore
+from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval, mean_scores
+from nmt.exportdir import ExportDir
+from nmt.files import write_text
+from nmt.languages import bleu_tokenizer
+from nmt.rundir import DirectedPairs, RunDir
+
+if TYPE_CHECKING:
+    from nmt.evaluate.significance import ComparedSystem
+    from nmt.evaluate.statistics import System
+    from nmt.translate import Translator
+
+log = logging.getLogger(__name__)
+
+_SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp", "num_candidates": "candidates"}
+_VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that a command computes instead of their kin, not beside it
+
+
+@dataclass(frozen=True)
+class ScoreRecord:
+    """A score as printed and saved."""
+
+    value: float
+    signature: str
+    interval: Interval | None = None  # 95%
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """The scores of one evaluation, as `nmt eval` prints them as JSON and saves them beside the hypotheses.
+
+    Of a file of hypotheses, what belongs to a model is empty.
+    """
+
+    models: list[str]
+    checkpoints: list[str]  # of runs, in the order of `models`
+    set: str
+    sentences: int
+    beam_size: int | None
+    length_penalty: float | None
+    precision: str | None
+    scores: dict[str, ScoreRecord]  # by sacreBLEU's name
+    hypotheses: str  # path of the file
+    sacrebleu: str | None  # command that prints the same scores; None without files for it
+
+    def as_json(self) -> dict[str, object]:
+        """Return the record as JSON values."""
+        return asdict(self) | {"scores": scores_as_json(self.scores)}
+
+
+@dataclass(frozen=True)
+class MeanRecord:
+    """The scores of an evaluation of several directions: their mean, and a record for each direction."""
+
+    models: list[str]
+    checkpoints: list[str]
+    set: str
+    sentences: int
+    scores: dict[str, ScoreRecord]
+    directions: dict[str, EvaluationRecord]  # by name, such as de-en
+
+    def as_json(self) -> dict[str, object]:
+        """Return the record as JSON values."""
+        directions = {name: record.as_json() for name, record in self.directions.items()}
+        return asdict(self) | {"scores": scores_as_json(self.scores), "directions": directions}
+
+
+def scores_as_json(scores: dict[str, ScoreRecord]) -> dict[str, object]:
+    """Return scores as JSON values; those without an interval have no such key."""
+    return {
+        name: {"value": each.value, "signature": each.signature}
+        | ({} if each.interval is None else {"interval": {k: round(v, 2) for k, v in each.interval._asdict().items()}})
+        for name, each in scores.items()
+    }
+
+
+def as_records(scores: Sequence[MetricScore]) -> dict[str, ScoreRecord]:
+    """Return scores as they are printed."""
+    return {each.name: ScoreRecord(round(each.value, 2), each.signature, each.interval) for each in scores}
+
+
+class Model(NamedTuple):
+    """A run, an export or an ensemble of runs."""
+
+    paths: list[Path]
+    checkpoints: list[str]
+    folder: Path  # for results
+
+    @classmethod
+    def describe(cls, found: list[RunDir] | ExportDir) -> Model:
+        """Return what an evaluation says of a model."""
+        if isinstance(found, ExportDir):
+            return cls([found.path], [], found.path / "eval")
+        checkpoints = [run.usable_checkpoint().stem for run in found]
+        return cls([run.path for run in found], checkpoints, found[0].evaluations)
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.paths))
+
+
+class Evaluation(NamedTuple):
+    """A model and the options that it is evaluated with."""
+
+    model: Model
+    translator: Translator
+    options: SearchOptions
+    checkpoint: str | None
+    computation: tuple[str, str]  # engine and precision, as given
+
+    def run(self, test_set: TestSet, metrics: Sequence[str]) -> tuple[EvaluationRecord | MeanRecord, System | None]:
+        """Translate and score `test_set`; save hypotheses and records; return the system of a single direction too."""
+        if len(test_set.sets) == 1:
+            record, _, system = self._run_direction(test_set, metrics)
+            return record, system
+        records, scores = {}, []
+        for each in test_set.sets:
+            only = TestSet(f"{test_set.name}.{each.direction}", [each], [])
+            records[str(each.direction)], of_direction, _ = self._run_direction(only, metrics)
+            scores.append(of_direction)
+        mean = MeanRecord(
+            models=[str(path) for path in self.model.paths],
+            checkpoints=self.model.checkpoints,
+            set=test_set.name,
+            sentences=sum(len(each.sources) for each in test_set.sets),
+            scores=as_records(mean_scores(scores)),
+            directions=records,
+        )
+        self._save(self.model.folder / f"{test_set.name}{self.suffix()}.json", mean)
+        return mean, None
+
+    def _run_direction(
+        self, test_set: TestSet, metrics: Sequence[str]
+    ) -> tuple[EvaluationRecord, list[MetricScore], System]:
+        """Translate and score one direction; save hypotheses and record; return the record, the scores, the system."""
+        model, options, (each,) = self.model, self.options, test_set.sets
+        hypotheses = self.translate(each)
+        path = write_lines(model.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
+        references = self.reference_files(test_set)
+        system = measure(str(model), hypotheses, test_set, metrics)
+        scores = scores_of(system)
+        record = EvaluationRecord(
+            models=[str(path) for path in model.paths],
+            checkpoints=model.checkpoints,
+            set=test_set.name,
+            sentences=len(each.sources),
+            beam_size=options.beam_size,
+            length_penalty=options.length_penalty,
+            precision=self.translator.engine.precision,
+            scores=as_records(scores),
+            hypotheses=str(path),
+            sacrebleu=sacrebleu_command([path], references, metrics, each.direction.tgt),
+        )
+        self._save(path.with_suffix(".json"), record)
+        return record, scores, system
+
+    def _save(self, path: Path, record: EvaluationRecord | MeanRecord) -> None:
+        write_text(path, to_json(record.as_json(), indent=2) + "\n")
+
+    def reference_files(self, test_set: TestSet) -> list[Path]:
+        """Return the files of the references; those that are no file of a run are written beside the hypotheses."""
+        folder = self.model.folder
+        if test_set.paths and test_set.paths[0].parent == folder.parent / "data":
+            return test_set.paths
+        names = [f"{test_set.name}.ref{number or ''}" for number in range(len(test_set.references))]
+        pairs = zip(names, test_set.references, strict=True)
+        return [write_lines(folder / name, lines) for name, lines in pairs]
+
+    def translate(self, each: DirectedPairs) -> list[str]:
+        """Return one line per source; warn of sources that are too long."""
+        src, tgt = each.direction
+        translations = self.translator.translate(each.sources, self.options, to=tgt, from_=src)
+        limit = self.translator.max_src_len
+        for number, translation in enumerate(translations, 1):
+            if translation.truncated:
+                log.warning("source %d is longer than %d tokens; its end is not translated", number, limit)
+        return [translation.text.replace("\n", " ") for translation in translations]
+
+    def suffix(self) -> str:
+        """Return what tells this evaluation from that of the best checkpoint with default options, if it differs."""
+        before, after = self.translator.options.model_dump(), self.options.model_dump()
+        parts = [_part(name, after[name]) for name in after if after[name] != before[name]]
+        parts += [self.checkpoint] if self.checkpoint else []
+        parts += [name for name in self.computation if name != "auto"]
+        parts += [f"with-{path.resolve().name}" for path in self.model.paths[1:]]
+        return "".join(f"-{part}" for part in parts)
+
+
+class Computation(NamedTuple):
+    """How the command line wants models to translate."""
+
+    search: SearchFlags
+    engine: str
+    device: str
+    precision: str
+
+    def load(self, found: list[RunDir] | ExportDir, checkpoint: str | None = None) -> Evaluation:
+        """Load a model; `checkpoint` is the one that was named, if any."""
+        translator = load_translator(found, self.engine, self.device, self.precision)
+        options = self.search.change(translator.options)
+        return Evaluation(Model.describe(found), translator, options, checkpoint, (self.engine, self.precision))
+
+
+class Other(NamedTuple):
+    """A system to compare with: a run or an export, or the translations of another system."""
+
+    path: Path
+    model: list[RunDir] | ExportDir | None
+    hypotheses: list[str]
+
+    @classmethod
+    def find(cls, name: str, test_set: TestSet) -> Other:
+        """Find what `name` means. NmtError if there is nothing, or its translations are not of this test set."""
+        path = Path(name)
+        if path.is_dir():
+            return cls(path, find_models([name]), [])
+        if not path.exists():
+            raise NmtError("no such run, export or file of translations", path=path)
+        return cls(path, None, read_hypotheses(path, test_set))
+
+    def translate(self, test_set: TestSet, computation: Computation, folder: Path | None) -> tuple[list[str], Path]:
+        """Return translations and their file; those of a model are written into `folder`, if there is one."""
+        if self.model is None:
+            return self.hypotheses, self.path
+        evaluation = computation.load(self.model)
+        with evaluation.translator:
+            hypotheses = evaluation.translate(test_set.sets[0])
+        name = "-".join(self.path.resolve().parts[-2:])
+        path = (folder or evaluation.model.folder) / f"{test_set.name}-of-{name}{evaluation.suffix()}.hyp"
+        return hypotheses, write_lines(path, hypotheses)
+
+
+def compared_as_json(compared: ComparedSystem) -> dict[str, object]:
+    """Return a comparison as JSON values."""
+    differences = {
+        each.name: {
+            "value": round(each.value, 2),
+            "other": round(each.other, 2),
+            "p_value": each.p_value,
+            "significant": each.is_significant,
+            "verdict": each.verdict(),
+            "signature": each.signature,
+        }
+        for each in compared.differences
+    }
+    return {"other": compared.system.name, "test": compared.test, "differences": differences}
+
+
+def _part(name: str, value: object) -> str:
+    """Return an option that differs from the run's for a file name: beam5, shortlist, no_shortlist."""
+    if isinstance(value, bool):
+        return name if value else f"no_{name}"
+    return f"{_SHORT_NAMES.get(name, name)}{value}"
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> Path:
+    """Write one line each, atomically; return the path."""
+    write_text(path, "".join(line + "\n" for line in lines))
+    return path
+
+
+def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Sequence[str]) -> System:
+    """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
+    from nmt.evaluate.statistics import Scorer
+
+    return Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics).measure(name, hypotheses)
+
+
+def scores_of(system: System) -> list[MetricScore]:
+    """Return the corpus scores of a system, each with its confidence interval."""
+    from nmt.evaluate.significance import with_interval
+
+    return [with_interval(each) for each in system.measured]
+
+
+def sacrebleu_command(
+    hypotheses: Sequence[Path],
+    references: Sequence[Path],
+    metrics: Sequence[str],
+    tgt_lang: str,
+    test: Sequence[str] = ("--confidence",),
+) -> str:
+    """Return the shell command that computes the same with sacreBLEU itself: two if some metrics exclude each other."""
+    groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
+    commands = []
+    for names in filter(None, groups):
+        command = ["sacrebleu", *map(str, references), "-i", *map(str, hypotheses)]
+        command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", *test]
+        command += ["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in names else []
+        command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
+        command += ["--chrf-word-order", "2"] if "chrf++" in names else []
+        commands.append(shlex.join(command))
+    return " && ".join(commands)

@@ -1,0 +1,259 @@
+"""What `nmt eval` was asked for, done and printed: scores, comparisons, details, the report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from nmt.commands.evaluation import (
+    Computation,
+    Evaluation,
+    EvaluationRecord,
+    MeanRecord,
+    Other,
+    ScoreRecord,
+    as_records,
+    compared_as_json,
+    measure,
+    sacrebleu_command,
+    scores_of,
+)
+from nmt.commands.streams import print_text, to_json
+from nmt.commands.test_sets import TestSet, read_hypotheses
+from nmt.config.augment import AugmentConfig
+from nmt.data.augment import PairChanger, TextPair, change_all
+from nmt.errors import NmtError
+from nmt.exportdir import ExportDir
+from nmt.files import write_text
+from nmt.rundir import RunDir
+
+if TYPE_CHECKING:
+    from nmt.evaluate.details import Details
+    from nmt.evaluate.significance import ComparedSystem, Test
+    from nmt.evaluate.statistics import System
+
+log = logging.getLogger(__name__)
+
+
+class Request(NamedTuple):
+    """What is asked of an evaluation."""
+
+    metrics: list[str]
+    kinds: list[str]  # of changes of the set
+    hyp: Path | None
+    compare: list[str]
+    significance: Test
+    details: bool
+    report: Path | None
+    format: str
+
+
+def run_evaluation(
+    request: Request,
+    test_set: TestSet,
+    found: list[RunDir] | ExportDir | None,
+    checkpoint: str | None,
+    computation: Computation,
+) -> None:
+    """Do what is asked for on `test_set` with the model `found`, print it, and write the report."""
+    if len(test_set.sets) > 1 and (request.hyp or request.compare or request.details or request.report):
+        raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
+    # Before the work: a name may be wrong.
+    others = [Other.find(name, test_set) for name in request.compare]
+    if request.report is not None and request.report.is_dir():
+        raise NmtError("this is a folder; name a file for the report", path=request.report)
+    if request.hyp is not None:
+        outcome = _score_file(request.hyp, test_set, request.metrics)
+    else:
+        assert found is not None
+        outcome = _score_model(computation.load(found, checkpoint), test_set, request.metrics, request.kinds)
+    compared = _compare(outcome, others, test_set, request, computation)
+    details = _examine(outcome, test_set, found) if request.details or request.report else None
+    _print(outcome, compared, details if request.details else None, request.format)
+    if request.report is not None and details is not None:
+        _write_report(request.report, outcome, compared, details, test_set)
+
+
+class _Outcome(NamedTuple):
+    """The scores of a test set, and of the set as it was changed, by kind; the system, if there is one direction."""
+
+    record: EvaluationRecord | MeanRecord
+    changed: dict[str, EvaluationRecord | MeanRecord]
+    system: System | None
+    references: list[Path]  # files for sacreBLEU
+    folder: Path | None  # for results
+
+    def records(self) -> Iterator[EvaluationRecord]:
+        """Yield the record of each direction, of the set as it is and as it was changed."""
+        for record in (self.record, *self.changed.values()):
+            yield from record.directions.values() if isinstance(record, MeanRecord) else [record]
+
+
+def _score_model(evaluation: Evaluation, test_set: TestSet, metrics: list[str], kinds: list[str]) -> _Outcome:
+    """Translate and score the set, and the set as it was changed."""
+    translator = evaluation.translator
+    record, system = evaluation.run(test_set, metrics)
+    # User symbols of the model stay as they are.
+    symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
+    changed = {kind: evaluation.run(_changed(test_set, kind, symbols), metrics)[0] for kind in kinds}
+    references = evaluation.reference_files(test_set) if system is not None else []
+    translator.close()
+    return _Outcome(record, changed, system, references, evaluation.model.folder)
+
+
+def _changed(test_set: TestSet, kind: str, symbols: Collection[str]) -> TestSet:
+    """Return the set with every pair changed in one way."""
+    sets = []
+    for each in test_set.sets:
+        changer = PairChanger(each.direction, symbols, AugmentConfig().word_rate)
+        pairs = change_all(changer, kind, list(map(TextPair, each.sources, each.references)))
+        sets.append(each._replace(sources=[pair.src for pair in pairs], references=[pair.tgt for pair in pairs]))
+    return TestSet(f"{test_set.name}-{kind}", sets, [])
+
+
+def _score_file(path: Path, test_set: TestSet, metrics: list[str]) -> _Outcome:
+    """Score the translations in a file; save nothing."""
+    tgt_lang = test_set.sets[0].direction.tgt
+    system = measure(str(path), read_hypotheses(path, test_set), test_set, metrics)
+    command = sacrebleu_command([path], test_set.paths, metrics, tgt_lang) if test_set.paths else None
+    record = EvaluationRecord(
+        models=[],
+        checkpoints=[],
+        set=test_set.name,
+        sentences=len(system.hypotheses),
+        beam_size=None,
+        length_penalty=None,
+        precision=None,
+        scores=as_records(scores_of(system)),
+        hypotheses=str(path),
+        sacrebleu=command,
+    )
+    return _Outcome(record, {}, system, test_set.paths, None)
+
+
+class _Compared(NamedTuple):
+    """Comparisons with other systems, and the command that makes them with sacreBLEU itself."""
+
+    systems: list[ComparedSystem]
+    sacrebleu: str | None
+
+
+def _compare(
+    outcome: _Outcome, others: list[Other], test_set: TestSet, request: Request, computation: Computation
+) -> _Compared:
+    """Test the differences to other systems; save the translations of models beside those of the first."""
+    from nmt.evaluate.significance import compare_systems
+
+    if outcome.system is None or not others:
+        return _Compared([], None)
+    compared, paths = [], [Path(each.hypotheses) for each in outcome.records()][:1]
+    for other in others:
+        hypotheses, path = other.translate(test_set, computation, outcome.folder)
+        system = measure(str(other.path), hypotheses, test_set, request.metrics)
+        compared.append(compare_systems(outcome.system, system, request.significance))
+        paths.append(path)
+    command = None
+    if outcome.references:
+        test = ["--paired-bs" if request.significance == "bootstrap" else "--paired-ar", "-f", "text"]
+        command = sacrebleu_command(paths, outcome.references, request.metrics, outcome.system.tgt_lang, test)
+    return _Compared(compared, command)
+
+
+def _examine(outcome: _Outcome, test_set: TestSet, found: list[RunDir] | ExportDir | None) -> Details | None:
+    """Return where the translations go wrong; with the run's training data, by rare words too."""
+    from nmt.evaluate.details import examine
+
+    if outcome.system is None:
+        return None
+    (each,) = test_set.sets
+    if not test_set.has_sources:
+        return examine(outcome.system, None, each.direction.src)
+    frequencies = _count_training_words(found[0], each.sources) if isinstance(found, list) else None
+    return examine(outcome.system, each.sources, each.direction.src, frequencies)
+
+
+def _count_training_words(run: RunDir, sources: list[str]) -> Mapping[str, int] | None:
+    """Return how often the words of `sources` are in the training data of a run; None if it cannot be read."""
+    from nmt.evaluate.details import count_words
+    from nmt.training.corpus_files import Corpus
+
+    log.info("counting the words of the training data")
+    try:
+        return count_words((pair.src for pair in Corpus(run.config()).train_pairs()), sources)
+    except NmtError as error:
+        log.warning("not grouped by rare words: the training data of %s cannot be read: %s", run.path, error)
+        return None
+
+
+def _print(outcome: _Outcome, compared: _Compared, details: Details | None, format: str) -> None:
+    """Print the scores of a set, those of the set as it was changed, comparisons and details."""
+    if format == "json":
+        print_text(to_json(_as_json(outcome, compared, details), indent=2))
+    else:
+        print_text("\n".join(_as_text(outcome, compared, details)))
+    for each in outcome.records():
+        log.info("%s sentences; hypotheses in %s", f"{each.sentences:,}", each.hypotheses)
+        if each.sacrebleu is not None:
+            log.info("the same with sacreBLEU: %s", each.sacrebleu)
+    if compared.sacrebleu is not None:
+        log.info("the comparison with sacreBLEU: %s", compared.sacrebleu)
+
+
+def _as_json(outcome: _Outcome, compared: _Compared, details: Details | None) -> dict[str, object]:
+    values = outcome.record.as_json()
+    if outcome.changed:
+        values["augmented"] = {kind: each.as_json() for kind, each in outcome.changed.items()}
+    if compared.systems:
+        values["compared"] = [compared_as_json(each) for each in compared.systems]
+        values["sacrebleu_compared"] = compared.sacrebleu
+    if details is not None:
+        worst = [asdict(sentence) for sentence in details.worst()]
+        groupings = [asdict(grouping) for grouping in details.groupings]
+        values["details"] = {"groupings": groupings, "flags": details.flags, "worst": worst}
+    return values
+
+
+def _as_text(outcome: _Outcome, compared: _Compared, details: Details | None) -> Iterator[str]:
+    from nmt.evaluate.render_text import render_comparison, render_details
+
+    yield from _lines(outcome.record)
+    for kind, each in outcome.changed.items():
+        yield from (f"{kind}  {line}" for line in _lines(each))
+    for other in compared.systems:
+        assert outcome.system is not None
+        yield ""
+        yield from render_comparison(outcome.system.name, other)
+    if details is not None:
+        yield from render_details(details)
+
+
+def _lines(record: EvaluationRecord | MeanRecord) -> list[str]:
+    from nmt.evaluate.render_text import MIN_NAME_WIDTH
+
+    name_width = max(MIN_NAME_WIDTH, *map(len, record.scores))
+    if isinstance(record, EvaluationRecord):
+        return [f"{name:<{name_width}} {_value(score)}  {score.signature}" for name, score in record.scores.items()]
+    lines = [f"{direction}  {line}" for direction, each in record.directions.items() for line in _lines(each)]
+    width = max(map(len, record.directions))
+    return lines + [f"{'mean':<{width}}  {name:<{name_width}} {_value(score)}" for name, score in record.scores.items()]
+
+
+def _value(score: ScoreRecord) -> str:
+    return f"{score.value:6.2f}" + (f" ± {score.interval.half_width:.2f}" if score.interval is not None else "")
+
+
+def _write_report(path: Path, outcome: _Outcome, compared: _Compared, details: Details, test_set: TestSet) -> None:
+    """Write the HTML page."""
+    from nmt.evaluate.render_html import EvaluationReport, render_html
+
+    assert outcome.system is not None
+    title = f"{outcome.system.name} on {test_set.name}"
+    scores = scores_of(outcome.system)
+    report = EvaluationReport(title, scores, details, compared.systems)
+    write_text(path, render_html(report))
+    log.info("report: %s", path)

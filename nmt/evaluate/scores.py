@@ -1,0 +1,149 @@
+"""BLEU, chrF, TER and their kin, each with the sacreBLEU signature without which a score says little."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt.errors import DataError, NmtError
+from nmt.languages import bleu_tokenizer
+from nmt.rundir import DirectedPairs
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric, Score
+
+METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
+"""The metrics by the names that a user gives them. spBLEU is BLEU of the tokens of FLORES-200 (NLLB Team 2022)."""
+
+SPBLEU_TOKENIZER = "flores200"
+
+
+class Interval(NamedTuple):
+    """A 95% confidence interval from bootstrap resampling: `mean` of the samples, plus or minus `half_width`."""
+
+    mean: float
+    half_width: float
+
+
+class MetricScore(NamedTuple):
+    """One corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU), its value, and its signature.
+
+    Values are 0-100, higher is better; TER is edits per 100 reference words, lower is better, and can pass 100.
+    """
+
+    name: str
+    value: float
+    signature: str
+    interval: Interval | None = None  # if it was estimated; the signature then names samples and seed
+
+
+def score(
+    hypotheses: list[str], references: list[str], tgt_lang: str, metrics: Sequence[str] = ("bleu", "chrf")
+) -> list[MetricScore]:
+    """Score `hypotheses` against one reference each; return a score per metric (of `METRICS`), in order.
+
+    Both lists are plain text, line by line. Values and signatures are those of the `sacrebleu` command on the same
+    lines with `--tokenize` as `bleu_tokenizer(tgt_lang)` says (Post 2018, "A Call for Clarity in Reporting BLEU
+    Scores"); chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists differ in length or are
+    empty, NmtError for an unknown metric.
+    """
+    check_lengths(hypotheses, references)
+    scores = []
+    for name in metrics:
+        metric = sacrebleu_metric(name, tgt_lang)
+        result = metric.corpus_score(hypotheses, [references])
+        scores.append(MetricScore(name_of(name, result), value_of(result), metric.get_signature().format()))
+    return scores
+
+
+def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raise DataError unless there are as many `hypotheses` as `references`, and at least one."""
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses)} translations but {len(references)} references",
+            hint="line n of one must belong to line n of the other",
+        )
+    if not references:
+        raise DataError("there is nothing to score: no references")
+
+
+def name_of(metric: str, result: Score) -> str:
+    """Return the name of a score of the metric that the user calls `metric`."""
+    return "spBLEU" if metric == "spbleu" else result.name
+
+
+def value_of(result: Score) -> float:
+    """Return the value of a score, at most 100 unless it is TER: sacreBLEU's logarithms make 100.00000000000004."""
+    return float(result.score if result.name == "TER" else min(result.score, 100.0))
+
+
+class DirectedScores(NamedTuple):
+    """The scores of a set of one direction or several."""
+
+    mean: list[MetricScore]  # over the directions; of one direction its scores
+    by_direction: dict[str, list[MetricScore]]  # such as de-en; empty if there is one
+
+
+def score_sets(
+    sets: Sequence[DirectedPairs], translate: Callable[[DirectedPairs], list[str]], metrics: Sequence[str]
+) -> DirectedScores:
+    """Score what `translate` returns for each of `sets`, each by its own target language, and take the mean.
+
+    Every direction counts alike in the mean, whatever its number of sentences. Raises as `score`.
+    """
+    scores = [score(translate(each), each.references, each.direction.tgt, metrics) for each in sets]
+    if len(sets) == 1:
+        return DirectedScores(scores[0], {})
+    by_direction = {str(each.direction): found for each, found in zip(sets, scores, strict=True)}
+    return DirectedScores(mean_scores(scores), by_direction)
+
+
+def mean_scores(scores: Sequence[Sequence[MetricScore]]) -> list[MetricScore]:
+    """Return the mean of each metric over several directions, which all have the same metrics; without intervals."""
+    return [_mean(of_metric) for of_metric in zip(*scores, strict=True)]
+
+
+def _mean(scores: Sequence[MetricScore]) -> MetricScore:
+    signatures = "; ".join(dict.fromkeys(each.signature for each in scores))
+    value = sum(each.value for each in scores) / len(scores)
+    return MetricScore(scores[0].name, value, f"mean of {len(scores)} directions: {signatures}")
+
+
+def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str]] | None = None) -> Metric:
+    """Return sacreBLEU's metric for one of `METRICS`; with `references` [R][N] it keeps them, read once.
+
+    NmtError for an unknown metric, or if the tokenizer of spBLEU is not on this machine: nmt downloads nothing.
+    """
+    # Lazily: sacreBLEU brings numpy and, for its colors and locks, half a dozen packages.
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    if name == "bleu":
+        tokenizer = bleu_tokenizer(tgt_lang)
+        # `force` silences advice on tokenized text, which is beside the point where each character is a token.
+        return BLEU(tokenize=tokenizer, force=tokenizer in {"zh", "char"}, references=references)
+    if name in ("chrf", "chrf++"):
+        return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
+    if name == "ter":
+        return TER(references=references)
+    if name == "spbleu":
+        _check_spbleu_tokenizer()
+        return BLEU(tokenize=SPBLEU_TOKENIZER, force=True, references=references)
+    raise NmtError(f"unknown metric {name}", hint=f"choose from {', '.join(METRICS)}")
+
+
+def _check_spbleu_tokenizer() -> None:
+    """Raise NmtError unless the SentencePiece model of spBLEU is where sacreBLEU looks for it, and can be read."""
+    from sacrebleu.tokenizers import tokenizer_spm
+    from sentencepiece import SentencePieceProcessor
+
+    url = tokenizer_spm.SPM_MODELS[SPBLEU_TOKENIZER]["url"]
+    path = Path(tokenizer_spm.SACREBLEU_DIR, "models", url.rpartition("/")[2])
+    hint = f"download it: curl -L --create-dirs -o {shlex.quote(str(path))} {url}"
+    if not path.is_file():
+        raise NmtError("spBLEU needs sacreBLEU's tokenizer of FLORES-200, which is not here", path=path, hint=hint)
+    try:
+        SentencePieceProcessor(model_file=str(path))
+    except (OSError, RuntimeError):
+        raise NmtError("this is no SentencePiece model, or it is damaged", path=path, hint=hint) from None

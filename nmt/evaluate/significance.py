@@ -1,0 +1,157 @@
+"""How sure a score is, and whether the difference of two is more than chance, by resampling sentences.
+
+The numbers are those of the `sacrebleu` command with --confidence, --paired-bs and --paired-ar, which draws the same
+samples from the same seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.evaluate.scores import Interval, MetricScore
+from nmt.evaluate.statistics import SentenceStatistics, System
+
+SEED = 12345
+NUM_SAMPLES = 1000  # of the bootstrap
+NUM_TRIALS = 10_000  # of approximate randomization
+LEVEL = 0.05
+"""A difference with a smaller p-value is called significant."""
+
+MIN_DIFFERING = 6
+"""Of fewer sentences that differ, chance favors one system in all with a probability of 0.5^4 or more. sacreBLEU's
+p-values do not see that: they count the trials with a larger difference, but not those with the same."""
+
+Test = Literal["bootstrap", "randomization"]
+_TESTS: dict[Test, tuple[str, int]] = {"bootstrap": ("bs", NUM_SAMPLES), "randomization": ("ar", NUM_TRIALS)}
+_BLOCK = 1 << 22  # drawn numbers that are in memory at once
+_BITS = 32  # numpy draws so many booleans from one number, and begins a new one with each call
+
+
+class Difference(NamedTuple):
+    """How much a system's score differs from another's, and how probable such a difference is by chance alone."""
+
+    name: str  # as in MetricScore
+    value: float  # of the system
+    other: float
+    p_value: float
+    signature: str
+    num_differing: int  # sentences with other counts
+    lower_is_better: bool = False
+
+    @property
+    def gain(self) -> float:
+        """The difference; positive if the system is better than the other."""
+        return self.other - self.value if self.lower_is_better else self.value - self.other
+
+    @property
+    def is_significant(self) -> bool:
+        """True if chance alone makes such a difference in fewer than 5% of cases."""
+        return self.gain != 0 and self.p_value < LEVEL and self.num_differing >= MIN_DIFFERING
+
+    def verdict(self) -> str:
+        """Return in words whether the difference is real."""
+        if self.gain == 0:
+            return "no difference"
+        better = "better" if self.gain > 0 else "worse"
+        if self.num_differing < MIN_DIFFERING:
+            return f"{better}, but it may be chance: few sentences differ ({self.num_differing})"
+        return f"{better}: the difference is significant" if self.is_significant else f"{better}, but it may be chance"
+
+
+def with_interval(statistics: SentenceStatistics) -> MetricScore:
+    """Return the corpus score with its 95% confidence interval, by bootstrap resampling (Koehn 2004)."""
+    from sacrebleu.significance import estimate_ci
+
+    signature = statistics.signature()
+    signature.update("bs", NUM_SAMPLES)
+    signature.update("seed", SEED)
+    interval = Interval(*map(float, estimate_ci(resampled_scores(statistics))))
+    return MetricScore(statistics.name, statistics.score(), signature.format(), interval)
+
+
+def resampled_scores(statistics: SentenceStatistics) -> NDArray[Any]:
+    """Return the scores [NUM_SAMPLES] of samples of the sentences, each as large as their number, with replacement."""
+    counts = statistics.counts()
+    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts))])
+    return statistics.scores_of(sums.astype(np.float32))  # the precision of sacreBLEU's
+
+
+def _bootstrap_weights(num_sentences: int) -> Iterator[NDArray[np.float64]]:
+    """Yield how often each sentence is in each sample [samples of the block, sentences]."""
+    rng, block = np.random.default_rng(SEED), max(1, _BLOCK // num_sentences)
+    for start in range(0, NUM_SAMPLES, block):
+        size = min(block, NUM_SAMPLES - start)
+        drawn = rng.choice(num_sentences, size=(size, num_sentences), replace=True)
+        drawn += num_sentences * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * num_sentences)
+        yield counts.reshape(size, num_sentences).astype(np.float64)
+
+
+def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = "bootstrap") -> Difference:
+    """Test whether the difference of two systems on the same sentences is more than chance.
+
+    `bootstrap` is paired bootstrap resampling (Koehn 2004), `randomization` approximate randomization (Riezler and
+    Maxwell 2005), both two-sided.
+    """
+    difference = abs(other.score() - system.score())
+    test_of = _paired_bootstrap if test == "bootstrap" else _approximate_randomization
+    exceed = int(np.sum(test_of(system, other) > difference))
+    kind, samples = _TESTS[test]
+    signature = system.signature()
+    signature.update("seed", SEED)
+    signature.update(kind, samples)
+    return Difference(
+        name=system.name,
+        value=system.score(),
+        other=other.score(),
+        p_value=(exceed + 1) / (samples + 1),
+        signature=signature.format(),
+        num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
+        lower_is_better=system.lower_is_better,
+    )
+
+
+def _paired_bootstrap(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
+    """Return how far the difference on each sample is from their mean [NUM_SAMPLES]."""
+    differences = np.abs(resampled_scores(system) - resampled_scores(other))
+    centered: NDArray[Any] = differences - differences.mean()
+    return centered
+
+
+def _approximate_randomization(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
+    """Return the differences [NUM_TRIALS] where each sentence's translations are exchanged at random."""
+    ours, theirs = system.counts(), other.counts()
+    total = ours.sum(axis=0) + theirs.sum(axis=0)
+    rng = np.random.default_rng(SEED)
+    block = max(1, _BLOCK // len(ours) // _BITS) * _BITS
+    differences = []
+    for start in range(0, NUM_TRIALS, block):
+        exchanged = rng.integers(2, size=(min(block, NUM_TRIALS - start), len(ours)), dtype=bool).astype(np.float64)
+        first = exchanged @ (theirs - ours) + ours.sum(axis=0)
+        differences.append(np.abs(system.scores_of(first) - system.scores_of(total - first)))
+    return np.concatenate(differences)
+
+
+class ComparedSystem(NamedTuple):
+    """Another system that translated the same sentences, and how the system differs from it by each metric."""
+
+    system: System
+    test: Test
+    differences: list[Difference]
+
+
+def compare_systems(system: System, other: System, test: Test = "bootstrap") -> ComparedSystem:
+    """Compare `system` with `other` by each metric; both were measured by one `Scorer`."""
+    pairs = zip(system.measured, other.measured, strict=True)
+    return ComparedSystem(other, test, [compare(ours, theirs, test) for ours, theirs in pairs])
+
+
+def describe_test(test: Test) -> str:
+    """Return the name of a test and its number of samples, in words."""
+    if test == "bootstrap":
+        return f"paired bootstrap resampling, {NUM_SAMPLES:,} samples"
+    return f"approximate randomization, {NUM_TRIALS:,} trials"

@@ -1,0 +1,58 @@
+"""`nmt compare`, called as from the shell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.cli import app
+from nmt.errors import RunError
+
+FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch) -> Path:
+    """A folder with runs that differ in a seed and in a learning rate, and something else."""
+    for name, old, new in (("a", "", ""), ("b", "  seed: 1", "  seed: 2"), ("c", "  lr: 0.01", "  lr: 0.02")):
+        config = Path(shutil.copytree(FROZEN, tmp_path / "runs" / name)) / "config.yaml"
+        config.write_text(config.read_text().replace(old, new) if old else config.read_text())
+    (tmp_path / "runs" / "notes.txt").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    return Path("runs")
+
+
+def compare(*arguments: object):
+    return CliRunner().invoke(app, ["compare", *map(str, arguments)])
+
+
+def test_runs_settings_and_seeds_are_tables(runs):
+    done = compare()
+    assert done.exit_code == 0, done.exception
+    table, settings, seeds = (part.splitlines() for part in done.stdout.rstrip().split("\n\n"))
+    assert table[0].split() == ["run", "valid", "BLEU", "valid", "chrF2", "parameters", "minutes", "seed"]
+    assert [line.split()[:2] for line in table[1:]] == [["1", "runs/a"], ["2", "runs/b"], ["3", "runs/c"]]
+    assert [line.split() for line in settings] == [["setting", "1", "2", "3"], ["training.lr", "0.01", "0.01", "0.02"]]
+    assert seeds[0] == "mean and standard deviation of 2 seeds: runs/a, runs/b"
+    assert seeds[1].endswith("± 0.00")
+
+
+def test_json_holds_whole_settings(runs):
+    comparison = json.loads(compare(runs / "a", runs / "c", "--json").stdout)
+    assert comparison["differing"] == ["training.lr"]
+    assert comparison["runs"][1]["settings"]["training.lr"] == 0.02
+    assert comparison["seeds"] == []
+
+
+def test_what_is_no_run_is_left_out_and_said(runs, messages):
+    assert compare(runs / "a", runs / "notes.txt").exit_code == 0
+    assert f"no runs, so left out: {runs / 'notes.txt'}" in messages
+    none = compare(runs / "notes.txt")
+    assert isinstance(none.exception, RunError)
+    assert none.exception.message == "no run to compare"
+    missing = compare(runs / "a", runs / "missing")
+    assert str(missing.exception) == f"{runs / 'missing'}: no such run\n  name folders that `nmt train` made"

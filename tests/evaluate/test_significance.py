@@ -1,0 +1,122 @@
+"""Intervals, p-values and signatures are those of the `sacrebleu` command, whatever the size of the blocks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from itertools import islice
+
+import numpy as np
+import pytest
+from sacrebleu.significance import PairedTest
+
+from nmt.evaluate import significance
+from nmt.evaluate.scores import sacrebleu_metric
+from nmt.evaluate.significance import Difference, compare, compare_systems, with_interval
+from nmt.evaluate.statistics import Scorer, System
+from tests.evaluate.texts import english, worsen, write_lines
+
+METRICS = ["bleu", "chrf", "ter"]
+REFERENCES = [english(60), worsen(english(60), 0.1, seed=3)]
+OURS, OTHER = worsen(REFERENCES[0], 0.2), worsen(REFERENCES[0], 0.3, seed=2)
+
+
+@pytest.fixture(scope="module")
+def systems() -> tuple[System, System]:
+    scorer = Scorer(REFERENCES, "en", METRICS)
+    return scorer.measure("ours", OURS), scorer.measure("other", OTHER)
+
+
+@pytest.fixture(scope="module")
+def sacrebleu(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    files = [write_lines(folder / f"r{number}", lines) for number, lines in enumerate(REFERENCES)]
+    write_lines(folder / "ours", OURS), write_lines(folder / "other", OTHER)
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "sacrebleu", *map(str, files), "-m", *METRICS, "-q", "-w", "4", "-i"]
+        done = subprocess.run([*command, *arguments], capture_output=True, encoding="utf-8", check=True, cwd=folder)
+        return done.stdout
+
+    return run
+
+
+def test_intervals_are_those_of_the_sacrebleu_command(systems, sacrebleu):
+    theirs = json.loads(sacrebleu("ours", "--confidence"))
+    for score, expected in zip(map(with_interval, systems[0].measured), theirs, strict=True):
+        assert score.interval is not None
+        found = (score.name, round(score.value, 4), *(round(value, 4) for value in score.interval), score.signature)
+        names = ("name", "score", "confidence_mean", "confidence_var", "signature")
+        assert found == tuple(expected[name] for name in names)
+
+
+def test_p_values_are_those_of_the_sacrebleu_command(systems, sacrebleu):
+    printed = sacrebleu("ours", "other", "--paired-bs", "-f", "text")
+    differences = compare_systems(*systems).differences
+    assert [f"{each.p_value:.4f}" for each in differences] == re.findall(r"\(p = ([0-9.]+)\)\*?", printed)
+    assert all(each.signature in printed for each in differences)
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
+def test_both_tests_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_any_size(systems, test, monkeypatch):
+    kind, names = ("bs", METRICS[1:]) if test == "bootstrap" else ("ar", ["chrf"])
+    metrics = {name.upper(): sacrebleu_metric(name, "en", REFERENCES) for name in names}
+    signatures, theirs = PairedTest([("ours", OURS), ("other", OTHER)], metrics, None, test_type=kind)()
+    monkeypatch.setattr(significance, "_BLOCK", 60 * 333)  # neither 1,000 samples nor 10,000 trials are whole blocks
+    chosen = [[each for each in system.measured if each.name[:3].lower() in ("chr", *names)] for system in systems]
+    for each in (compare(*pair, test) for pair in zip(*chosen, strict=True)):
+        ours, other = theirs[each.name]
+        assert (each.value, each.other, each.p_value) == (ours.score, other.score, other.p_value)
+        assert each.signature == signatures[each.name].format()
+
+
+def test_samples_of_a_large_set_stay_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(significance, "_BLOCK", 50_000)
+    for num_sentences in (700, 50_001):
+        shapes = (weights.shape for weights in islice(significance._bootstrap_weights(num_sentences), 20))
+        assert max(rows * columns for rows, columns in shapes) <= max(50_000, num_sentences)
+
+
+def test_the_score_of_a_corpus_of_equal_sentences_is_sure():
+    texts = ["the same sentence"] * 5
+    score = with_interval(Scorer([texts], "en", ["chrf"]).measure("one", texts).measured[0])
+    assert score.interval == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "p_value", "lower_is_better", "verdict"),
+    [
+        (31.0, 30.0, 0.049, False, "better: the difference is significant"),
+        (31.0, 30.0, 0.05, False, "better, but it may be chance"),
+        (29.0, 30.0, 0.001, False, "worse: the difference is significant"),
+        (29.0, 30.0, 0.001, True, "better: the difference is significant"),
+        (31.0, 30.0, 0.7, True, "worse, but it may be chance"),
+        (30.0, 30.0, 0.001, False, "no difference"),
+    ],
+)
+def test_the_verdict_says_in_words_whether_a_difference_is_real(value, other, p_value, lower_is_better, verdict):
+    assert Difference("X", value, other, p_value, "", 6, lower_is_better).verdict() == verdict
+
+
+def test_a_difference_in_a_few_sentences_may_be_chance_whatever_the_p_value():
+    texts = ["a b c d"] * 20
+    perfect, wrong = (
+        Scorer([texts], "en", ["chrf"]).measure(name, outputs)
+        for name, outputs in (("perfect", texts), ("wrong", [*texts[1:], "a b c e"]))
+    )
+    (difference,) = compare_systems(perfect, wrong, "randomization").differences
+    assert difference.p_value < 0.05
+    assert difference.verdict() == "better, but it may be chance: few sentences differ (1)"
+
+
+def test_a_system_does_not_differ_from_itself(systems):
+    """Although the p-value of no difference is small: it is never attributed to chance."""
+    for each in compare_systems(systems[0], systems[0]).differences:
+        assert (each.gain, each.is_significant, each.verdict()) == (0, False, "no difference")
+
+
+def test_the_same_seed_gives_the_same_samples(systems):
+    first, second = (significance.resampled_scores(systems[0].measured[0]) for _ in range(2))
+    assert np.array_equal(first, second)

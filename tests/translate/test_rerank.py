@@ -1,0 +1,75 @@
+"""Minimum Bayes risk: the candidate that is most like the others is preferred."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import sacrebleu
+
+from nmt.config import SearchOptions
+from nmt.errors import NmtError
+from nmt.translate import Translator
+
+SOURCES = ["12345", "90", "", "777 31", "4", "8 16 24", "1111"]
+BEAM = SearchOptions(rerank="mbr-chrf", num_candidates=6, num_hypotheses=3, retry_loops=False)
+SAMPLES = BEAM.changed(sample=True, temperature=1.4, top_k=12, seed=5)
+
+
+@pytest.fixture(scope="module")
+def translator(digits_run):
+    pytest.importorskip("fastchrf", reason="needs the extra mbr")
+    with Translator.load(digits_run, device="cpu") as translator:
+        yield translator
+
+
+def texts_of(translator: Translator, sources: list[str], options: SearchOptions) -> list[list[str]]:
+    found = translator.translate(sources, options)
+    return [[each.text for each in (best, *best.alternatives)] for best in found]
+
+
+@pytest.mark.parametrize("options", [BEAM, SAMPLES], ids=["beam", "samples"])
+def test_candidates_are_ranked_by_their_mean_chrf_against_all(translator, options):
+    candidates = texts_of(translator, SOURCES, options.of_candidates())
+    assert [len(texts) for texts in candidates] == [1 if not source else 6 for source in SOURCES]
+    for ranked, texts in zip(texts_of(translator, SOURCES, options), candidates, strict=True):
+        expected = {text: sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts) for text in texts}
+        assert [round(expected[text], 6) for text in ranked] == sorted(
+            (round(expected[text], 6) for text in texts), reverse=True
+        )[:3]
+
+
+def test_a_text_alone_is_ranked_as_among_others(translator):
+    together = texts_of(translator, SOURCES, BEAM)
+    assert [texts_of(translator, [source], BEAM)[0] for source in SOURCES] == together
+
+
+def test_the_same_seed_gives_the_same_choice(translator):
+    assert texts_of(translator, SOURCES, SAMPLES) == texts_of(translator, SOURCES, SAMPLES)
+    assert texts_of(translator, SOURCES, SAMPLES) != texts_of(translator, SOURCES, SAMPLES.changed(seed=6))
+
+
+def test_a_loop_is_searched_again_for_as_many_candidates(translator):
+    options = BEAM.changed(retry_loops=True)
+    (best,) = translator.translate(["12"], options, prefixes=["9999999"])
+    assert best.loop_retried
+    assert len(best.alternatives) <= 2
+
+
+def test_without_the_package_nothing_is_searched(digits_run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastchrf", None)
+    with Translator.load(digits_run, device="cpu") as translator:
+        with pytest.raises(NmtError) as caught:
+            translator.translate(["12"], BEAM)
+        assert str(caught.value) == (
+            "reranking by chrF needs the package fastchrf, which is not installed\n"
+            "  install it: pip install 'nmt-toolkit[mbr]'"
+        )
+        assert translator.translate(["12"], BEAM.greedy())[0].text == "21"
+
+
+def test_the_search_is_wide_enough_for_the_candidates():
+    options = SearchOptions(rerank="mbr-chrf", num_candidates=4, num_hypotheses=7, beam_size=3)
+    assert (options.of_candidates().beam_size, options.of_candidates().num_hypotheses) == (7, 7)
+    sampling = SearchOptions(rerank="mbr-chrf", sample=True).of_candidates()
+    assert (sampling.beam_size, sampling.num_hypotheses, sampling.rerank) == (1, 16, "none")
