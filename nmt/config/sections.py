@@ -311,6 +311,13 @@ class TrainingConfig(Section):
     )
     clip_norm: float = Field(1.0, ge=0.0, description="maximum norm of the gradient; 0: no clipping")
     label_smoothing: Rate = Field(0.1, description="probability that the loss spreads over all tokens")
+    r_drop: float = Field(
+        0.0,
+        ge=0.0,
+        le=1000.0,
+        description="R-Drop: weight of the divergence between two passes with other dropout, such as 5; 0: one pass, "
+        "which costs half",
+    )
     log_every: Count = Field(50, description="updates per line of the log")
     validate_every: Count = Field(500, description="updates per validation; each writes a checkpoint")
     early_stopping_patience: int = Field(
@@ -333,6 +340,11 @@ class TrainingConfig(Section):
             return values
         counts = _ends_of(values.get("stages"))
         return {**values, "max_updates": sum(counts)} if counts else values
+
+    @property
+    def num_passes(self) -> int:
+        """The number of times that an update computes each of its pairs."""
+        return 2 if self.r_drop else 1
 
     def of_stage(self, number: int) -> Self:
         """Return the settings of stage `number` (from 0) as those of a training of its own."""
@@ -481,6 +493,12 @@ class Config(Section):
                     f"training.stages: the weights of stage {number} must be {num_corpora}, one for each corpus of "
                     "data.train, and not all 0"
                 )
+        if self.training.r_drop and not (
+            self.model.dropout or self.model.attention_dropout or self.model.embedding_dropout
+        ):
+            raise ValueError(
+                "training.r_drop compares two passes with other dropout; set model.dropout, such as to 0.3"
+            )
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")
         return self

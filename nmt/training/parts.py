@@ -49,7 +49,7 @@ class Training:
         sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
-        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
+        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model, self.settings.num_passes))
         self.update = 0
         self._set_stage(0)
 
@@ -74,6 +74,7 @@ class Training:
         own = self.stage.config
         self.optimizer.config = own.training
         self.step.loss.label_smoothing = own.training.label_smoothing
+        self.step.loss.r_drop = own.training.r_drop
         if number:
             self.batches = self._batches_of_stage()
 

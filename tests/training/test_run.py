@@ -91,6 +91,32 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
         assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
 
 
+OPTIONS = {
+    "r_drop": {"training": {"r_drop": 5.0, "tokens_per_update": 500}},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_run_with_an_option_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch, options):
+    model = {"dropout": 0.1, "encoder_layers": 1, "decoder_layers": 1} | options.get("model", {})
+    training = {"max_updates": 8, "average_checkpoints": 0} | options["training"]
+    config = tiny_config(digits, model=model, training=training)
+    assert start_run(config, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "stopped")
+    assert resume_run(None, tmp_path / "stopped")
+    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    assert same(state_of(whole), state_of(stopped))
+    assert whole.index() == stopped.index()
+    assert deterministic_metrics(whole) == deterministic_metrics(stopped)
+
+
+def test_r_drop_without_dropout_is_refused(digits):
+    with pytest.raises(ValueError, match=r"training\.r_drop compares two passes with other dropout"):
+        tiny_config(digits, training={"r_drop": 5.0})
+
+
 def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "FASTEST_ON_CPU", 300)  # several micro-batches
     config = tiny_config(digits, training={"batch_tokens": "auto", "tokens_per_update": 800})
