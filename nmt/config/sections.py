@@ -17,7 +17,7 @@ from nmt.languages import Direction, is_variant
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 Weight = Annotated[float, Field(ge=0.0)]
-Schedule = Literal["inverse_sqrt", "cosine", "linear"]
+Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd"]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
@@ -211,9 +211,12 @@ class ModelConfig(Section):
         "pre", description="norm before or after each sublayer; pre trains stably without tuning"
     )
     norm: Literal["layer", "rms"] = Field("layer", description="LayerNorm or RMSNorm")
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
-        "relu", description="of the feed-forward layers; swiglu has a gate, and half as many parameters again"
+    activation: Literal["relu", "gelu", "silu", "swiglu", "relu2"] = Field(
+        "relu",
+        description="of the feed-forward layers; swiglu has a gate, and half as many parameters again; relu2 is the "
+        "square of relu",
     )
+    qk_norm: bool = Field(False, description="an RMSNorm on the queries and keys of each attention head")
     tied_embeddings: Literal["none", "target", "all"] = Field(
         "all", description="target: the output projection shares the target embedding; all: the source embedding too"
     )
@@ -280,8 +283,10 @@ class TrainingConfig(Section):
 
     seed: int = Field(1, ge=0, le=MAX_SEED, description="seed of weights, dropout and data order")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="auto: the faster one in a short trial, recorded in the run"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
+        "auto",
+        description="auto: fp32 or bf16, the faster in a short trial, recorded in the run; fp16: scaled losses, for "
+        "CUDA devices without bf16",
     )
     compile: bool = Field(
         False, description="compile updates with torch.compile, which takes minutes; for long trainings on a GPU"
@@ -299,15 +304,30 @@ class TrainingConfig(Section):
         description="target tokens per update, padding not counted; gradients are accumulated until it is reached",
     )
     max_updates: Count = Field(10_000, description="updates of the weights in all")
+    max_minutes: float = Field(
+        0.0,
+        ge=0.0,
+        le=1e7,
+        description="minutes of updates after which training ends, and the schedule with it, if max_updates does not "
+        "come first; 0: no limit",
+    )
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon trains the matrices of the layers, and AdamW the rest; for large batches on a GPU"
+    )
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
     warmup_updates: int = Field(400, ge=0, description="updates during which the learning rate rises to its peak")
     schedule: Schedule = Field(
-        "inverse_sqrt", description="how the rate falls after its peak; cosine and linear end at 0"
+        "inverse_sqrt",
+        description="how the rate falls after its peak; cosine and linear end at 0; wsd stays at the peak and falls "
+        "to 0 at the end",
+    )
+    cooldown_share: float = Field(
+        0.2, gt=0.0, le=1.0, description="with schedule wsd: share of all updates in which the rate falls, linearly"
     )
     betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
     eps: float = Field(1e-9, gt=0.0, description="epsilon of AdamW")
     weight_decay: float = Field(
-        0.0, ge=0.0, description="weight decay of AdamW, on matrices only: not on biases, norms and embeddings"
+        0.0, ge=0.0, description="weight decay, on matrices only: not on biases, norms and embeddings"
     )
     clip_norm: float = Field(1.0, ge=0.0, description="maximum norm of the gradient; 0: no clipping")
     label_smoothing: Rate = Field(0.1, description="probability that the loss spreads over all tokens")
@@ -317,6 +337,16 @@ class TrainingConfig(Section):
         le=1000.0,
         description="R-Drop: weight of the divergence between two passes with other dropout, such as 5; 0: one pass, "
         "which costs half",
+    )
+    ema: float = Field(
+        0.0,
+        ge=0.0,
+        lt=1.0,
+        description="decay of a moving average of the weights, such as 0.999; it is what is validated, saved as "
+        "checkpoints and translated with; 0: none",
+    )
+    zero_init: bool = Field(
+        False, description="begin with zeros in the last projection of each sublayer, so that layers begin as identity"
     )
     log_every: Count = Field(50, description="updates per line of the log")
     validate_every: Count = Field(500, description="updates per validation; each writes a checkpoint")
@@ -372,6 +402,8 @@ class TrainingConfig(Section):
                 f"average_checkpoints {self.average_checkpoints} needs as many checkpoints; "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
+        if self.max_minutes and self.stages:
+            raise ValueError("max_minutes is not for stages, which name their updates; leave one of the two out")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
             raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set that, such as to 25000")
         if self.warmup_updates >= self.max_updates:
