@@ -23,13 +23,14 @@ class MemoryNeeds(NamedTuple):
     longest: tuple[int, int]  # source and target, in tokens
     bytes_per_number: int = 4  # of activations: 2 for bf16
     num_passes: int = 1  # of each micro-batch
+    has_ema: bool = False
 
     def num_bytes(self, tokens: int) -> int:
         """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
         tokens *= self.num_passes
         logits = 3 * CHUNK_ROWS * self.vocab_size * 4
         # Weights, gradients and both moments of Adam in fp32; the copy of weights and gradients in bf16.
-        weights = self.num_parameters * (16 + (4 if self.bytes_per_number == 2 else 0))
+        weights = self.num_parameters * (16 + 4 * self.has_ema + (4 if self.bytes_per_number == 2 else 0))
         return _PROCESS + weights + self.activation_bytes(tokens) + logits
 
     def activation_bytes(self, tokens: int) -> int:

@@ -63,4 +63,5 @@ def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
         longest,
         training.setup.precision.dtype.itemsize,
         training.settings.num_passes,
+        training.ema is not None,
     )

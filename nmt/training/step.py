@@ -104,7 +104,9 @@ class Step:
         """Compute forward and backward; return the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
-        scale = 1 / num_tokens
+        scale: float | Tensor = 1 / num_tokens
+        if self.optimizer.loss_scale is not None:
+            scale = scale * self.optimizer.loss_scale.scale
         for batch in batches:
             loss = self._loss(batch)
             (loss * scale).backward()

@@ -92,7 +92,11 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
 
 
 OPTIONS = {
-    "r_drop": {"training": {"r_drop": 5.0, "tokens_per_update": 500}},
+    "r_drop, ema": {"training": {"r_drop": 5.0, "ema": 0.9, "tokens_per_update": 500}},
+    "muon, bf16": {
+        "model": {"qk_norm": True, "activation": "relu2"},
+        "training": {"optimizer": "muon", "precision": "bf16", "schedule": "wsd", "zero_init": True},
+    },
 }
 
 
