@@ -9,6 +9,7 @@ from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.batching import Batch
 from nmt.device import tf32_products
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import PAD_ID
 from nmt.training import optimizer as optimizer_module
 from nmt.training import step as step_module
 from nmt.training.distributed import ProcessGroup
@@ -158,6 +159,18 @@ def test_an_update_computes_its_products_with_tf32_allowed(monkeypatch):
     step.dry_run(Batch.from_ids(rows, rows, rows))
     assert seen == ["high", "high"]
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
+    model = make()
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    step.loss.r_drop = 5.0
+    shapes = []
+    model.src_embedding.register_forward_pre_hook(lambda module, inputs: shapes.append(tuple(inputs[0].shape)))
+    rows, nothing = torch.randint(4, 13, (2, 5)), torch.full((1, 1), PAD_ID)
+    loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1)
+    assert shapes == [(4, 5), (2, 1)]
+    assert torch.isfinite(loss)
 
 
 def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():

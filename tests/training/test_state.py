@@ -50,6 +50,7 @@ COUNTERS = [
     ("train_seconds",),
     ("skipped_in_a_row",),
     ("num_micro_batches",),
+    ("plan",),
     ("position",),
     ("position", "epoch"),
     ("position", "batch"),
