@@ -40,7 +40,7 @@ TgtLang = Annotated[str | None, typer.Option(help="Target language; default: the
 
 
 class CorpusOptions(NamedTuple):
-    """What the options of one command line say."""
+    """The options of one command line that name corpora."""
 
     src: list[str]
     tgt: list[str]
@@ -53,7 +53,7 @@ class CorpusOptions(NamedTuple):
 
     @property
     def name_a_file(self) -> bool:
-        """Whether any option names a file."""
+        """Return whether any option names a file."""
         return bool(self.src or self.tgt or self.tsv or self.corpus)
 
     def corpora(self) -> list[ParallelFiles]:

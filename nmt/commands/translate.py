@@ -32,7 +32,7 @@ from nmt.commands.progress import Progress
 from nmt.commands.streams import to_json
 from nmt.config import SearchOptions
 from nmt.data.lines import count_lines
-from nmt.errors import DataError, NmtError
+from nmt.errors import DataError, NmtError, in_words
 from nmt.exportdir import ExportDir
 from nmt.rundir import RunDir
 
@@ -137,7 +137,7 @@ def _identify(models: list[RunDir] | ExportDir) -> list[str]:
 
 
 class _Wanted(NamedTuple):
-    """What is asked of each translation."""
+    """The options that hold for each translation of one command."""
 
     options: SearchOptions
     format: str
@@ -265,7 +265,7 @@ def _tell_what_is_kept(files: list[PartialFile]) -> None:
     if not kept:
         return
     again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
-    where = " and ".join(str(file.partial) for file in kept)
+    where = in_words([str(file.partial) for file in kept])
     log.info(
         "stopped after %s lines, which are kept in %s\n  Continue with: nmt %s",
         f"{min(file.num_texts for file in kept):,}",

@@ -131,7 +131,7 @@ def _number_of_corpora(value: object) -> str:
 
 
 NUMBERS_OF_CORPORA = ("one", "several")
-"""What pydantic adds to the location of a fault in a set of corpora."""
+"""The words that pydantic adds to the location of a fault in a set of corpora."""
 
 Corpora = Annotated[
     Annotated[ParallelFiles, Tag("one")]

@@ -100,19 +100,20 @@ def _float(value: float) -> str:
 
 
 def _text(value: str) -> str:
-    """Return `text` as it is if every YAML reader takes it for a string, also inside a list; else in double quotes."""
+    """Return `text` as it is if every YAML reader takes it for a string, in lists too; else in double quotes."""
     if value and all(char.isalnum() or char in "./_<>+-~$" for char in value) and value.isprintable():
-        readings = [_plain_tag(loader, value) for loader in (CoreLoader, yaml.SafeLoader)]
-        if readings == ["tag:yaml.org,2002:str"] * 2:
+        places = (f"[{value}]", f"- {value}")  # a dash alone is a word in the first, a list in the second
+        readings = {_plain_tag(loader, place, value) for loader in (CoreLoader, yaml.SafeLoader) for place in places}
+        if readings == {"tag:yaml.org,2002:str"}:
             return value
     quoted: str = yaml.dump(value, Dumper=yaml.SafeDumper, default_style='"', allow_unicode=True, width=10**9)
     return quoted.removesuffix("\n")
 
 
-def _plain_tag(loader: type[yaml.SafeLoader], text: str) -> str:
-    """Return what a reader takes a bare word for; empty if it does not read one word."""
+def _plain_tag(loader: type[yaml.SafeLoader], place: str, text: str) -> str:
+    """Return what a reader takes the bare word in `place`, a list, for; empty if it does not read one word."""
     try:
-        node = yaml.compose(f"[{text}]", loader)
+        node = yaml.compose(place, loader)
     except yaml.YAMLError:
         return ""
     words = node.value if isinstance(node, yaml.SequenceNode) else []

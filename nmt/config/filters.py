@@ -91,7 +91,7 @@ THRESHOLDS: dict[str, float] = {
     "untranslated": 0.8,
     "wrong_language": 2.0,
 }
-"""What `nmt data check` uses for a rule with a threshold that is not switched on."""
+"""The thresholds that `nmt data check` uses for rules that are not switched on."""
 
 SAFE_FILTERS = Filters(
     too_long=1000,
@@ -106,4 +106,4 @@ SAFE_FILTERS = Filters(
     header_row=True,
     overlap=True,
 )
-"""What `nmt config new` switches on: rules that hardly ever meet a good pair."""
+"""The rules that `nmt config new` switches on: they hardly ever meet a good pair."""

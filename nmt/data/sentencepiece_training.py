@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import sentencepiece
 
 from nmt.config.sections import MIN_COVERAGE, TokenizerConfig
-from nmt.errors import DataError
+from nmt.errors import DataError, in_words
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 log = logging.getLogger(__name__)
@@ -48,11 +48,11 @@ def train_model(
     A vocabulary that the text cannot fill is smaller than asked for, with a warning. Raises DataError if a side holds
     no text or the vocabulary is too small.
     """
-    name = " and ".join(sides)
+    name = in_words(list(sides))
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
         raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
     samples = [_sample(side, sentences, config.max_sentences, seed) for side, sentences in sides.items()]
-    num_sentences = " and ".join(f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True))
+    num_sentences = in_words([f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True)])
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     model = io.BytesIO()
     fault: list[BaseException] = []  # SentencePiece hides the exceptions of its input behind its own

@@ -42,6 +42,9 @@
 #define ISA_PORTABLE 0
 #define ISA_AVX2 1
 #define ISA_AVX512 2
+/* The largest weight in whole numbers. Moved to [0, 128], two of them times 127 are below 2^15: vpmaddubsw is exact. */
+#define LARGEST_WEIGHT 64
+
 #define PRODUCT_PORTABLE 0
 #define PRODUCT_AVX2 1
 #define PRODUCT_VNNI256 2
@@ -54,7 +57,7 @@ typedef enum { RELU, GELU, SILU, SWIGLU, RELU2 } Activation;
 
 /* The rows that a product multiplies. */
 typedef struct {
-    void *numbers;       /* INT8: int8 or int16 [rows][stride]; FP32: float [rows][stride] */
+    void *numbers;       /* INT8: int8_t [rows][stride]; FP32: float [rows][stride] */
     float *scale;        /* INT8, per row: number = scale x integer */
     int32_t *correction; /* INT8, per row: what is added to each sum; see Kernel.weight_offset */
     size_t stride;       /* in numbers */
@@ -83,7 +86,6 @@ typedef struct {
     int (*is_supported)(void);
     int group;          /* inputs that lie together in an int8 panel */
     int weight_offset;  /* added to int8 weights, so that they are unsigned */
-    int activation_bytes;
 
     /* Rounds states [rows][width] to 8 bits, each row with a scale of its own. Not finite: the scale is NaN. */
     void (*quantize)(const float *states, int rows, int width, Rows *out);

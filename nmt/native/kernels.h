@@ -219,6 +219,6 @@ static int top(const float *logits, int n, int count, float *scores, int *ids) {
 }
 
 const Kernel KERNEL = {
-    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, (int)sizeof(quantized), quantize, product, product_listed, normalize, activate,
-    embed, rotate, attend, reduce, top, exponential,
+    KERNEL_NAME, is_supported, GROUP, WEIGHT_OFFSET, quantize, product, product_listed, normalize, activate, embed, rotate, attend,
+    reduce, top, exponential,
 };

@@ -12,7 +12,7 @@ FN __m512i add_low_high(__m512i a, __m512i b) {
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
-FN void dot_16(const row_weight *const *w, const quantized *x, int inputs, int32_t *out) {
+FN void dot_16(const row_weight *const *w, const int8_t *x, int inputs, int32_t *out) {
     __m512i sum[LANES], four[LANES / 4];
     UNROLL for (int i = 0; i < LANES; i++) sum[i] = _mm512_setzero_si512();
     for (int k = 0; k < inputs; k += 64) {
@@ -30,7 +30,7 @@ FN void dot_16(const row_weight *const *w, const quantized *x, int inputs, int32
     _mm512_storeu_si512((void *)out, total);
 }
 #else
-FN void dot_16(const row_weight *const *w, const quantized *x, int inputs, int32_t *out) {
+FN void dot_16(const row_weight *const *w, const int8_t *x, int inputs, int32_t *out) {
     for (int i = 0; i < LANES; i++) {
         const row_weight *weights = w[i];
         int32_t sum = 0;
@@ -44,7 +44,7 @@ FN void dot_16(const row_weight *const *w, const quantized *x, int inputs, int32
 static void product_listed(const Rows *in, int row, const Linear *linear, const void *weights, const int *outputs,
                            int count, float *out) {
     const size_t stride = ROUND_UP((size_t)linear->inputs, 64);
-    const quantized *x = (const quantized *)in->numbers + row * in->stride;
+    const int8_t *x = (const int8_t *)in->numbers + row * in->stride;
     for (int first = 0; first < count; first += LANES) {
         const row_weight *rows[LANES];
         float scale[LANES], bias[LANES];

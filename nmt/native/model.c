@@ -88,16 +88,16 @@ static Part take_part(Loader *loader, int outputs, int inputs, int group, float 
     return part;
 }
 
-/* Rounds `row` [inputs] to 8 bits; returns the scale. */
+/* Rounds `row` [inputs] to whole numbers of at most LARGEST_WEIGHT; returns the scale. */
 static float quantize_weights(const float *row, int inputs, float scale, float *out) {
     float largest = 0.0f;
     for (int i = 0; i < inputs; i++) {
         if (!(fabsf(row[i]) <= 3e38f)) return NAN;
         largest = fmaxf(largest, fabsf(row[i]));
     }
-    float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
+    float inverse = largest > 1e-30f ? LARGEST_WEIGHT / largest : 0.0f;
     for (int i = 0; i < inputs; i++) out[i] = row[i] * inverse + 12582912.0f - 12582912.0f; /* nearest, ties to even */
-    return largest / 127.0f * scale;
+    return largest / LARGEST_WEIGHT * scale;
 }
 
 /* Writes row number `n` of the padded matrix: its weights, in groups of inputs that are padded to 16. */

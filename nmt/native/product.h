@@ -4,24 +4,20 @@
 /* vpdpbusd: unsigned times signed bytes. Weights are stored plus 128; the correction takes that away. */
 #define GROUP 4
 #define WEIGHT_OFFSET 128
-typedef int8_t quantized;
 #elif PRODUCT == PRODUCT_AVX2
-/* vpmaddwd: pairs of 16-bit integers. */
-#define GROUP 2
-#define WEIGHT_OFFSET 0
-typedef int16_t quantized;
+/* vpmaddubsw: unsigned times signed bytes, added in pairs to 16 bits, which hold 2 x 128 x 127. */
+#define GROUP 4
+#define WEIGHT_OFFSET LARGEST_WEIGHT
 #elif PRODUCT == PRODUCT_NEON_DOT
 #define GROUP 4
 #define WEIGHT_OFFSET 0
-typedef int8_t quantized;
 #else
 #define GROUP 1
 #define WEIGHT_OFFSET 0
-typedef int8_t quantized;
 #endif
 
 /* The next four bytes of a row: GROUP integers, which are multiplied at once. */
-FN int32_t four_bytes(const quantized *row) {
+FN int32_t four_bytes(const int8_t *row) {
     int32_t bytes;
     memcpy(&bytes, row, 4);
     return bytes;
@@ -33,7 +29,7 @@ FN int32_t four_bytes(const quantized *row) {
 typedef struct { __m512i r; } sums; /* of 16 outputs */
 FN sums sums_set(int32_t x) { return (sums){_mm512_set1_epi32(x)}; }
 FN sums sums_load_weights(const int8_t *w) { return (sums){_mm512_loadu_si512((const void *)w)}; }
-FN sums sums_add(sums sum, sums w, const quantized *row) {
+FN sums sums_add(sums sum, sums w, const int8_t *row) {
     return (sums){_mm512_dpbusd_epi32(sum.r, w.r, _mm512_set1_epi32(four_bytes(row)))};
 }
 FN vec sums_to_float(sums s) { return (vec){_mm512_cvtepi32_ps(s.r)}; }
@@ -46,7 +42,7 @@ FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_ep
 FN sums sums_load_weights(const int8_t *w) {
     return (sums){_mm256_loadu_si256((const __m256i *)w), _mm256_loadu_si256((const __m256i *)(w + 32))};
 }
-FN sums sums_add(sums sum, sums w, const quantized *row) {
+FN sums sums_add(sums sum, sums w, const int8_t *row) {
     __m256i x = _mm256_set1_epi32(four_bytes(row));
     return (sums){DPBUSD256(sum.a, w.a, x), DPBUSD256(sum.b, w.b, x)};
 }
@@ -64,13 +60,13 @@ FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvte
 typedef struct { __m256i a, b; } sums;
 FN sums sums_set(int32_t x) { return (sums){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 FN sums sums_load_weights(const int8_t *w) {
-    return (sums){_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w)),
-                  _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16)))};
+    return (sums){_mm256_loadu_si256((const __m256i *)w), _mm256_loadu_si256((const __m256i *)(w + 32))};
 }
-FN sums sums_add(sums sum, sums w, const quantized *row) {
+FN sums sums_add(sums sum, sums w, const int8_t *row) {
+    const __m256i ones = _mm256_set1_epi16(1);
     __m256i x = _mm256_set1_epi32(four_bytes(row));
-    sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(w.a, x));
-    sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(w.b, x));
+    sum.a = _mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x), ones));
+    sum.b = _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x), ones));
     ADD_NOW(sum.a, sum.b);
     return sum;
 }
@@ -89,7 +85,7 @@ FN sums sums_load_weights(const int8_t *w) {
     for (int i = 0; i < 4; i++) s.r[i] = vreinterpretq_s32_s8(vld1q_s8(w + 16 * i));
     return s;
 }
-FN sums sums_add(sums sum, sums w, const quantized *row) {
+FN sums sums_add(sums sum, sums w, const int8_t *row) {
     int8x16_t x = vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(row)));
     for (int i = 0; i < 4; i++) sum.r[i] = vdotq_s32(sum.r[i], vreinterpretq_s8_s32(w.r[i]), x);
     return sum;
@@ -117,7 +113,7 @@ FN input_pair sums_load_weights(const int8_t *w) {
     for (int i = 0; i < LANES; i++) pair.first[i] = w[i], pair.second[i] = w[LANES + i];
     return pair;
 }
-FN sums sums_add(sums sum, input_pair w, const quantized *row) {
+FN sums sums_add(sums sum, input_pair w, const int8_t *row) {
     const int16_t first = row[0], second = row[1];
     for (int i = 0; i < LANES; i++) sum.x[i] += (int16_t)(w.first[i] * first + w.second[i] * second);
     return sum;
@@ -134,15 +130,6 @@ FN vec sums_to_float(sums s) { return v_from_int(s.x); }
 #endif
 #define WIDEST_TILE 4
 
-#if PRODUCT == PRODUCT_AVX2
-FN void v_to_quantized(vec x, int16_t *p) {
-    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
-    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(words, 0xd8));
-}
-#else
-FN void v_to_quantized(vec x, int8_t *p) { v_to_int8(x, p); }
-#endif
-
 /* Writes the outputs of a panel, as `epilogue` says. */
 FN void write_outputs(vec value, Epilogue epilogue, float *out) {
     if (epilogue == STORE_RELU) value = v_max(v_set(0.0f), value); /* NaN stays NaN */
@@ -151,7 +138,7 @@ FN void write_outputs(vec value, Epilogue epilogue, float *out) {
 }
 
 /* The int8 product of R rows with P panels; R and P are constants, so that all sums stay in registers. */
-FN void int8_tile(const int R, const int P, const quantized *in, size_t stride, const float *row_scale,
+FN void int8_tile(const int R, const int P, const int8_t *in, size_t stride, const float *row_scale,
                   const int32_t *correction, const Linear *linear, int panel, Epilogue epilogue, float *out,
                   size_t out_stride) {
     const size_t panel_bytes = (size_t)linear->inputs * LANES;
@@ -197,7 +184,7 @@ FN void fp32_tile(const int R, const int P, const float *in, size_t stride, cons
 #define TILE(R) case R: if (R <= TILE_ROWS && (P == 1 || R * P <= WIDE_SUMS)) { \
         const int rows_of_tile = R <= TILE_ROWS ? R : 1; \
         if (linear->precision == INT8) \
-            int8_tile(rows_of_tile, P, (const quantized *)in->numbers + row * in->stride, in->stride, in->scale + row, \
+            int8_tile(rows_of_tile, P, (const int8_t *)in->numbers + row * in->stride, in->stride, in->scale + row, \
                       in->correction + row, linear, panel, epilogue, out + row * out_stride, out_stride); \
         else \
             fp32_tile(rows_of_tile, P, (const float *)in->numbers + row * in->stride, in->stride, linear, panel, \
@@ -245,12 +232,12 @@ static void quantize(const float *states, int rows, int width, Rows *out) {
             memcpy(&lane, bits + i, 4);
             max = lane > max ? lane : max;
         }
-        quantized *q = (quantized *)out->numbers + row * out->stride;
+        int8_t *q = (int8_t *)out->numbers + row * out->stride;
         float size;
         memcpy(&size, &max, 4);
         out->correction[row] = 0;
         if (max >= 0x7f800000u) { /* not finite */
-            memset(q, 0, lanes * sizeof(quantized));
+            memset(q, 0, lanes);
             out->scale[row] = NAN;
             continue;
         }
@@ -258,7 +245,7 @@ static void quantize(const float *states, int rows, int width, Rows *out) {
         vec inverse = v_set(size > 1e-30f ? 127.0f / size : 0.0f);
         for (int i = 0; i < lanes; i += LANES) {
             vec scaled = v_round(v_mul(v_load(states + i), inverse));
-            v_to_quantized(scaled, q + i);
+            v_to_int8(scaled, q + i);
         }
         if (WEIGHT_OFFSET) {
             int32_t sum = 0;

@@ -25,7 +25,7 @@ from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, TokenStore, build_store
 from nmt.data.tags import corpus_tags, language_prefix, language_tags, tags_before_sources, user_symbols
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
-from nmt.errors import ConfigError, DataError, RunError
+from nmt.errors import ConfigError, DataError, RunError, in_words
 from nmt.languages import Direction, written_without_spaces
 from nmt.rundir import RunDir
 from nmt.training.corpus_files import whole
@@ -156,7 +156,7 @@ def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
         log.info(
             "Holding out %d source sentences for %s instead of %d: at most one tenth of the corpus is held out.",
             size,
-            " and ".join(corpus.missing),
+            in_words(corpus.missing),
             wanted,
         )
 

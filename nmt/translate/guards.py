@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from operator import eq
 from typing import NamedTuple
 
 MAX_UNIT = 4
@@ -20,11 +21,10 @@ def longest_run(ids: Sequence[int]) -> tuple[int, int]:
     """Return (n, repeats) of the n-gram of up to 4 ids that repeats most often in a row; (0, 0) for no ids."""
     best = (0, 0)
     for unit in range(1, MAX_UNIT + 1):
-        same = 0  # consecutive ids that equal the id `unit` positions before
-        for i in range(unit, len(ids)):
-            same = same + 1 if ids[i] == ids[i - unit] else 0
-            if same // unit + 1 > max(best[1], 1):
-                best = (unit, same // unit + 1)
+        same = bytes(map(eq, ids[unit:], ids))  # whether each id equals the one `unit` positions before
+        repeats = max(map(len, same.split(b"\0"))) // unit + 1
+        if repeats > max(best[1], 1):
+            best = (unit, repeats)
     return best if best[1] else (min(1, len(ids)), min(1, len(ids)))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from nmt.config import Config
 from nmt.data.tags import user_symbols
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_words
 from nmt.exportdir import ExportInfo
 from nmt.languages import Direction, language_tag
 
@@ -73,20 +73,15 @@ class LanguagePair(NamedTuple):
         targets = self.targets
         if to is None and len(targets) > 1:
             hint = f"name the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})"
-            raise NmtError(f"this model translates into {_listed(targets)}; it must be told which", hint=hint)
+            raise NmtError(f"this model translates into {in_words(targets)}; it must be told which", hint=hint)
         to = to or self.tgt
         if to not in targets:
-            raise NmtError(f"this model translates into {_listed(targets)}, not into {to}")
+            raise NmtError(f"this model translates into {in_words(targets)}, not into {to}")
         directions = self.directions or (Direction(self.src, self.tgt),)
         if from_ is None:
             return next(direction for direction in directions if direction.tgt == to)
         # Directions that were not trained are allowed: a model of many languages may translate in them too.
         known = list(dict.fromkeys(code for codes in zip(*directions, strict=True) for code in codes))
         if from_ not in known:
-            raise NmtError(f"this model knows {_listed(known)}, not {from_}")
+            raise NmtError(f"this model knows {in_words(known)}, not {from_}")
         return Direction(from_, to)
-
-
-def _listed(codes: Collection[str]) -> str:
-    *first, last = codes
-    return f"{', '.join(first)} and {last}" if first else last

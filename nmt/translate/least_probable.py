@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from nmt.config.corpora import ParallelFiles
 from nmt.data.check.summary import Example, ModelReport, example_of
 from nmt.data.corpus import SentencePair
+from nmt.languages import is_variant
 from nmt.special_tokens import UNK_ID
 from nmt.translate.segments import ForcedScore
 from nmt.translate.translator import Translator
@@ -28,9 +30,15 @@ def find_least_probable(
 
     The measure is the log-probability per token, end of sentence included, less the median of pairs whose targets are
     as long (within a factor of 1.5), in robust standard deviations. Pairs with an empty side are left out, and so are
-    those that exceed the model's limit.
+    those that exceed the model's limit. A model of several target languages scores each pair in that of its corpus;
+    NmtError if it does not know one.
     """
-    scored = list(_scored((pair for pair in pairs if pair.src and pair.tgt), translator))
+    whole = (pair for pair in pairs if pair.src and pair.tgt)
+    scored = [
+        score
+        for corpus, group in groupby(whole, attrgetter("corpus"))
+        for score in _scored(group, translator, _target(translator, corpora[corpus]))
+    ]
     lengths = np.array([len(score.token_scores) for _, score, _ in scored])
     per_token = np.array([score.score for _, score, _ in scored]) / np.maximum(1, lengths)
     deviations = _deviations(per_token, lengths)
@@ -46,11 +54,21 @@ def find_least_probable(
     )
 
 
-def _scored(pairs: Iterator[SentencePair], translator: Translator) -> Iterator[tuple[SentencePair, ForcedScore, bool]]:
+def _target(translator: Translator, corpus: ParallelFiles) -> str | None:
+    """Return the language in which a model of several target languages scores `corpus`; None for one of one."""
+    targets, own = translator.languages.targets, corpus.tgt_lang
+    if len(targets) == 1 or own is None or own in targets:
+        return own if len(targets) > 1 else None
+    return next((tgt for tgt in targets if is_variant(own, tgt)), own)
+
+
+def _scored(
+    pairs: Iterator[SentencePair], translator: Translator, to: str | None
+) -> Iterator[tuple[SentencePair, ForcedScore, bool]]:
     """Yield each pair with its score, and whether it holds characters that the tokenizer cannot spell."""
     while block := list(islice(pairs, _BLOCK_PAIRS)):
         sources = [pair.src for pair in block]
-        scores: Sequence[ForcedScore] = translator.score(sources, [pair.tgt for pair in block])
+        scores: Sequence[ForcedScore] = translator.score(sources, [pair.tgt for pair in block], to=to)
         for pair, score, src_ids in zip(block, scores, translator.tokenizers.src.encode_batch(sources), strict=True):
             if not score.truncated:
                 yield pair, score, UNK_ID in src_ids or UNK_ID in score.tgt_ids

@@ -127,5 +127,13 @@ def test_a_list_of_corpora_is_written_and_read_back(tmp_path, comments):
         assert CORPORA.replace("English text", '"English text"') in text
 
 
+@pytest.mark.parametrize("word", ["-", "--", "-a", "<<", ".", "_"])
+def test_a_path_of_signs_is_read_back(tmp_path, word):
+    config = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a", tgt=word), store_dir=word)
+    path = tmp_path / "x.yaml"
+    path.write_text(dump_config(Config(data=config)))
+    assert load_config(path).data == config
+
+
 def test_a_dollar_in_a_path_is_not_read_as_a_variable():
     assert "tsv: $$5/a.tsv\n    columns: [3, 1]\n" in dump_config(CONFIG)

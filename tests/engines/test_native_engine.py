@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from nmt.config import SearchOptions
 from nmt.engines import native_engine
@@ -105,6 +106,22 @@ def test_all_kernels_compute_the_same_bits(name, precision):
         greedy = engine.search(sources, SearchOptions())
         results.append((engine.score(sources, targets), beam, greedy, engine.cross_attention(sources[0], targets[0])))
     assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_largest_integers_overflow_in_no_kernel(sign):
+    model = random_model(encoder_layers=1, decoder_layers=1, activation="relu")
+    with torch.no_grad():
+        for layer in (model.model.encoder_layers[0], model.model.decoder_layers[0]):
+            layer.feed_forward.input_proj.weight.fill_(0.1)
+            layer.feed_forward.output_proj.weight.fill_(sign * 0.1)
+            nn.init.constant_(layer.feed_forward_residual.norm.weight, 0.01)  # what it puts out is nearly its bias:
+            nn.init.constant_(
+                layer.feed_forward_residual.norm.bias, sign
+            )  # all inputs become 127, or all -127
+    expected = model.native().score(SOURCES[:9], TARGETS[:9])
+    for kernel in kernels():
+        assert all_close(model.native("int8", kernel=kernel).score(SOURCES[:9], TARGETS[:9]), expected, 0.3)
 
 
 @pytest.mark.parametrize("precision", ["int8", "fp32"])

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.config.corpora import ParallelFiles
-from nmt.data.corpus import SentencePair
+from nmt.data.corpus import SentencePair, read_parallel
+from nmt.errors import NmtError
 from nmt.rundir import RunDir
 from nmt.translate import Translator
 from nmt.translate.least_probable import find_least_probable
@@ -38,6 +39,22 @@ def test_wrong_translations_come_first(digits_run):
         assert report.deviations == sorted(report.deviations)
         assert (report.scored, report.unspellable) == (150, 0)
         assert find_least_probable(translator, [], FILES, "digits").pairs == []
+
+
+def test_each_corpus_is_scored_in_its_own_language(two_run, two_corpora):
+    corpora = [
+        ParallelFiles(tsv=str(two_corpora / "test.tsv"), tgt_lang="de-AT"),
+        ParallelFiles(tsv=str(two_corpora / "test-fr.tsv"), tgt_lang="fr"),
+    ]
+    with Translator.load(RunDir(two_run), device="cpu", scores=False) as translator:
+        report = find_least_probable(translator, read_parallel(corpora), corpora, "two", count=20)
+        assert report.scored == 20
+        right = sum(report.per_token)
+        swapped = [corpora[1], corpora[0]]
+        wrong = find_least_probable(translator, read_parallel(corpora), swapped, "two", count=20)
+        assert sum(wrong.per_token) < right - 20
+        with pytest.raises(NmtError, match="into de and fr, not into it"):
+            find_least_probable(translator, pairs(), [ParallelFiles(tsv="a.tsv", tgt_lang="it")], "two")
 
 
 @pytest.mark.parametrize("arguments", [("--json",), ()])
