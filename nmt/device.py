@@ -11,7 +11,7 @@ import torch
 
 from nmt.errors import ConfigError
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 _WORTHWHILE = 1.2  # bf16 must be this much faster, to make up for its rounding and its second copy of the weights
 
@@ -19,7 +19,7 @@ _WORTHWHILE = 1.2  # bf16 must be this much faster, to make up for its rounding 
 class Precision(NamedTuple):
     """The precision of a model, and the speed of large matrix products in it."""
 
-    name: str  # fp32 or bf16
+    name: str  # fp32, bf16 or fp16
     flops: float  # operations per second, measured
 
     @property
@@ -42,12 +42,19 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(name: str, device: torch.device) -> Precision:
     """Return the precision `name`; `auto` is bf16 if a product in it is clearly faster on this device, else fp32.
 
+    ConfigError for fp16 on anything but a CUDA device.
+
     A trial of some tens of milliseconds decides, because torch also reports bf16 as supported on processors
     that compute it several times slower than fp32.
     """
+    if name == "fp16" and device.type != "cuda":
+        raise ConfigError(
+            f"precision fp16 is for training on CUDA devices, and this device is {device.type}",
+            hint="set training.precision to auto, which takes fp32 or bf16, whichever is faster here",
+        )
     if name != "auto":
         return Precision(name, product_rate(device, DTYPES[name]))
-    rates = {each: product_rate(device, dtype) for each, dtype in DTYPES.items()}
+    rates = {each: product_rate(device, dtype) for each, dtype in DTYPES.items() if each != "fp16"}
     chosen = "bf16" if rates["bf16"] > _WORTHWHILE * rates["fp32"] else "fp32"
     return Precision(chosen, rates[chosen])
 

@@ -67,7 +67,7 @@ class RunInfo(Environment):
     format: Literal[1] = 1  # FORMAT
     command: list[str]
     seed: int
-    precision: Literal["fp32", "bf16"] = Field(description="the one that the run began with, which it keeps")
+    precision: Literal["fp32", "bf16", "fp16"] = Field(description="the one that the run began with, which it keeps")
     data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
     packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
     packed_reason: str = ""

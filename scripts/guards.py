@@ -108,7 +108,7 @@ GUARDS = [
     Guard(
         "an update that is not finite is skipped",
         "nmt/training/optimizer.py",
-        "        self._skip_if_not_finite(norm if loss is None else norm + loss)\n",
+        "        self._skip_unless(is_finite)\n",
         "",
         "tests/training/test_run.py::test_an_update_that_is_not_finite_is_skipped_and_counted[fp32]",
     ),
@@ -178,7 +178,7 @@ GUARDS = [
     Guard(
         "shapes and types in the training state are checked",
         "nmt/training/parts.py",
-        "        state.check_fits(self.optimizer)\n",
+        "        state.check_fits(self.optimizer, self.ema)\n",
         "",
         f"{HOSTILE}[training state: weights of another type]",
     ),

@@ -2,7 +2,7 @@
 
     python scripts/torture.py --kills 50
 
-Trains a tiny model to the end, undisturbed, in three configurations, one of them with stages. Then the same trainings
+Trains a tiny model to the end, undisturbed, in five configurations, one of them with stages. Then the same trainings
 again, each ended by `kill -9` at a random moment, resumed (and at times killed again), and compared with the
 undisturbed one bit for bit: weights, index, training state, and the metrics but for their clocks. Then the other ways
 to stop: SIGTERM, Ctrl-C, a flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or
@@ -64,6 +64,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
             {"max_updates": 5, "reset_optimizer": True},
         ],
     },
+    "bf16, r_drop, ema": {"precision": "bf16", "r_drop": 5.0, "ema": 0.9},
+    # So many minutes that all updates fit into them: how many fit into fewer depends on the clock.
+    "muon, wsd, minutes": {
+        "precision": "fp32",
+        "optimizer": "muon",
+        "schedule": "wsd",
+        "zero_init": True,
+        "max_minutes": 1000.0,
+        "model": {"qk_norm": True, "activation": "relu2"},
+    },
 }
 
 
@@ -98,8 +108,8 @@ def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
     values = {
         "data": {"src_lang": "en", "tgt_lang": "en", **data},
         "tokenizer": {"type": "char", "vocab_size": 300},
-        "model": MODEL,
-        "training": TRAINING | training,
+        "model": MODEL | training.get("model", {}),
+        "training": TRAINING | {key: value for key, value in training.items() if key != "model"},
     }
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")

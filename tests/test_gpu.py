@@ -26,6 +26,7 @@ from nmt.training.packing import Packings, choose_packing
 from nmt.training.parts import Training
 from nmt.training.prepare import prepare
 from nmt.training.run import start_run
+from nmt.training.state import TrainState
 from nmt.training.step import BatchLoss
 from tests.tiny import tiny_config
 
@@ -79,11 +80,21 @@ def test_training_in_bf16_learns_and_the_run_translates_on_either_device(digits,
     assert sum(a == b for a, b in zip(on_gpu, on_cpu, strict=True)) >= 0.9 * len(sources)
 
 
-def test_an_update_never_makes_the_host_wait(digits, tmp_path):
-    config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1})
+def test_training_in_fp16_learns_with_a_scaled_loss(digits, tmp_path):
+    training = {"device": "cuda", "precision": "fp16", "max_updates": 400, "warmup_updates": 50, "validate_every": 200}
+    assert start_run(tiny_config(digits, training=training), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    losses = [record["loss"] for record in read_metrics(run.metrics) if record["kind"] == "train"]
+    assert losses[-1] < 0.7 * next(loss for loss in losses if loss is not None)
+    assert float(TrainState.load(run.state).loss_scale["scale"]) > 1
+
+
+@pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("fp16", {"optimizer": "muon"})])
+def test_an_update_never_makes_the_host_wait(digits, tmp_path, precision, options):
+    config = tiny_config(digits, training={"device": "cuda", "max_updates": 4, "warmup_updates": 1, **options})
     run, device = RunDir(tmp_path / "run"), torch.device("cuda")
     prepared = prepare(config, run, tmp_path / "store", print)
-    training = Training(run, config, prepared, Setup(device, choose_precision("bf16", device), ProcessGroup()))
+    training = Training(run, config, prepared, Setup(device, choose_precision(precision, device), ProcessGroup()))
 
     def update(number):
         data = training.batches.next_update()

@@ -17,7 +17,7 @@ from nmt.languages import Direction, is_variant
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
 Weight = Annotated[float, Field(ge=0.0)]
-Schedule = Literal["inverse_sqrt", "cosine", "linear"]
+Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd"]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
 MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
@@ -232,9 +232,12 @@ class ModelConfig(Section):
         "pre", description="norm before or after each sublayer; pre trains stably without tuning"
     )
     norm: Literal["layer", "rms"] = Field("layer", description="LayerNorm or RMSNorm")
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
-        "relu", description="of the feed-forward layers; swiglu has a gate, and half as many parameters again"
+    activation: Literal["relu", "gelu", "silu", "swiglu", "relu2"] = Field(
+        "relu",
+        description="of the feed-forward layers; swiglu has a gate, and half as many parameters again; relu2 is the "
+        "square of relu",
     )
+    qk_norm: bool = Field(False, description="an RMSNorm on the queries and keys of each attention head")
     tied_embeddings: Literal["none", "target", "all"] = Field(
         "all", description="target: the output projection shares the target embedding; all: the source embedding too"
     )
@@ -309,8 +312,10 @@ class TrainingConfig(Section):
 
     seed: int = Field(1, ge=0, le=MAX_SEED, description="seed of weights, dropout and data order")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
-    precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="auto: the faster one in a short trial, recorded in the run"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
+        "auto",
+        description="auto: fp32 or bf16, the faster in a short trial, recorded in the run; fp16: scaled losses, for "
+        "CUDA devices without bf16",
     )
     compile: bool = Field(
         False, description="compile updates with torch.compile, which takes minutes; for long trainings on a GPU"
@@ -328,18 +333,50 @@ class TrainingConfig(Section):
         description="target tokens per update, padding not counted; gradients are accumulated until it is reached",
     )
     max_updates: Count = Field(10_000, description="updates of the weights in all")
+    max_minutes: float = Field(
+        0.0,
+        ge=0.0,
+        le=1e7,
+        description="minutes of updates after which training ends, and the schedule with it, if max_updates does not "
+        "come first; 0: no limit",
+    )
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon trains the matrices of the layers, and AdamW the rest; for large batches on a GPU"
+    )
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
     warmup_updates: int = Field(400, ge=0, description="updates during which the learning rate rises to its peak")
     schedule: Schedule = Field(
-        "inverse_sqrt", description="how the rate falls after its peak; cosine and linear end at 0"
+        "inverse_sqrt",
+        description="how the rate falls after its peak; cosine and linear end at 0; wsd stays at the peak and falls "
+        "to 0 at the end",
+    )
+    cooldown_share: float = Field(
+        0.2, gt=0.0, le=1.0, description="with schedule wsd: share of all updates in which the rate falls, linearly"
     )
     betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
     eps: float = Field(1e-9, gt=0.0, description="epsilon of AdamW")
     weight_decay: float = Field(
-        0.0, ge=0.0, description="weight decay of AdamW, on matrices only: not on biases, norms and embeddings"
+        0.0, ge=0.0, description="weight decay, on matrices only: not on biases, norms and embeddings"
     )
     clip_norm: float = Field(1.0, ge=0.0, description="maximum norm of the gradient; 0: no clipping")
     label_smoothing: Rate = Field(0.1, description="probability that the loss spreads over all tokens")
+    r_drop: float = Field(
+        0.0,
+        ge=0.0,
+        le=1000.0,
+        description="R-Drop: weight of the divergence between two passes with other dropout, such as 5; 0: one pass, "
+        "which costs half",
+    )
+    ema: float = Field(
+        0.0,
+        ge=0.0,
+        lt=1.0,
+        description="decay of a moving average of the weights, such as 0.999; it is what is validated, saved as "
+        "checkpoints and translated with; 0: none",
+    )
+    zero_init: bool = Field(
+        False, description="begin with zeros in the last projection of each sublayer, so that layers begin as identity"
+    )
     log_every: Count = Field(50, description="updates per line of the log")
     validate_every: Count = Field(500, description="updates per validation; each writes a checkpoint")
     early_stopping_patience: int = Field(
@@ -362,6 +399,11 @@ class TrainingConfig(Section):
             return values
         counts = _ends_of(values.get("stages"))
         return {**values, "max_updates": sum(counts)} if counts else values
+
+    @property
+    def num_passes(self) -> int:
+        """The number of times that an update computes each of its pairs."""
+        return 2 if self.r_drop else 1
 
     def of_stage(self, number: int) -> Self:
         """Return the settings of stage `number` (from 0) as those of a training of its own."""
@@ -390,6 +432,8 @@ class TrainingConfig(Section):
                 f"average_checkpoints {self.average_checkpoints} needs as many checkpoints; "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
+        if self.max_minutes and self.stages:
+            raise ValueError("max_minutes is not for stages, which name their updates; leave one of the two out")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
             raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set that, such as to 25000")
         if self.warmup_updates >= self.max_updates:
@@ -520,6 +564,12 @@ class Config(Section):
                 "model.tied_embeddings all shares one embedding between the languages, so "
                 "tokenizer.joint must be true; "
                 "with separate vocabularies use target"
+            )
+        if self.training.r_drop and not (
+            self.model.dropout or self.model.attention_dropout or self.model.embedding_dropout
+        ):
+            raise ValueError(
+                "training.r_drop compares two passes with other dropout; set model.dropout, such as to 0.3"
             )
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")

@@ -67,6 +67,12 @@ class Batch(NamedTuple):
         sides = (side.pin_memory() if device.type == "cuda" and not side.is_cuda else side for side in self)
         return Batch(*(side.to(device, non_blocking=True) for side in sides))
 
+    def twice(self) -> Batch:
+        """Return a batch of the same rows twice: all of them, then all of them again."""
+        src, tgt_in, tgt_out = (torch.cat([side, side]) for side in (self.src, self.tgt_in, self.tgt_out))
+        src_real = torch.cat([self.src_real, self.src_real + self.src.numel()])
+        return Batch(src, tgt_in, tgt_out, src_real, torch.cat([self.tgt_real, self.tgt_real + self.tgt_out.numel()]))
+
     def cut(self, count: int) -> list[Batch]:
         """Cut the batch into at most `count` batches of about equal size, each only as wide as its longest row."""
         sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))

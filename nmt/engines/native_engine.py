@@ -40,7 +40,7 @@ MAX_ROWS = 32
 """Hypotheses that one thread decodes side by side; more do not make the products faster."""
 
 _POSITIONS = ("sinusoidal", "learned", "rotary")
-_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu")
+_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "relu2")
 _PRECISIONS = ("int8", "fp32")
 
 
@@ -226,7 +226,7 @@ def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> 
         config.d_model, config.num_heads, config.d_ff, config.encoder_layers, config.decoder_layers,
         tokenizers.src.vocab_size, tokenizers.tgt.vocab_size, config.max_src_len, config.max_tgt_len,
         _POSITIONS.index(config.positions), config.norm_position == "post", config.norm == "rms",
-        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision),
+        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision), config.qk_norm,
     )  # fmt: skip
 
 

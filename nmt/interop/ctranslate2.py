@@ -24,12 +24,13 @@ from nmt.model.transformer import Embedding, Transformer
 
 # Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
 # number, is one the export does not know.
-_SUPPORTED: dict[str, tuple[str, ...]] = {
+_SUPPORTED: dict[str, tuple[str | bool, ...]] = {
     "attention": ("scaled_dot_product",),
     "positions": ("sinusoidal", "learned", "rotary"),
     "norm_position": ("pre", "post"),
     "norm": ("layer", "rms"),
     "activation": ("relu", "gelu", "silu", "swiglu"),
+    "qk_norm": (False,),
     "tied_embeddings": ("none", "target", "all"),
 }
 _NUMBERS = {
@@ -54,8 +55,14 @@ def refuse_unsupported(config: ModelConfig, path: Path) -> None:
             continue
         if value not in _SUPPORTED.get(key, ()):
             can = _SUPPORTED.get(key)
-            hint = f"it can with {' or '.join(can)}" if can else f"the export does not know model.{key} yet"
-            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {value}", path=path, hint=hint)
+            hint = (
+                f"it can with {' or '.join(map(_as_yaml, can))}" if can else f"the export does not know model.{key} yet"
+            )
+            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {_as_yaml(value)}", path=path, hint=hint)
+
+
+def _as_yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def require_ctranslate2() -> None:

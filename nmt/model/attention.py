@@ -23,6 +23,16 @@ class MultiHeadAttention(nn.Module):
         self.score = make_score(attention, d_model // num_heads)
         self.dropout = Dropout(dropout)
         self.rotary = rotary
+        self.query_norm: nn.Module | None = None
+        self.key_norm: nn.Module | None = None
+
+    def normalize_heads(self, eps: float) -> None:
+        """Add an RMS norm to the query and the key of each head, before rotary positions (Henry et al. 2020).
+
+        The heads of a layer share its weights [K], as in OLMo 2 (2025, section 3.3).
+        """
+        head_size = self.query_proj.out_features // self.num_heads
+        self.query_norm, self.key_norm = nn.RMSNorm(head_size, eps=eps), nn.RMSNorm(head_size, eps=eps)
 
     def _split_heads(self, states: Tensor) -> Tensor:
         return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B, H, T, K]
@@ -33,6 +43,8 @@ class MultiHeadAttention(nn.Module):
         `offset` is the position of the first state, or [S] that of each.
         """
         key, value = (self._split_heads(half) for half in self.key_value_proj(states).chunk(2, dim=-1))
+        if self.key_norm is not None:
+            key = self.key_norm(key)
         return (key if self.rotary is None else self.rotary(key, offset)), value
 
     def forward(
@@ -50,6 +62,8 @@ class MultiHeadAttention(nn.Module):
         Return (states [B, T, D], weights [B, H, T, S] if `keep_weights`, else None).
         """
         query = self._split_heads(self.query_proj(states))  # [B, H, T, K]
+        if self.query_norm is not None:
+            query = self.query_norm(query)
         if self.rotary is not None:
             query = self.rotary(query, offset)
         if keep_weights:

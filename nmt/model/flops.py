@@ -20,8 +20,9 @@ class TrainingFlops:
     backward takes twice as many as forward. Embedding look-ups, norms and softmax are left out, as is usual.
     """
 
-    def __init__(self, model: Transformer):
-        self.config = model.config
+    def __init__(self, model: Transformer, num_passes: int = 1):
+        """`num_passes`: how often training computes each sentence."""
+        self.config, self.num_passes = model.config, num_passes
         layers = cast("list[DecoderLayer]", model.decoder_layers)
         cross = _weights(layer.cross_attention.key_value_proj for layer in layers)
         self.per_src_token = _weights(model.encoder_layers) + cross
@@ -33,7 +34,7 @@ class TrainingFlops:
         pairs = self.config.encoder_layers * (src_len * src_len).sum()
         # A target position attends to itself and those before it: half of the square.
         pairs += self.config.decoder_layers * ((tgt_len * (tgt_len + 1) / 2).sum() + (src_len * tgt_len).sum())
-        return float(3.0 * (2.0 * matrices + 4.0 * self.config.d_model * pairs))
+        return float(3.0 * self.num_passes * (2.0 * matrices + 4.0 * self.config.d_model * pairs))
 
 
 def _weights(modules: Iterable[nn.Module]) -> int:

@@ -29,3 +29,14 @@ def initialize(model: nn.Module, d_model: int) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=d_model**-0.5)
+
+
+@torch.no_grad()
+def zero_output_projections(layers: nn.Module) -> None:
+    """Set the last projection of each sublayer of `layers` to 0: attention and feed-forward add nothing at first.
+
+    Each layer then begins as the identity, but for norms after sublayers (Zhang et al. 2019, Fixup, section 3).
+    """
+    for name, parameter in layers.named_parameters():
+        if ".output_proj." in name:
+            parameter.zero_()

@@ -15,7 +15,20 @@ from nmt.model.masks import AttentionMask
 from nmt.model.positions import Rotary
 
 NORM_EPS = {"layer": 1e-5, "rms": 1e-6}
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": F.silu}
+
+
+def squared_relu(hidden: Tensor) -> Tensor:
+    """Return max(hidden, 0)^2 (So et al. 2021, Primer, section 4)."""
+    return F.relu(hidden).square()
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "swiglu": F.silu,
+    "relu2": squared_relu,
+}
 
 
 def make_norm(config: ModelConfig) -> nn.Module:
@@ -26,9 +39,12 @@ def make_norm(config: ModelConfig) -> nn.Module:
 
 def make_attention(config: ModelConfig, rotary: Rotary | None = None) -> MultiHeadAttention:
     """Build the attention that `config` describes."""
-    return MultiHeadAttention(
+    attention = MultiHeadAttention(
         config.d_model, config.num_heads, attention=config.attention, dropout=config.attention_dropout, rotary=rotary
     )
+    if config.qk_norm:
+        attention.normalize_heads(NORM_EPS["rms"])
+    return attention
 
 
 class FeedForward(nn.Module):

@@ -70,6 +70,9 @@ def _sublayers(config: ModelConfig, layer: str, attentions: tuple[str, ...]) -> 
         shapes |= _linear(f"{layer}.{name}_attention.query_proj", d_model, d_model)
         shapes |= _linear(f"{layer}.{name}_attention.key_value_proj", d_model, 2 * d_model)
         shapes |= _linear(f"{layer}.{name}_attention.output_proj", d_model, d_model)
+        if config.qk_norm:
+            head_size = (d_model // config.num_heads,)
+            shapes |= {f"{layer}.{name}_attention.{side}_norm.weight": head_size for side in ("query", "key")}
         shapes |= dict(_norm(config, f"{layer}.{name}_residual.norm"))
     shapes |= _linear(f"{layer}.feed_forward.input_proj", d_model, d_hidden)
     shapes |= _linear(f"{layer}.feed_forward.output_proj", d_ff, d_model)

@@ -122,8 +122,15 @@ static void feed_forward(Worker *w, const FeedForward *ff, float *states, int nu
     }
 }
 
-/* Turns query and key of `heads` [query, key, value] for rotary positions. */
-static void turn(const Model *m, float *heads, int position) {
+/* The RMS norm of each of the heads [heads][K16], in place, if the attention has such norms. */
+static void normalize_heads(const Model *m, float *heads, const float *gain) {
+    if (gain) m->kernel->normalize(heads, m->config.num_heads, m->head_size, gain, NULL, 1e-6f, heads);
+}
+
+/* Normalizes query and key of `heads` [query, key, value], and turns them for rotary positions. */
+static void place(const Model *m, const Attention *attention, float *heads, int position) {
+    normalize_heads(m, heads, attention->query_gain);
+    normalize_heads(m, heads + m->attention_width, attention->key_gain);
     if (!m->cosine) return;
     size_t at = (size_t)position * (m->head_size / 2);
     for (int part = 0; part < 2; part++)
@@ -183,7 +190,7 @@ static void encoder_attention(Worker *w, const Attention *attention, float *stat
         float *heads = w->heads + row * 3 * width;
         for (int position = 0; position < length; position++) {
             float *at = heads + position * 3 * width;
-            turn(m, at, position);
+            place(m, attention, at, position);
             put_key_value(w, at + width, at + 2 * width, blocks[position / BLOCK], 0, position % BLOCK);
         }
         for (int position = 0; position < length; position++)
@@ -200,10 +207,11 @@ static void project_memory(Worker *w, const float *memory, Sentence *const *sent
     const Rows *input = as_input(w, memory, rows, m->config.d_model);
     for (int layer = 0; layer < m->config.decoder_layers; layer++) {
         multiply(w, input, rows, &m->decoder[layer].cross.key_value, STORE, w->heads);
-        const float *key_value = w->heads;
+        float *key_value = w->heads;
         for (int i = 0; i < count; i++)
             for (int position = 0; position < sentences[i]->src_len; position++, key_value += 2 * width) {
                 void *block = sentences[i]->memory[position / BLOCK];
+                normalize_heads(m, key_value, m->decoder[layer].cross.key_gain);
                 put_key_value(w, key_value, key_value + width, block, layer * 2 * BLOCK * width, position % BLOCK);
             }
     }
@@ -243,7 +251,7 @@ static void decoder_self_attention(Worker *w, int layer, float *states) {
     for (int row = 0; row < rows; row++) { /* all keys first: a load soon after the store to its place would wait */
         Row *hypothesis = w->active[row];
         float *heads = w->heads + row * 3 * width;
-        turn(m, heads, hypothesis->length);
+        place(m, attention, heads, hypothesis->length);
         put_key_value(w, heads + width, heads + 2 * width, hypothesis->numbers[hypothesis->length / BLOCK], offset,
                       hypothesis->length % BLOCK);
     }
@@ -264,6 +272,7 @@ static void decoder_cross_attention(Worker *w, int layer, float *states, const O
     multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
     for (int row = 0; row < rows; row++) {
         const Sentence *sentence = w->active[row]->sentence;
+        normalize_heads(m, w->heads + row * width, attention->query_gain);
         m->kernel->attend(w->heads + row * width, sentence->memory, offset, sentence->src_len, m->config.num_heads,
                           m->head_size, w->scores, w->context + row * width, keep ? sentence->weights : NULL,
                           w->number_bytes == 2);

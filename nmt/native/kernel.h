@@ -53,7 +53,7 @@
 
 typedef enum { INT8, FP32 } Precision;
 typedef enum { STORE, STORE_RELU, ADD } Epilogue;
-typedef enum { RELU, GELU, SILU, SWIGLU } Activation;
+typedef enum { RELU, GELU, SILU, SWIGLU, RELU2 } Activation;
 
 /* The rows that a product multiplies. */
 typedef struct {

@@ -79,8 +79,11 @@ static void activate(Activation activation, float *hidden, int rows, int width) 
             continue;
         }
         for (int i = 0; i < stride; i += LANES) {
-            vec value = v_load(x + i);
-            v_store(x + i, activation == GELU ? gelu(value) : activation == SILU ? silu(value) : v_max(v_set(0.0f), value));
+            vec value = v_load(x + i), positive = v_max(v_set(0.0f), value);
+            v_store(x + i, activation == GELU   ? gelu(value)
+                           : activation == SILU ? silu(value)
+                           : activation == RELU ? positive
+                                                : v_mul(positive, positive)); /* So et al. 2021 */
         }
     }
 }

@@ -150,9 +150,15 @@ static Attention take_attention(Loader *loader, int is_cross) {
     int d = config->d_model, k = loader->model->head_size;
     Attention attention = {0};
     Part parts[2];
-    parts[0] = take_part(loader, d, d, k, 1.0f / sqrtf((float)k));
+    float scale = 1.0f / sqrtf((float)k); /* of the scores; a norm of the query would take it away */
+    parts[0] = take_part(loader, d, d, k, config->qk_norm ? 1.0f : scale);
     parts[1] = take_part(loader, 2 * d, d, k, 1.0f);
     Part output = take_part(loader, d, d, d, 1.0f);
+    if (config->qk_norm) {
+        attention.query_gain = take_table(loader, 1, k);
+        attention.key_gain = take_table(loader, 1, k);
+        for (int i = 0; i < k && !loader->error; i++) attention.query_gain[i] *= scale;
+    }
     attention.norm = take_norm(loader);
     if (loader->error) return attention;
     attention.input = pack_linear(loader, parts, is_cross ? 1 : 2, d, d);
@@ -242,7 +248,8 @@ static int is_sound(const Config *c) {
     if (!sizes || c->d_model % c->num_heads || c->d_model > MAX_INPUTS || c->d_ff > MAX_INPUTS) return 0;
     int head_size = c->d_model / c->num_heads;
     if ((int64_t)c->num_heads * ROUND_UP(head_size, LANES) > MAX_INPUTS) return 0;
-    if (c->positions < SINUSOIDAL || c->positions > ROTARY || c->activation < RELU || c->activation > SWIGLU) return 0;
+    if (c->positions < SINUSOIDAL || c->positions > ROTARY || c->activation < RELU || c->activation > RELU2) return 0;
+    if (c->qk_norm < 0 || c->qk_norm > 1) return 0;
     if (c->positions == SINUSOIDAL ? c->d_model % 2 : c->positions == ROTARY && head_size % 2) return 0;
     if (c->precision != INT8 && c->precision != FP32) return 0;
     if (c->encoder_layers > 10000 || c->decoder_layers > 10000) return 0;

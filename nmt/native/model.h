@@ -13,6 +13,7 @@ typedef struct {
     Linear input;     /* [query, key, value] of A each, or the query */
     Linear key_value; /* cross-attention: of the encoder's output */
     Linear output;
+    float *query_gain, *key_gain; /* [K16] of the heads' RMS norms; the query's with 1 / sqrt(K). NULL: no such norms */
     Norm norm;
 } Attention;
 

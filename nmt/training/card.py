@@ -43,9 +43,24 @@ def _facts(training: Training) -> str:
         "vocabulary": ", ".join(f"{t.vocab_size:,} {t.type} tokens ({side})" for side, t in sides.items()),
         "trained on": f"{run.read_json(run.report_file)['pairs']:,} sentence pairs of {files}",
         "training": f"{training.update:,} updates in {minutes:.1f} minutes on {machine}, {seed}",
+        "methods": ", ".join(_methods(training)),
         "weights": f"checkpoint {run.index().best}",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())])
+
+
+def _methods(training: Training) -> list[str]:
+    """Return what the training did beside the usual."""
+    settings = training.settings
+    methods = {
+        f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
+        f"moving average of the weights (decay {settings.ema:g})": settings.ema,
+        "Muon": settings.optimizer == "muon",
+        "output projections that began at 0": settings.zero_init,
+        f"ended after {settings.max_minutes:g} minutes": training.plan is not None
+        and training.plan.updates < settings.max_updates,
+    }
+    return [name for name, used in methods.items() if used]
 
 
 def _scores(training: Training) -> list[str]:

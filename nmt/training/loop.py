@@ -22,15 +22,19 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     checkpoint.
     """
     settings = training.settings
-    with training.monitor.showing_progress(training.update):
-        while training.update < settings.max_updates and not _is_out_of_patience(training):
+    with training.monitor.showing_progress(training.update, training.end):
+        while training.update < training.end and not _is_out_of_patience(training):
             if training.update == training.stage.end:
                 training.enter_next_stage()
                 fit_into_memory(training)
             _train_one_update(training)
+            if training.is_out_of_time:
+                training.plan_end()
             at_end = training.update == training.stage.end
             if training.update % settings.log_every == 0 or at_end:
                 _log(training)
+                if not at_end:
+                    training.plan_end()
             if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):
                 _checkpoint(training)
             if training.setup.group.any(bool(interrupt.requested)):
@@ -48,6 +52,8 @@ def _train_one_update(training: Training) -> None:
         data = training.batches.next_update()
         update_of_stage = training.update - training.stage.start
         loss_sum, norm = training.step(data.batches, data.num_tokens, update_of_stage)
+        if training.ema is not None:
+            training.ema.add(training.update)
         training.monitor.count(training.update, data, loss_sum, norm)
 
 
@@ -71,7 +77,7 @@ def _checkpoint_name_of(update: int) -> str:
 
 def _checkpoint(training: Training) -> None:
     """Score the model, write its weights, save the state."""
-    _score_and_write(training, _checkpoint_name(training), training.optimizer.master)
+    _score_and_write(training, _checkpoint_name(training), training.weights)
     # In this order, a crash at any point leaves a state whose checkpoints are all there.
     training.save()
     if training.setup.group.is_main:

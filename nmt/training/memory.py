@@ -22,12 +22,15 @@ class MemoryNeeds(NamedTuple):
     vocab_size: int  # of the target
     longest: tuple[int, int]  # source and target, in tokens
     bytes_per_number: int = 4  # of activations: 2 for bf16
+    num_passes: int = 1  # of each micro-batch
+    has_ema: bool = False
 
     def num_bytes(self, tokens: int) -> int:
         """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
+        tokens *= self.num_passes
         logits = 3 * CHUNK_ROWS * self.vocab_size * 4
         # Weights, gradients and both moments of Adam in fp32; the copy of weights and gradients in bf16.
-        weights = self.num_parameters * (16 + (4 if self.bytes_per_number == 2 else 0))
+        weights = self.num_parameters * (16 + 4 * self.has_ema + (4 if self.bytes_per_number == 2 else 0))
         return _PROCESS + weights + self.activation_bytes(tokens) + logits
 
     def activation_bytes(self, tokens: int) -> int:
@@ -56,7 +59,7 @@ def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, avai
 
     Micro-batches have the fastest size, or a smaller one if that exceeds the `available` bytes.
     """
-    num_micro_batches = max(minimum, -(-tokens // FASTEST_ON_CPU))
+    num_micro_batches = max(minimum, -(-tokens * needs.num_passes // FASTEST_ON_CPU))
     while (
         available is not None
         and needs.num_bytes(tokens // num_micro_batches) > available

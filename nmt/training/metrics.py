@@ -123,6 +123,10 @@ class Progress:
         hidden = silent or sys.stderr is None or not sys.stderr.isatty()
         self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
 
+    def expect(self, max_updates: int) -> None:
+        """Set another number of updates as the end."""
+        self.max_updates = self.bar.total = max_updates
+
     def advance(self) -> None:
         """Count one update."""
         with self._surviving():

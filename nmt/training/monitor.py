@@ -25,6 +25,7 @@ from nmt.training.validation import ValidationResult
 log = logging.getLogger(__name__)
 
 MAX_SKIPPED_IN_A_ROW = 5
+_MAX_SKIPPED_IN_FP16 = 30  # the scale of the loss halves with each of them, and begins too high
 
 
 class _Unflushed(NamedTuple):
@@ -50,13 +51,18 @@ class Monitor:
         self._progress: Progress | None = None
 
     @contextmanager
-    def showing_progress(self, update: int) -> Iterator[None]:
-        """Show a progress bar from `update` on; only rank 0 does."""
-        self._progress = Progress(self.settings.max_updates, update, silent=not self.setup.group.is_main)
+    def showing_progress(self, update: int, end: int) -> Iterator[None]:
+        """Show a progress bar from `update` on, up to `end`; only rank 0 does."""
+        self._progress = Progress(end, update, silent=not self.setup.group.is_main)
         try:
             yield
         finally:
             self._progress.close()
+
+    def expect(self, end: int) -> None:
+        """Show progress up to another `end`."""
+        if self._progress is not None:
+            self._progress.expect(end)
 
     @contextmanager
     def timing(self) -> Iterator[None]:
@@ -95,14 +101,17 @@ class Monitor:
                 self._count_skipped(update.number)
 
     def _count_skipped(self, number: int) -> None:
-        """Count an update whose loss or gradient is not finite; RunError after `MAX_SKIPPED_IN_A_ROW` of them."""
+        """Count an update whose loss or gradient is not finite; RunError after too many of them."""
         self.skipped_in_a_row += 1
-        log.warning(f"update {number} skipped: its loss or gradient is not finite")
-        if self.skipped_in_a_row == MAX_SKIPPED_IN_A_ROW:
+        in_fp16 = self.setup.precision.name == "fp16"
+        consequence = "; the loss scale halves" if in_fp16 else ""
+        level = logging.INFO if in_fp16 else logging.WARNING
+        log.log(level, f"update {number} skipped: its loss or gradient is not finite{consequence}")
+        limit = _MAX_SKIPPED_IN_FP16 if in_fp16 else MAX_SKIPPED_IN_A_ROW
+        if self.skipped_in_a_row == limit:
             last = self.run.index().last
             raise RunError(
-                f"the loss or the gradient was not finite in {MAX_SKIPPED_IN_A_ROW} updates in a row, "
-                f"up to update {number}",
+                f"the loss or the gradient was not finite in {limit} updates in a row, up to update {number}",
                 path=self.run.path,
                 hint="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
                 + (f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"),

@@ -1,4 +1,4 @@
-"""AdamW, its learning-rate schedule, and the fp32 master copy of weights trained in bf16."""
+"""AdamW and Muon, their learning-rate schedule, and the fp32 master copy of weights trained in bf16 or fp16."""
 
 from __future__ import annotations
 
@@ -11,33 +11,40 @@ from torch import Tensor, nn
 from nmt.config.sections import TrainingConfig
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
+from nmt.training.loss_scale import LossScale
+from nmt.training.muon import Muon
 
 _CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
 
 Moments = dict[str, dict[str, Tensor]]
-"""By name of the parameter: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape."""
+"""By name of the parameter. AdamW: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape;
+Muon: `momentum`, of its shape."""
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
     """Return the learning rate of an update (from 1): linear warmup to `lr`, then the schedule's decay.
 
     inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3); cosine (Loshchilov and Hutter 2017) and
-    linear fall to 0 at `max_updates`.
+    linear fall to 0 at `max_updates`; wsd (Hu et al. 2024, section 4.2) stays at `lr` until the last `cooldown_share`
+    of the updates, and falls to 0 linearly in these (Hägele et al. 2024, section 3).
     """
     warmup = config.warmup_updates
     if update <= warmup:
         return config.lr * update / warmup
     if config.schedule == "inverse_sqrt":
         return config.lr * math.sqrt(max(1, warmup) / update)
+    if config.schedule == "wsd":
+        return config.lr * min(1.0, max(0.0, 1.0 - update / config.max_updates) / config.cooldown_share)
     left = max(0.0, 1.0 - (update - warmup) / max(1, config.max_updates - warmup))
     return config.lr * (left if config.schedule == "linear" else 0.5 * (1.0 - math.cos(math.pi * left)))
 
 
 class Optimizer:
-    """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights.
+    """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights; with `optimizer: muon`, Muon on the matrices.
 
-    If the model computes in fp32, the copy is the model's own parameters. If it computes in bf16, whose 8 bits of
-    mantissa would lose small steps, gradients are accumulated and applied in fp32, and the result is rounded to bf16.
+    If the model computes in fp32, the copy is the model's own parameters. If it computes in bf16 or fp16, whose 8 and
+    11 bits of mantissa would lose small steps, gradients are accumulated and applied in fp32, and the result is
+    rounded. The range of fp16 is narrow, so there the gradients are those of a scaled loss.
     """
 
     def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
@@ -51,11 +58,14 @@ class Optimizer:
             for parameter in self.model_parameters.values():
                 parameter.data = parameter.data.to(dtype)
         self._grads: dict[str, Tensor] = {}  # fp32, for the gradients of a reduced model, kept from update to update
-        embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-        decays = {n: p.dim() > 1 and id(p) not in embeddings for n, p in self.model_parameters.items()}
+        self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
+        decays = _decaying(model)
+        parts = _matrices_between_states(model) if config.optimizer == "muon" else {}
+        self.muon = Muon({name: self.master[name] for name in parts}, parts)
+        rest = [name for name in decays if name not in parts]
         groups = [
-            {"params": [self.master[n] for n in decays if decays[n]], "weight_decay": config.weight_decay},
-            {"params": [self.master[n] for n in decays if not decays[n]], "weight_decay": 0.0},
+            {"params": [self.master[n] for n in rest if decays[n]], "weight_decay": config.weight_decay},
+            {"params": [self.master[n] for n in rest if not decays[n]], "weight_decay": 0.0},
         ]
         fused = next(model.parameters()).device.type in ("cpu", "cuda")
         self.adam = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
@@ -117,21 +127,30 @@ class Optimizer:
         If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
         decides that, so the host need not wait for it.
         """
+        if self.loss_scale is not None:
+            grads = [master.grad for master in self.master.values() if master.grad is not None]
+            torch._foreach_mul_(grads, 1 / self.loss_scale.scale)
         limit = self.config.clip_norm or math.inf
         norm = nn.utils.clip_grad_norm_(self.master.values(), limit)
-        self._skip_if_not_finite(norm if loss is None else norm + loss)
+        is_finite = torch.isfinite(norm if loss is None else norm + loss)
+        lr = learning_rate(self.config, update)
+        self.muon.step(lr, self.config.weight_decay, is_finite)
+        self._skip_unless(is_finite)
         for group in self.adam.param_groups:
-            group["lr"] = learning_rate(self.config, update)
+            group["lr"] = lr
         self.adam.step()
-        self.adam.zero_grad(set_to_none=True)
+        for master in self.master.values():
+            master.grad = None
+        if self.loss_scale is not None:
+            self.loss_scale.adapt(is_finite)
         if self.reduced:
             self._round_into_model()
         return norm
 
-    def _skip_if_not_finite(self, value: Tensor) -> None:
+    def _skip_unless(self, is_finite: Tensor) -> None:
         if self.adam.defaults["fused"]:
-            self.adam.found_inf = (~torch.isfinite(value)).float()  # type: ignore[attr-defined]
-        elif not torch.isfinite(value):
+            self.adam.found_inf = (~is_finite).float()  # type: ignore[attr-defined]
+        elif not is_finite:
             self.adam.zero_grad(set_to_none=True)  # AdamW leaves alone what has no gradient
 
     @torch.no_grad()
@@ -146,13 +165,22 @@ class Optimizer:
         torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
     def moments(self) -> Moments:
-        """Return the state of AdamW; empty before the first update."""
+        """Return the state of AdamW and Muon; empty before the first update."""
         state = self.adam.state
-        return {name: dict(state[parameter]) for name, parameter in self.master.items() if parameter in state}
+        moments = {name: dict(state[parameter]) for name, parameter in self.master.items() if parameter in state}
+        return moments | {name: {"momentum": momentum} for name, momentum in self.muon.momenta.items()}
+
+    def moments_like(self, name: str) -> dict[str, Tensor]:
+        """Return tensors of the names and shapes that the moments of a parameter have."""
+        parameter = self.master[name]
+        if name in self.muon.parameters:
+            return {"momentum": parameter}
+        return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
     def forget_moments(self) -> None:
-        """Begin AdamW anew, as before its first update."""
+        """Begin AdamW and Muon anew, as before their first update."""
         self.adam.state.clear()
+        self.muon.momenta.clear()
 
     def load_moments(self, moments: Moments) -> None:
         """Restore what `moments` returned."""
@@ -160,6 +188,28 @@ class Optimizer:
         parameters = [parameter for group in self.adam.param_groups for parameter in group["params"]]
         indexed = {index: moments[name] for index, p in enumerate(parameters) if (name := names[id(p)]) in moments}
         self.adam.load_state_dict({"state": indexed, "param_groups": self.adam.state_dict()["param_groups"]})
+        self.muon.momenta = {
+            name: moments[name]["momentum"].to(parameter.device)
+            for name, parameter in self.muon.parameters.items()
+            if name in moments
+        }
+
+
+def _decaying(model: Transformer) -> dict[str, bool]:
+    """Return which parameters have weight decay, by name: matrices, but not embeddings."""
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return {name: p.dim() > 1 and id(p) not in embeddings for name, p in model.named_parameters()}
+
+
+def _matrices_between_states(model: Transformer) -> dict[str, int]:
+    """Return how many matrices stand in each parameter that Muon trains: those of the layers' linear projections."""
+    parts = {"key_value_proj": 2, "input_proj": 2 if model.config.activation == "swiglu" else 1}
+    matrices = {}
+    for name, parameter in model.named_parameters():
+        module = name.removesuffix(".weight").rpartition(".")[2]
+        if "_layers." in name and parameter.dim() == 2 and module.endswith("_proj"):
+            matrices[name] = parts.get(module, 1)
+    return matrices
 
 
 def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.config import Config
 from nmt.data.redraw import Redraw
 from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
+from nmt.model.initialization import zero_output_projections
 from nmt.model.transformer import Transformer
 from nmt.rundir import RunDir
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.environment import Setup
 from nmt.training.monitor import Monitor
+from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import Optimizer
 from nmt.training.prepare import Prepared
 from nmt.training.stages import stage_spans
-from nmt.training.state import Counters, TrainState, newest_state, random_state, set_random_state
+from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
 from nmt.training.step import Step
 from nmt.training.validation import Validator
 
@@ -37,7 +41,12 @@ class Training:
         torch.manual_seed(self.settings.seed)
         vocab_sizes = (self.tokenizers.src.vocab_size, self.tokenizers.tgt.vocab_size)
         self.model = Transformer(config.model, *vocab_sizes).to(setup.device).train()
+        if self.settings.zero_init:
+            zero_output_projections(self.model.encoder_layers)
+            zero_output_projections(self.model.decoder_layers)
         self.optimizer = Optimizer(self.model, self.settings, setup.precision.dtype)
+        self.ema = MovingAverage(self.optimizer.master, self.settings.ema) if self.settings.ema else None
+        self.plan: Plan | None = None
         self.stages = stage_spans(config)
         self.stage = self.stages[0]
         smoothing = self.stage.config.training.label_smoothing
@@ -49,7 +58,7 @@ class Training:
         sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
-        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
+        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model, self.settings.num_passes))
         self.update = 0
         self._set_stage(0)
 
@@ -57,6 +66,41 @@ class Training:
     def is_last_stage(self) -> bool:
         """True in the last stage, or without stages."""
         return self.stage is self.stages[-1]
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The fp32 weights to validate and to keep: those in training, or their moving average."""
+        return self.optimizer.master if self.ema is None else self.ema.weights
+
+    @property
+    def end(self) -> int:
+        """The update after which training ends."""
+        return self.stages[-1].end
+
+    def plan_end(self) -> None:
+        """With `training.max_minutes`: set the end to the update that the minutes suffice for, at the rate so far.
+
+        The schedule of the learning rate ends there too. Every rank must call it, after the same update.
+        """
+        if not self.settings.max_minutes:
+            return
+        share = self.monitor.train_seconds / (60 * self.settings.max_minutes)
+        expected = self.update if share >= 1 else min(self.settings.max_updates, round(self.update / max(share, 1e-9)))
+        self._set_plan(self.setup.group.gather(max(self.update, expected))[0])
+
+    def _set_plan(self, updates: int) -> None:
+        limits = {"max_updates": self.settings.max_updates, "max_minutes": self.settings.max_minutes}
+        self.plan = Plan(updates=updates, **limits)
+        planned = self.settings.model_copy(update={"max_updates": max(1, updates)})
+        self.stages = stage_spans(self.config.model_copy(update={"training": planned}))
+        self._set_stage(0)
+        self.monitor.expect(updates)
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """True in every rank if one has spent `training.max_minutes` on updates."""
+        seconds = 60 * self.settings.max_minutes
+        return bool(seconds) and self.setup.group.any(self.monitor.train_seconds >= seconds)
 
     def enter_next_stage(self) -> None:
         """Go on with the data and the settings of the next stage. Every rank must call it."""
@@ -75,6 +119,7 @@ class Training:
         self.optimizer.config = own.training
         self.step.loss.label_smoothing = own.training.label_smoothing
         self.model.set_dropout(own.model)
+        self.step.loss.r_drop = own.training.r_drop
         if number:
             self.batches = self._batches_of_stage()
 
@@ -91,6 +136,8 @@ class Training:
             weights = with_rows_for_new_tokens(self.model, read_weights(path))
             check_weights(self.model, weights, path)
             self.optimizer.load_weights(weights)
+            if self.ema is not None:
+                self.ema.load(self.optimizer.master)
         self.save()  # so that a run with checkpoints always has a state
 
     def save(self) -> None:
@@ -102,6 +149,7 @@ class Training:
         counters = Counters(
             update=self.update,
             stage=self.stage.number,
+            plan=self.plan,
             train_seconds=self.monitor.train_seconds,
             skipped_in_a_row=self.monitor.skipped_in_a_row,
             num_micro_batches=self.step.num_micro_batches,
@@ -110,7 +158,9 @@ class Training:
             history=self.history,
         )
         weights = {name: parameter.detach() for name, parameter in self.optimizer.master.items()}
-        state = TrainState(counters, weights, self.optimizer.moments(), random)
+        ema = {} if self.ema is None else self.ema.weights
+        scale = {} if self.optimizer.loss_scale is None else self.optimizer.loss_scale.state()
+        state = TrainState(counters, weights, self.optimizer.moments(), random, ema, scale)
         state.save(self.run.state, previous=self.run.previous_state)
 
     def resume(self) -> None:
@@ -133,9 +183,13 @@ class Training:
                 self.history.delete_unlisted(self.run)
 
     def _load(self, state: TrainState) -> None:
-        state.check_fits(self.optimizer)
+        state.check_fits(self.optimizer, self.ema)
         self.optimizer.load_weights(state.weights)
         self.optimizer.load_moments(state.moments)
+        if self.ema is not None:
+            self.ema.load(state.ema)
+        if self.optimizer.loss_scale is not None:
+            self.optimizer.loss_scale.load(state.loss_scale)
         counters = state.counters
         self.update, self.history = counters.update, counters.history
         if counters.stage >= len(self.stages):
@@ -145,5 +199,15 @@ class Training:
         self.monitor.window, self.monitor.train_seconds = counters.window, counters.train_seconds
         self.monitor.skipped_in_a_row = counters.skipped_in_a_row
         self.step.num_micro_batches = counters.num_micro_batches
+        self._resume_plan(counters.plan)
         if len(state.random) == self.setup.group.world_size:
             set_random_state(self.setup.device, state.random[self.setup.group.rank])
+
+    def _resume_plan(self, plan: Plan | None) -> None:
+        """Keep to `plan`; make another if the limits have changed since."""
+        if plan is None or not self.settings.max_minutes:
+            return
+        if (plan.max_updates, plan.max_minutes) == (self.settings.max_updates, self.settings.max_minutes):
+            self._set_plan(plan.updates)
+        else:
+            self.plan_end()

@@ -62,4 +62,6 @@ def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
         training.model.output_proj.weight.size(0),
         longest,
         training.setup.precision.dtype.itemsize,
+        training.settings.num_passes,
+        training.ema is not None,
     )

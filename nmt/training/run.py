@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 _MAY_CHANGE = {
     "training": {
         "max_updates",
+        "max_minutes",
         "early_stopping_patience",
         "log_every",
         "keep_checkpoints",

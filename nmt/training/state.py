@@ -1,7 +1,8 @@
 """The training state: everything that a resumed run needs to continue as if it had never stopped.
 
 The only place that knows its schema. On disk it is one safetensors file with a checksum, which holds the tensors
-`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`.
+`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; with
+Muon `muon.NAME.momentum`, with a moving average `ema.NAME`, in fp16 `loss_scale.{scale, num_finite}`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from nmt.files import write_atomically
 from nmt.rundir import RunDir
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
+from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import Moments, Optimizer
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,16 @@ _METRICS = ("loss", "perplexity", "bleu", "chrf")
 _COUNTERS = "counters"  # the tensor that holds what is no tensor, as JSON
 
 
+class Plan(BaseModel):
+    """The number of updates that `training.max_minutes` is expected to suffice for, and the limits that it is for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    updates: Count
+    max_updates: Count
+    max_minutes: Annotated[float, Field(ge=0.0, le=1e7)]
+
+
 class Counters(BaseModel):
     """The part of a training state that is not tensors."""
 
@@ -45,6 +57,7 @@ class Counters(BaseModel):
 
     update: Count
     stage: Annotated[int, Field(ge=0, le=100)] = 0
+    plan: Plan | None = None
     train_seconds: float = Field(ge=0.0, le=1e12)
     skipped_in_a_row: Count
     num_micro_batches: Annotated[int, Field(ge=1, le=1 << 40)]
@@ -81,6 +94,8 @@ class TrainState:
     weights: dict[str, Tensor]  # fp32, by name
     moments: Moments
     random: list[RandomState]  # per rank
+    ema: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # fp32, by name; empty without a moving average
+    loss_scale: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # empty but in fp16
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""
@@ -88,7 +103,10 @@ class TrainState:
         tensors = {_COUNTERS: torch.from_numpy(np.frombuffer(counters, dtype=np.uint8).copy())}
         tensors |= {f"weights.{name}": tensor for name, tensor in self.weights.items()}
         for name, moments in self.moments.items():
-            tensors |= {f"adam.{name}.{moment}": tensor for moment, tensor in moments.items()}
+            optimizer = "muon" if "momentum" in moments else "adam"
+            tensors |= {f"{optimizer}.{name}.{moment}": tensor for moment, tensor in moments.items()}
+        tensors |= {f"ema.{name}": tensor for name, tensor in self.ema.items()}
+        tensors |= {f"loss_scale.{name}": tensor for name, tensor in self.loss_scale.items()}
         for rank, states in enumerate(self.random):
             tensors |= {f"random.{rank}.{device}": tensor for device, tensor in states.items()}
         return tensors
@@ -96,15 +114,15 @@ class TrainState:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
         """Return the state that `to_tensors` was called on. Raises ValueError if the tensors are not those of one."""
-        weights: dict[str, Tensor] = {}
+        named: dict[str, dict[str, Tensor]] = {"weights": {}, "ema": {}, "loss_scale": {}}
         moments: Moments = {}
         random: dict[int, RandomState] = {}
         for name, tensor in tensors.items():
             kind, _, rest = name.partition(".")
             owner, _, part = rest.rpartition(".")
-            if kind == "weights":
-                weights[rest] = tensor
-            elif kind == "adam":
+            if kind in named:
+                named[kind][rest] = tensor
+            elif kind in ("adam", "muon"):
                 moments.setdefault(owner, {})[part] = tensor
             elif kind == "random" and owner.isdecimal():
                 random.setdefault(int(owner), {})[part] = tensor
@@ -112,7 +130,8 @@ class TrainState:
                 raise ValueError(f"unknown tensor {name!r}")
         if sorted(random) != list(range(len(random))):
             raise ValueError("the random state of a rank is missing")
-        return cls(_read_counters(tensors), weights, moments, [random[rank] for rank in range(len(random))])
+        per_rank = [random[rank] for rank in range(len(random))]
+        return cls(_read_counters(tensors), named["weights"], moments, per_rank, named["ema"], named["loss_scale"])
 
     def save(self, path: Path, previous: Path | None = None) -> None:
         """Write the state atomically; keep the old one at `path` as `previous`. Raises OSError, as for a full disk."""
@@ -133,22 +152,22 @@ class TrainState:
         except ValueError as error:
             raise RunError(f"the training state is damaged ({error})", path=path) from error
 
-    def check_fits(self, optimizer: Optimizer) -> None:
-        """Raise ValueError unless the tensors have the names, shapes and types of those that `optimizer` trains."""
-        master = {f"weights {name}": parameter for name, parameter in optimizer.master.items()}
-        _check_tensors({f"weights {name}": tensor for name, tensor in self.weights.items()}, master)
+    def check_fits(self, optimizer: Optimizer, ema: MovingAverage | None) -> None:
+        """Raise ValueError unless the tensors have the names, shapes and types of those that are trained."""
+        scale = {} if optimizer.loss_scale is None else optimizer.loss_scale.state()
+        for kind, tensors, expected in (
+            ("weights", self.weights, optimizer.master),
+            ("ema", self.ema, {} if ema is None else ema.weights),
+            ("loss_scale", self.loss_scale, scale),
+        ):
+            _check_tensors(_with_prefix(kind, tensors), _with_prefix(kind, expected))
         if unknown := self.moments.keys() - optimizer.master.keys():
             raise ValueError(f"the optimizer's state is of another model: {min(unknown)}")
         for name, moments in self.moments.items():
-            parameter = optimizer.master[name]
-            expected = {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
-            prefix = f"adam {name} "
-            _check_tensors(
-                {prefix + key: tensor for key, tensor in moments.items()},
-                {prefix + key: tensor for key, tensor in expected.items()},
-            )
-            if not 0 <= float(moments["step"]) <= self.counters.update:
-                raise ValueError(f"{prefix}step is {float(moments['step'])}")
+            prefix = f"adam {name}"
+            _check_tensors(_with_prefix(prefix, moments), _with_prefix(prefix, optimizer.moments_like(name)))
+            if "step" in moments and not 0 <= float(moments["step"]) <= self.counters.update:
+                raise ValueError(f"{prefix} step is {float(moments['step'])}")
         for rank, states in enumerate(self.random):
             if "cpu" not in states or any(t.dtype != torch.uint8 or t.dim() != 1 for t in states.values()):
                 raise ValueError(f"the random state of rank {rank} is none")
@@ -163,6 +182,10 @@ def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or _COUNTERS
         raise ValueError(f"{place}: {first['msg']}") from None
+
+
+def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix} {name}": tensor for name, tensor in tensors.items()}
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

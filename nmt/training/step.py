@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nmt.data.batching import Batch
 from nmt.device import tf32_products
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import projected_token_loss
+from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
@@ -24,6 +24,7 @@ class BatchLoss(nn.Module):
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
+        self.r_drop = 0.0  # if more, batches hold each row twice, and this weighs how far the two passes differ
         self.compiled = compiled
         # With sizes that may change, so that all shapes of batches share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
@@ -31,11 +32,15 @@ class BatchLoss(nn.Module):
     def forward(self, *tensors: Tensor, packings: Packings | None = None) -> Tensor:
         """Return the sum of the loss over real tokens, in nats.
 
-        `tensors` are those of a `Batch` on the model's device. With its `packings`, padding is not computed.
+        `tensors` are those of a `Batch` on the model's device, with `r_drop` of `Batch.twice`. With its `packings`,
+        padding is not computed.
         """
         batch = Batch(*tensors)
         states = self.states(batch.src, batch.tgt_in, packings)
         weight = self.model.output_proj.weight
+        if self.r_drop:
+            settings = RDrop(self.r_drop, self.label_smoothing)
+            return r_drop_loss(states, weight, batch.tgt_out, batch.tgt_real, settings, compiled=self.compiled)
         return projected_token_loss(
             states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing, compiled=self.compiled
         )
@@ -99,7 +104,9 @@ class Step:
         """Compute forward and backward; return the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
         # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
-        scale = 1 / num_tokens
+        scale: float | Tensor = 1 / num_tokens
+        if self.optimizer.loss_scale is not None:
+            scale = scale * self.optimizer.loss_scale.scale
         for batch in batches:
             loss = self._loss(batch)
             (loss * scale).backward()
@@ -109,6 +116,8 @@ class Step:
 
     def _loss(self, batch: Batch) -> Tensor:
         """Return the sum of the loss of `batch`, a batch on the host."""
+        if self.loss.r_drop:
+            batch = batch.twice()
         packings = Packings.from_batch(batch).to(self.device) if self.packed and batch.num_tgt_tokens else None
         loss: Tensor = self.loss(*batch.to(self.device), **({} if packings is None else {"packings": packings}))
         return loss

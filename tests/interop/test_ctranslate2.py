@@ -169,16 +169,20 @@ def test_tokens_that_are_never_generated_are_not(tokenizers, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("attention", "additive"), ("attention", "gaussian")],
+    ("option", "value", "can"),
+    [
+        ("attention", "additive", "scaled_dot_product"),
+        ("attention", "gaussian", "scaled_dot_product"),
+        ("activation", "relu2", "relu or gelu or silu or swiglu"),
+        ("qk_norm", "true", "false"),
+    ],
 )
-def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value):
+def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value, can):
     config = ModelConfig.model_validate({**BASE, option: value})
     with pytest.raises(RunError) as caught:
         refuse_unsupported(config, Path("run/config.yaml"))
     assert str(caught.value) == (
-        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n"
-        "  it can with scaled_dot_product"
+        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it can with {can}"
     )
 
 

@@ -25,7 +25,11 @@ KINDS = [
     )
     if attention == "scaled_dot_product" or positions != "rotary"
 ]
-every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+KINDS += [
+    {"qk_norm": True, "positions": "rotary", "activation": "relu2"},
+    {"qk_norm": True, "attention": "additive", "norm_position": "post"},
+]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
 
 
 def make(**options) -> Transformer:

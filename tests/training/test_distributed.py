@@ -45,14 +45,19 @@ def config_file(digits, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("precision", "batch_tokens"), [pytest.param("fp32", 512, marks=pytest.mark.slow), ("bf16", 512), ("fp32", "auto")]
+    ("precision", "batch_tokens", "options"),
+    [
+        pytest.param("fp32", 512, {}, marks=pytest.mark.slow),
+        ("bf16", 512, {}),
+        ("fp32", "auto", {"optimizer": "muon", "ema": 0.5, "schedule": "wsd"}),
+    ],
 )
-def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision, batch_tokens):
+def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision, batch_tokens, options):
     """Each takes half of the rows of every micro-batch, so the sums of gradients are those of one process.
 
     With a large epsilon, as Adam otherwise makes steps of full length of gradients that are 0 but for rounding.
     """
-    training = {"precision": precision, "batch_tokens": batch_tokens, "tokens_per_update": 900}
+    training = {"precision": precision, "batch_tokens": batch_tokens, "tokens_per_update": 900, **options}
     training |= {"max_updates": 4, "average_checkpoints": 0, "eps": 1e-4}
     start_run(tiny_config(digits, training=training), tmp_path / "one")
     config = config_file(training=training)

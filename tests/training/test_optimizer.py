@@ -1,4 +1,4 @@
-"""Schedules and the fp32 master copy."""
+"""Schedules, the fp32 master copy, Muon and the scale of the loss."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.batching import Batch
 from nmt.device import tf32_products
 from nmt.model.transformer import Transformer
+from nmt.special_tokens import PAD_ID
 from nmt.training import optimizer as optimizer_module
 from nmt.training import step as step_module
 from nmt.training.distributed import ProcessGroup
+from nmt.training.loss_scale import LossScale
+from nmt.training.moving_average import MovingAverage
+from nmt.training.muon import Muon, orthogonal
 from nmt.training.optimizer import Optimizer, learning_rate
 from nmt.training.step import BatchLoss, Step
 
@@ -22,10 +26,11 @@ from nmt.training.step import BatchLoss, Step
         ("inverse_sqrt", [0.5, 1.0, (4 / 16) ** 0.5, (4 / 20) ** 0.5]),
         ("linear", [0.5, 1.0, 0.25, 0.0]),
         ("cosine", [0.5, 1.0, 0.1464466, 0.0]),
+        ("wsd", [0.5, 1.0, 0.8, 0.0]),
     ],
 )
 def test_schedules_warm_up_and_decay(schedule, expected):
-    config = TrainingConfig(lr=1.0, warmup_updates=4, max_updates=20, schedule=schedule)
+    config = TrainingConfig(lr=1.0, warmup_updates=4, max_updates=20, schedule=schedule, cooldown_share=0.25)
     assert [learning_rate(config, update) for update in (2, 4, 16, 20)] == pytest.approx(expected)
 
 
@@ -154,3 +159,110 @@ def test_an_update_computes_its_products_with_tf32_allowed(monkeypatch):
     step.dry_run(Batch.from_ids(rows, rows, rows))
     assert seen == ["high", "high"]
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
+    model = make()
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    step.loss.r_drop = 5.0
+    shapes = []
+    model.src_embedding.register_forward_pre_hook(lambda module, inputs: shapes.append(tuple(inputs[0].shape)))
+    rows, nothing = torch.randint(4, 13, (2, 5)), torch.full((1, 1), PAD_ID)
+    loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1)
+    assert shapes == [(4, 5), (2, 1)]
+    assert torch.isfinite(loss)
+
+
+def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():
+    config = ModelConfig(d_model=16, num_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1, activation="swiglu")
+    model = Transformer(config, 13, 13)
+    optimizer = Optimizer(model, TrainingConfig(optimizer="muon"), torch.float32)
+    by_adam = {id(p) for group in optimizer.adam.param_groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        is_matrix = "_layers." in name and parameter.dim() == 2
+        assert (name in optimizer.muon.parameters) == is_matrix == (id(parameter) not in by_adam), name
+    parts = optimizer.muon.num_parts
+    assert parts["encoder_layers.0.self_attention.key_value_proj.weight"] == 2
+    assert parts["encoder_layers.0.feed_forward.input_proj.weight"] == 2
+    assert parts["encoder_layers.0.feed_forward.output_proj.weight"] == 1
+
+
+@pytest.mark.parametrize("shape", [(7, 7), (5, 11), (11, 5)])
+def test_the_steps_of_newton_and_schulz_make_matrices_nearly_orthogonal(shape):
+    torch.manual_seed(3)
+    matrices = [torch.randn(shape) for _ in range(3)]
+    alone = [orthogonal([matrix])[0] for matrix in matrices]
+    for matrix, found, by_itself in zip(matrices, orthogonal(matrices), alone, strict=True):
+        assert torch.allclose(found, by_itself, atol=1e-4)
+        left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
+        inner = left.t() @ found @ right.t()  # the singular vectors stay, and their sizes come near to 1
+        assert float((inner - inner.diag().diag()).abs().max()) < 1e-3
+        assert float(inner.diag().min()) > 0.3
+        assert float(inner.diag().max()) < 1.3
+        assert float(sizes.max() / sizes.min()) > 1.5
+
+
+def test_a_joint_projection_is_updated_as_the_matrices_that_it_holds():
+    torch.manual_seed(3)
+    joint = torch.nn.Parameter(torch.zeros(10, 5))
+    halves = [torch.nn.Parameter(torch.zeros(5, 5)) for _ in range(2)]
+    joint.grad = torch.randn(10, 5)
+    for half, grad in zip(halves, joint.grad.chunk(2), strict=True):
+        half.grad = grad.clone()
+    finite = torch.tensor(True)
+    Muon({"joint": joint}, {"joint": 2}).step(0.1, 0.0, finite)
+    Muon(dict(zip("ab", halves, strict=True)), {"a": 1, "b": 1}).step(0.1, 0.0, finite)
+    assert torch.allclose(joint, torch.cat([half.detach() for half in halves]), atol=1e-6)
+    assert float(joint.detach().square().mean().sqrt()) == pytest.approx(0.1 * 0.2, rel=0.3)  # as of AdamW
+
+
+def test_muon_changes_nothing_if_the_gradient_is_not_finite():
+    parameter = torch.nn.Parameter(torch.randn(5, 5))
+    muon = Muon({"x": parameter}, {"x": 1})
+    for grad, is_finite in ((torch.randn(5, 5), True), (torch.full((5, 5), float("nan")), False)):
+        before, momenta = parameter.detach().clone(), {name: m.clone() for name, m in muon.momenta.items()}
+        parameter.grad = grad
+        muon.step(0.1, 0.1, torch.tensor(is_finite))
+        assert torch.equal(before, parameter) != is_finite
+    assert torch.equal(muon.momenta["x"], momenta["x"])
+
+
+def test_fp16_scales_the_loss_and_halves_the_scale_when_gradients_overflow():
+    model = make().eval()
+    optimizer = Optimizer(model, TrainingConfig(lr=1e-3, warmup_updates=0), torch.float16)
+    step = Step(model, optimizer, ProcessGroup(), 0.1)
+    rows = torch.randint(4, 13, (2, 5))
+    batch = Batch.from_ids(rows, rows, rows)
+    _, norm = step([batch], 10, 1)
+    assert float(optimizer.loss_scale.scale) == 2**16
+    reference = make().eval()
+    loss = BatchLoss(reference, 0.1)(*batch) / 10
+    gradients = torch.autograd.grad(loss, list(reference.parameters()))
+    assert float(norm) == pytest.approx(
+        float(torch.stack([g.square().sum() for g in gradients]).sum().sqrt()), rel=0.05
+    )
+    before = {name: tensor.detach().clone() for name, tensor in optimizer.master.items()}
+    optimizer.loss_scale.scale.fill_(2**24)
+    step([batch], 10, 2)
+    assert float(optimizer.loss_scale.scale) == 2**23
+    assert all(torch.equal(before[name], tensor) for name, tensor in optimizer.master.items())
+
+
+def test_the_scale_of_the_loss_doubles_after_a_while_without_overflow():
+    scale = LossScale(torch.device("cpu"))
+    scale.load({"scale": torch.tensor(8.0), "num_finite": torch.tensor(1998.0)})
+    seen = []
+    for is_finite in (True, True, True, False):
+        scale.adapt(torch.tensor(is_finite))
+        seen.append((float(scale.scale), float(scale.num_finite)))
+    assert seen == [(8, 1999), (16, 0), (16, 1), (8, 0)]
+
+
+def test_the_moving_average_forgets_the_first_weights_soon():
+    weights = {"x": torch.nn.Parameter(torch.tensor([0.0]))}
+    average = MovingAverage(weights, 0.5)
+    for update, value in ((1, 11.0), (2, 11.0), (100, 21.0)):
+        weights["x"].data.fill_(value)
+        average.add(update)
+    # Decays 2 / 11, 3 / 12 and 0.5.
+    assert average.weights["x"].tolist() == pytest.approx([0.5 * (9 + 2 * 0.75) + 0.5 * 21])

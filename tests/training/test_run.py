@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import signal
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from nmt import device
-from nmt.checkpoint import check_weights, read_weights
+from nmt.checkpoint import check_weights, load_model, read_weights
 from nmt.data.batching import DataPosition
 from nmt.data.store import TokenStore
+from nmt.data.tokenizer import TokenizerPair
 from nmt.device import Precision
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.model.transformer import Transformer
 from nmt.plots import read_metrics
 from nmt.rundir import FORMAT, RunDir, new_run
-from nmt.training import memory
+from nmt.training import memory, monitor
 from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.distributed import ProcessGroup
@@ -89,6 +92,110 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path
     assert deterministic_metrics(whole) == deterministic_metrics(stopped)
     for name in whole.index().checkpoints:
         assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
+
+
+OPTIONS = {
+    "r_drop, ema": {"training": {"r_drop": 5.0, "ema": 0.9, "tokens_per_update": 500}},
+    "muon, bf16": {
+        "model": {"qk_norm": True, "activation": "relu2"},
+        "training": {"optimizer": "muon", "precision": "bf16", "schedule": "wsd", "zero_init": True},
+    },
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_run_with_an_option_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch, options):
+    model = {"dropout": 0.1, "encoder_layers": 1, "decoder_layers": 1} | options.get("model", {})
+    training = {"max_updates": 8, "average_checkpoints": 0} | options["training"]
+    config = tiny_config(digits, model=model, training=training)
+    assert start_run(config, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "stopped")
+    assert resume_run(None, tmp_path / "stopped")
+    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    assert same(state_of(whole), state_of(stopped))
+    assert whole.index() == stopped.index()
+    assert deterministic_metrics(whole) == deterministic_metrics(stopped)
+
+
+def slow_clock(monkeypatch):
+    """Let a second pass between two looks at the clock of the updates."""
+    seconds = itertools.count()
+    monkeypatch.setattr(monitor, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
+
+
+def test_a_training_of_some_minutes_ends_in_time_and_its_schedule_with_it(digits, tmp_path, monkeypatch):
+    slow_clock(monkeypatch)
+    training = {"max_minutes": 0.8, "max_updates": 1000, "schedule": "linear", "average_checkpoints": 0}
+    config = tiny_config(digits, training=training, model={"encoder_layers": 1, "decoder_layers": 1})
+    assert start_run(config, tmp_path / "whole")
+    whole = RunDir(tmp_path / "whole")
+    state = TrainState.load(whole.state)
+    train = [record for record in read_metrics(whole.metrics) if record["kind"] == "train"]
+    per_update = train[0]["train_seconds"] / train[0]["update"]
+    assert state.counters.update == train[-1]["update"] == 48 / per_update < 20
+    assert train[-1]["lr"] == 0.0
+    assert train[1]["lr"] == pytest.approx(3e-3 * (48 - 4 * per_update) / (48 - 3 * per_update))
+    assert "ended after 0.8 minutes" in whole.card.read_text(encoding="utf-8")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 5)
+        assert not start_run(config, tmp_path / "stopped")
+    assert resume_run(None, tmp_path / "stopped")
+    stopped = RunDir(tmp_path / "stopped")
+    assert same(state_of(whole), state_of(stopped))
+    assert whole.index() == stopped.index()
+    assert resume_run(None, stopped.path)
+    assert TrainState.load(stopped.state).counters.update == state.counters.update
+    longer = config.training.model_copy(update={"max_minutes": 1.6})
+    assert resume_run(config.model_copy(update={"training": longer}), stopped.path)
+    assert TrainState.load(stopped.state).counters.update == 2 * state.counters.update
+
+
+def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_log(digits, tmp_path, monkeypatch):
+    slow_clock(monkeypatch)
+    training = {"max_minutes": 0.25, "max_updates": 1000, "log_every": 500, "average_checkpoints": 0}
+    start_run(tiny_config(digits, training=training), tmp_path / "run")
+    assert 3 <= TrainState.load(RunDir(tmp_path / "run").state).counters.update <= 8
+
+
+def test_minutes_and_stages_are_refused_together(digits):
+    with pytest.raises(ValueError, match="max_minutes is not for stages"):
+        tiny_config(digits, training={"max_minutes": 1.0, "max_updates": 4, "stages": [{"max_updates": 4}]})
+
+
+def test_the_moving_average_is_what_is_validated_and_saved(digits, tmp_path):
+    training = {"ema": 0.9, "max_updates": 4, "average_checkpoints": 0}
+    start_run(tiny_config(digits, training=training), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    state = TrainState.load(run.state)
+    assert same(read_weights(run.checkpoint("step-00000004")), state.ema)
+    assert not same(state.ema, state.weights)
+    assert "moving average of the weights (decay 0.9)" in run.card.read_text(encoding="utf-8")
+
+
+def test_fp16_is_refused_on_a_cpu(digits, tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        start_run(tiny_config(digits, training={"precision": "fp16"}), tmp_path / "run")
+    assert str(caught.value) == (
+        "precision fp16 is for training on CUDA devices, and this device is cpu\n"
+        "  set training.precision to auto, which takes fp32 or bf16, whichever is faster here"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_layers_that_begin_with_zeros_add_nothing_to_the_states(digits, tmp_path):
+    start_run(tiny_config(digits, training={"zero_init": True, "lr": 1e-30, "max_updates": 4}), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    model = load_model(run, TokenizerPair.load(run.tokenizer), torch.device("cpu"))
+    src = torch.tensor([[5, 6, 7]])
+    with torch.no_grad():
+        assert torch.allclose(model.encode(src).states, model.encoder_norm(model.src_embedding(src)), atol=1e-5)
+
+
+def test_r_drop_without_dropout_is_refused(digits):
+    with pytest.raises(ValueError, match=r"training\.r_drop compares two passes with other dropout"):
+        tiny_config(digits, training={"r_drop": 5.0})
 
 
 def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp_path, monkeypatch):

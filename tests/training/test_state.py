@@ -50,6 +50,7 @@ COUNTERS = [
     ("train_seconds",),
     ("skipped_in_a_row",),
     ("num_micro_batches",),
+    ("plan",),
     ("position",),
     ("position", "epoch"),
     ("position", "batch"),
@@ -106,7 +107,7 @@ def test_an_unknown_tensor_in_the_state_is_one_error(run, name):
 
 def test_an_odd_value_in_run_json_is_one_error(run):
     info = run.read_json(run.info_file)
-    texts = {"precision": "fp16", "data_fingerprint": "../../x", "threads": "7", "command": "x", "resumed": "x"}
+    texts = {"precision": "fp8", "data_fingerprint": "../../x", "threads": "7", "command": "x", "resumed": "x"}
     for key in info:
         for value in (7.5, {"x": 1}, [[1]], texts.get(key, 1.5)):
             run.write_json(run.info_file, info | {key: value})

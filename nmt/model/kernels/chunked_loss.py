@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
+_CACHED_NUMBERS = 1 << 18  # logits whose loss of two passes is computed at a time on a CPU: 1 MiB, for its cache
+
+LossAndGradient = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor | None]]
+"""Of logits [n, V], which it may overwrite, and target [n, 1]: the sum of the loss, and its gradient if wanted."""
 
 
 def projected_token_loss(
@@ -32,24 +37,53 @@ def projected_token_loss(
     if len(rows) != len(real):
         rows = rows.index_select(0, real)  # [N, D]
     targets = tgt_out.flatten().index_select(0, real)  # [N]
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, label_smoothing, compiled)
+    function = _compiled(_loss_and_gradient) if compiled else _loss_and_gradient
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(function, smoothing=label_smoothing))
+    return loss_sum
+
+
+class RDrop(NamedTuple):
+    """What the loss of two passes depends on."""
+
+    alpha: float  # weight of the divergence
+    label_smoothing: float = 0.0
+
+
+def r_drop_loss(
+    states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: RDrop, *, compiled: bool = False
+) -> Tensor:
+    """Return the loss of R-Drop (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
+
+    `states`, `tgt_out` and `real` are as for `projected_token_loss`, of a batch that holds each row twice: all rows of
+    the first pass, then the same rows in a second pass with other dropout. The loss of a token is half of the paper's,
+    so that it has the scale of one pass: the mean of both cross-entropies, plus alpha / 4 times the sum of the
+    Kullback-Leibler divergences in both directions.
+    """
+    rows = states.flatten(0, 1)
+    real = real.view(2, len(real) // 2)
+    by_token = real if len(rows) != real.numel() else torch.arange(len(rows), device=rows.device).view_as(real)
+    # Both passes of a token side by side, so that every chunk holds whole pairs.
+    rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
+    targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
+    function = _compiled(_r_drop_and_gradient) if compiled else _r_drop_by_blocks
+    bound = partial(function, alpha=settings.alpha, smoothing=settings.label_smoothing)
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, bound)
     return loss_sum
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Sum of label-smoothed cross-entropy of rows @ weight.T against targets."""
+    """Sum of a loss of the logits rows @ weight.T against targets, chunk by chunk."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, smoothing: float, compiled: bool) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, loss_and_gradient: LossAndGradient) -> Tensor:
         with_gradient = any(ctx.needs_input_grad)
-        loss_and_gradient = _compiled() if compiled else _loss_and_gradient
         loss_sum = torch.zeros((), dtype=torch.float32, device=rows.device)
         rows_grad = torch.empty_like(rows)
         weight_grad = torch.zeros_like(weight, dtype=torch.float32)
         num_rows = chunk_rows(weight)
         for start in range(0, len(rows), num_rows):
             chunk = slice(start, start + num_rows)
-            loss, grad = loss_and_gradient(rows[chunk] @ weight.t(), targets[chunk, None], smoothing, with_gradient)
+            loss, grad = loss_and_gradient(rows[chunk] @ weight.t(), targets[chunk, None], with_gradient)
             loss_sum += loss
             if grad is None:
                 continue
@@ -62,24 +96,21 @@ class _ProjectedLoss(torch.autograd.Function):
         return loss_sum
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         rows_grad, weight_grad = ctx.saved_tensors
         # The incoming gradient scales both; usually it is 1 / tokens of the update.
-        return rows_grad * grads[0], (weight_grad * grads[0]).to(rows_grad.dtype), None, None, None
+        return rows_grad * grads[0], (weight_grad * grads[0]).to(rows_grad.dtype), None, None
 
 
 def chunk_rows(weight: Tensor) -> int:
-    """Return the number of rows of logits to hold at once, for the device and vocabulary of weight [V, D]."""
+    """Return the even number of rows of logits to hold at once, for the device and vocabulary of weight [V, D]."""
     if weight.device.type == "cpu":
         return CHUNK_ROWS
-    return max(CHUNK_ROWS, min(8192, _GPU_CHUNK_NUMBERS // weight.size(0)))
-
-
-LossAndGradient = Callable[[Tensor, Tensor, float, bool], tuple[Tensor, Tensor | None]]
+    return max(CHUNK_ROWS, min(8192, _GPU_CHUNK_NUMBERS // weight.size(0) // 2 * 2))
 
 
 def _loss_and_gradient(
-    products: Tensor, target: Tensor, smoothing: float, with_gradient: bool
+    products: Tensor, target: Tensor, with_gradient: bool, smoothing: float
 ) -> tuple[Tensor, Tensor | None]:
     """Return the sum of the loss of logits `products` [n, V], which may be overwritten, for target [n, 1].
 
@@ -101,7 +132,55 @@ def _loss_and_gradient(
     return loss, grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0)).to(products.dtype)
 
 
+def _r_drop_by_blocks(
+    products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
+) -> tuple[Tensor, Tensor | None]:
+    """Compute `_r_drop_and_gradient`, on a CPU with few rows at a time, which stay in its cache from pass to pass."""
+    if products.device.type != "cpu":
+        return _r_drop_and_gradient(products, target, with_gradient, alpha, smoothing)
+    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)
+    loss_sum = products.new_zeros((), dtype=torch.float32)
+    for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
+        loss, grad = _r_drop_and_gradient(rows, targets, with_gradient, alpha, smoothing)
+        loss_sum += loss
+        if grad is not None and products.dtype != torch.float32:  # in fp32 the gradient stands in the place of the rows
+            rows.copy_(grad)
+    return loss_sum, products if with_gradient else None
+
+
+def _r_drop_and_gradient(
+    products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
+) -> tuple[Tensor, Tensor | None]:
+    """Return the loss of `r_drop_loss` for logits `products` [2n, V] of n tokens, and its gradient, as above.
+
+    With p and q the softmax of the logits a and b of a token in its two passes, d = log p - log q, and
+    J = KL(p|q) + KL(q|p): dJ/da = p (d - KL(p|q)) + p - q, and dJ/db likewise with p and q exchanged.
+    """
+    share = 0.25 * alpha
+    logits = products.float()
+    linear = (1 - smoothing) * logits.gather(1, target)
+    if smoothing:
+        linear += smoothing * logits.mean(-1, keepdim=True)
+    largest = logits.amax(-1, keepdim=True)
+    probs = logits.sub(largest).exp_()
+    total = probs.sum(-1, keepdim=True)
+    probs.div_(total)
+    log_total = total.log_() + largest
+    pairs, (first, second) = logits.view(-1, 2, logits.size(1)), probs.view(-1, 2, logits.size(1)).unbind(1)
+    ahead = (pairs[:, 0] - pairs[:, 1]).sub_(log_total[0::2] - log_total[1::2])  # [n, V]: d
+    divergences = torch.stack([(first * ahead).sum(-1), -(second * ahead).sum(-1)], 1).view(-1, 1)
+    loss = 0.5 * (log_total - linear).sum() + share * divergences.sum()
+    if not with_gradient:
+        return loss, None
+    grad = torch.mul(probs, 0.5 + share - share * divergences, out=logits)
+    pairs[:, 0].addcmul_(first, ahead, value=share).sub_(second, alpha=share)
+    pairs[:, 1].addcmul_(second, ahead, value=-share).sub_(first, alpha=share)
+    if smoothing:
+        grad.sub_(0.5 * smoothing / products.size(1))
+    return loss, grad.scatter_add_(1, target, grad.new_full(target.shape, 0.5 * (smoothing - 1.0))).to(products.dtype)
+
+
 @functools.cache
-def _compiled() -> LossAndGradient:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     # dynamic, because the last chunk of a batch has any number of rows.
-    return torch.compile(_loss_and_gradient, dynamic=True)
+    return torch.compile(function, dynamic=True)

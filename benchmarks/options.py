@@ -1,0 +1,81 @@
+"""Measure what options of training cost per update: processor time beside a training without them, in turns.
+
+    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon
+
+The model is that of configs/multi30k-de-en.yaml, the ids are random, one thread computes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nmt.config import ModelConfig, TrainingConfig
+from nmt.data.batching import Batch
+from nmt.model.transformer import Transformer
+from nmt.training.distributed import ProcessGroup
+from nmt.training.moving_average import MovingAverage
+from nmt.training.optimizer import Optimizer
+from nmt.training.step import Step
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "r_drop": {"r_drop": 5.0},
+    "ema": {"ema": 0.999},
+    "muon": {"optimizer": "muon"},
+}
+MODEL = ModelConfig(d_model=256, num_heads=4, d_ff=512, dropout=0.25, embedding_dropout=0.25)
+VOCAB_SIZE = 5000
+LENGTH = 16
+
+
+def make_update(settings: TrainingConfig, batch: Batch) -> Callable[[int], None]:
+    """Return a function that trains a model on `batch`, given the number of the update."""
+    torch.manual_seed(1)
+    model = Transformer(MODEL, VOCAB_SIZE, VOCAB_SIZE).train()
+    optimizer = Optimizer(model, settings, torch.float32)
+    step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1)
+    step.loss.r_drop = settings.r_drop
+    average = MovingAverage(optimizer.master, settings.ema) if settings.ema else None
+
+    def update(number: int) -> None:
+        step([batch], batch.num_tgt_tokens, number)
+        if average is not None:
+            average.add(number)
+
+    return update
+
+
+def main() -> None:
+    """Print for each size of batch and each option the milliseconds of an update, and their ratio to none."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch-tokens", default="1024,4096")
+    parser.add_argument("--options", default=",".join(OPTIONS))
+    parser.add_argument("--rounds", type=int, default=11)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    for tokens in map(int, given.batch_tokens.split(",")):
+        ids = torch.randint(4, VOCAB_SIZE, (tokens // LENGTH, LENGTH))
+        batch = Batch.from_ids(ids, ids, ids)
+        names = dict.fromkeys(["none", *given.options.split(",")])
+        updates = {name: make_update(TrainingConfig(**OPTIONS[name]), batch) for name in names}
+        seconds: dict[str, list[float]] = {name: [] for name in names}
+        for number in range(1, given.rounds + 2):
+            for name, update in updates.items():
+                started = time.process_time()
+                update(number)
+                seconds[name].append(time.process_time() - started)
+        for name, values in seconds.items():
+            pairs = zip(values[1:], seconds["none"][1:], strict=True)  # the first round warms up
+            ratio, median = statistics.median(a / b for a, b in pairs), statistics.median(values[1:])
+            sys.stdout.write(f"{tokens} tokens, {name:<8} {1000 * median:7.0f} ms  {ratio:.2f}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The factor of the loss in fp16, which keeps small gradients from vanishing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+_FIRST_SCALE = 2.0**16
+_MAX_SCALE = 2.0**24
+_NUM_UPDATES = 2000  # finite ones in a row, after which the scale doubles
+
+
+class LossScale:
+    """Dynamic loss scaling (Micikevicius et al. 2018, section 3.2): halves on overflow, and doubles after a while.
+
+    Both numbers stay on the device, so that the host need not wait for it.
+    """
+
+    def __init__(self, device: torch.device):
+        self.scale = torch.tensor(_FIRST_SCALE, device=device)
+        self.num_finite = torch.tensor(0.0, device=device)  # updates in a row
+
+    @torch.no_grad()
+    def adapt(self, is_finite: Tensor) -> None:
+        """Count an update, whose gradients were finite or not."""
+        num_finite = torch.where(is_finite, self.num_finite + 1, 0.0)
+        doubles = num_finite >= _NUM_UPDATES
+        grown = torch.where(doubles, (2 * self.scale).clamp(max=_MAX_SCALE), self.scale)
+        self.scale.copy_(torch.where(is_finite, grown, (0.5 * self.scale).clamp(min=1.0)))
+        self.num_finite.copy_(torch.where(doubles, 0.0, num_finite))
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors that change, by name."""
+        return {"scale": self.scale, "num_finite": self.num_finite}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])

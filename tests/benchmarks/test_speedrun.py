@@ -1,0 +1,93 @@
+"""The speed run: its entries, its table, and a training that is stopped, resumed and read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.config import dump_config
+from tests.tiny import tiny_config
+
+ROOT = Path(__file__).parents[2]
+BENCH = ROOT / "benchmarks"
+
+
+@pytest.fixture
+def speedrun(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    import speedrun
+
+    return speedrun
+
+
+def test_an_entry_has_the_settings_of_those_that_it_builds_on(speedrun, tmp_path):
+    path = tmp_path / "entries.yaml"
+    path.write_text(
+        "- {name: a, idea: first, set: {training.lr: 2e-3, training.ema: 0.9}}\n"
+        "- {name: b, idea: second, base: a, set: {training.ema: 0.5}, seeds: [1, 2]}\n"
+    )
+    entries = speedrun.read_entries(path)
+    assert entries["b"] == speedrun.Entry("b", "second", {"training.lr": "2e-3", "training.ema": 0.5}, (1, 2))
+    for faulty, message in (("bse: a", "unknown key 'bse' in entry 'c'"), ("base: d", "c: a name is used once")):
+        path.write_text(f"- {{name: c, idea: x, {faulty}}}\n")
+        with pytest.raises(SystemExit, match=message):
+            speedrun.read_entries(path)
+
+
+def test_the_entries_of_the_project_are_configurations(speedrun):
+    from nmt.config import load_config
+
+    for entry in speedrun.read_entries(BENCH / "speedrun.yaml").values():
+        settings = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in entry.settings.items()]
+        load_config(ROOT / "configs" / "multi30k-de-en.yaml", settings)
+
+
+def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(speedrun, tmp_path):
+    entry = speedrun.Entry("fast", "an idea", {}, (1, 2))
+    curves = {
+        1: speedrun.Curve([10, 20], [2.0, 4.0], [36.5, 38.8]),
+        2: speedrun.Curve([10, 20], [3.0, 6.0], [36.0, 38.1]),
+    }
+    table = speedrun.make_table({"fast": (entry, curves)})
+    assert table.splitlines()[2] == (
+        "| fast | an idea | 2 | 2.5 (2.0 to 3.0) | 5.0 (4.0 to 6.0) | 1 of 2 | - | 38.45 (38.10 to 38.80) | "
+        "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) |"
+    )
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n{speedrun.BEGIN}old\n{speedrun.END}after\n")
+    facts = {"date": "2026", "commit": "c", "processor": "p", "threads": 2, "torch": "t", "load_before": 0.0}
+    speedrun.write_log(page, table, facts)
+    text = page.read_text()
+    assert table in text
+    assert "old" not in text
+    assert text.endswith("after\n")
+
+
+@pytest.mark.slow
+def test_a_speed_run_is_resumed_and_its_trainings_are_read_once_they_are_finished(digits, tmp_path):
+    config, entries = tmp_path / "tiny.yaml", tmp_path / "entries.yaml"
+    training = {"max_updates": 60, "validate_every": 20, "log_every": 10, "warmup_updates": 10}
+    config.write_text(dump_config(tiny_config(digits, training=training)), encoding="utf-8")
+    entries.write_text("- {name: a, idea: x}\n- {name: b, idea: y, base: a, set: {training.lr: 2e-3}}\n")
+    command = [sys.executable, BENCH / "speedrun.py", "--config", config, "--entries", entries]
+    command += ["--folder", tmp_path / "runs", "--json", tmp_path / "curves.json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    first = subprocess.Popen(list(map(str, command)), env=environment, stderr=subprocess.PIPE, text=True)
+    assert first.stderr is not None
+    while "valid step-00000020" not in first.stderr.readline():
+        pass
+    first.terminate()
+    first.communicate()
+    for resumed in (True, False):
+        done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert ("resuming" in done.stderr or "update 60/60" in done.stderr) == resumed
+        assert done.stdout.count("| a | x |") == 2
+    curves = json.loads((tmp_path / "curves.json").read_text())["curves"]
+    assert curves["a"]["1"]["updates"] == [20, 40, 60]
+    assert len(curves["b"]["1"]["bleu"]) == 3
