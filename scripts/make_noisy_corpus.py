@@ -2,12 +2,14 @@
 
     python scripts/make_noisy_corpus.py --src train.de --tgt train.en --other train.fr --output noisy [--each 100]
     python scripts/make_noisy_corpus.py --src train.de --tgt train.en --other train.fr --measure [--each 100]
+    python scripts/make_noisy_corpus.py --tsv train.tsv --languages en-zh --measure
 
-The first writes noisy.src, noisy.tgt and noisy.key.tsv (line, fault), whose rows say which fault was planted where. The
-second plants the same faults, checks the noisy and the clean corpus, and prints a table: planted, found (recall), and
-false: rows without a fault that the rule finds in the noisy corpus but not in the clean one (so that real faults of the
-corpus do not count). Everything is a function of the seed. `--other`: sentences of a third language, for the rule on
-languages, which needs the extra langid.
+The first writes noisy.src, noisy.tgt and noisy.key.tsv (line, fault), whose rows say which fault was planted where, and
+noisy.held-out.tsv: pairs that were taken out of the corpus to stand for a test set. The others plant the same faults,
+check the noisy and the clean corpus, and print a table: planted, found (recall), found by any rule of `nmt config new`,
+and false: rows without a fault that the rule finds in the noisy corpus but not in the clean one (so that real faults of
+the corpus do not count). Everything is a function of the seed. `--other`: sentences of a third language, for the rule
+on languages, which needs the extra langid. `--shuffle`: the rows in random order, as in a corpus that nobody sorted.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from nmt.config.corpora import ParallelFiles
-from nmt.config.filters import Filters
+from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.config.sections import DataConfig
 from nmt.data.check.expectations import expect
-from nmt.data.check.rules import RULES
+from nmt.data.check.features import Side
+from nmt.data.check.rules import RULES, bits_switched_on, rules_in
 from nmt.data.check.stream import check_pairs
 from nmt.data.corpus import SentencePair, read_parallel
 from nmt.data.lines import read_lines
 from nmt.files import write_text
+from nmt.languages import script_of
 
 Pair = tuple[str, str]
 Fault = Callable[[Pair, random.Random], Pair]
@@ -82,8 +86,16 @@ def _near_copy(pair: Pair, draw: random.Random) -> Pair:
     return (src, tgt) if (src, tgt) != pair else (pair[0] + " !", pair[1])
 
 
+def _turn_question(text: str, draw: random.Random) -> str:
+    """Make a question of a statement, and a statement of a question."""
+    return text.rstrip(' .?!"。？！”') + ("." if Side(text).is_question() else "?")
+
+
 def _cut(pair: Pair, draw: random.Random) -> Pair:
-    return (pair[0], pair[1][: len(pair[1]) // 10]) if draw.random() < 0.5 else (pair[0][: len(pair[0]) // 10], pair[1])
+    """Cut a side to a tenth of its characters, at least one."""
+    side = draw.randrange(2)
+    short = pair[side][: max(1, len(pair[side]) // 10)]
+    return (short, pair[1]) if side == 0 else (pair[0], short)
 
 
 FAULTS: dict[str, Fault] = {
@@ -109,26 +121,52 @@ FAULTS: dict[str, Fault] = {
             text, draw.choice(("https://example.org/a", "{name}", "%s", "a.b@example.com")), draw
         )
     ),
-    "punctuation-mismatch": _on_one_side(lambda text, draw: text.rstrip(' .?!"') + "?"),
+    "punctuation-mismatch": _on_one_side(_turn_question),
     "spreadsheet": _on_one_side(lambda text, draw: draw.choice(_CELLS)),
     "header-row": lambda pair, draw: draw.choice(_HEADERS),
 }
 """Faults of single rows by the rule that should find them; others need their neighbors or another text."""
 
-_NEEDS_OTHER_TEXT = ("other-side", "wrong-language")
+_OF_EARLIER_ROWS = ("duplicate", "near-duplicate", "repeated-source")
+_OF_HELD_OUT = ("overlap", "near-overlap")
+_NEEDS_OTHER_TEXT = ("other-side", "wrong-language", "repeated-source", *_OF_HELD_OUT)
 
 
-def plant(pairs: Sequence[Pair], other: Sequence[str], each: int, seed: int) -> tuple[list[Pair], dict[int, str]]:
+def hold_out(pairs: Sequence[Pair], each: int) -> tuple[list[Pair], list[Pair]]:
+    """Return the pairs without some that are spread evenly over them, and those: a test set of `each` sources or less.
+
+    No pair that is kept has a source of the test set, not even nearly.
+    """
+    held_out = list(pairs[:: max(2, len(pairs) // each)])[:each]
+    sources = {Side(src).folded for src, _ in held_out}
+    return [pair for pair in pairs if Side(pair[0]).folded not in sources], held_out
+
+
+def _names(languages: Pair, other: Sequence[str], held_out: Sequence[Pair]) -> list[str]:
+    """Return the faults to plant: with two scripts, a sentence of the other side is one in a wrong script."""
+    same_script = script_of(languages[0]) == script_of(languages[1])
+    names = [*FAULTS, *(["other-side"] if same_script else []), "repeated-source"]
+    return names + (["wrong-language"] if other else []) + (list(_OF_HELD_OUT) if held_out else [])
+
+
+def plant(
+    pairs: Sequence[Pair],
+    other: Sequence[str],
+    each: int,
+    seed: int,
+    held_out: Sequence[Pair] = (),
+    languages: Pair = ("de", "en"),
+) -> tuple[list[Pair], dict[int, str]]:
     """Return the pairs with `each` rows of every fault, and the fault by row (from 0).
 
     Rows with a fault are drawn at random and all different; a duplicate takes the place of a row after its original.
-    Shifted rows are runs of 60 whose targets moved one to three rows down.
+    Shifted rows are runs of 60 whose targets moved one to three rows down. Overlap is with `held_out`.
     """
     draw = random.Random(seed)
     noisy, key = list(pairs), dict[int, str]()
     for _ in range(-(-each // _SHIFTED_RUN)):
         _shift(noisy, key, draw)
-    names = [*FAULTS, "other-side", *(["wrong-language"] if other else [])]
+    names = _names(languages, other, held_out)
     free = [row for row in range(1, len(noisy)) if row not in key and noisy[row] == pairs[row]]
     for row, name in zip(draw.sample(free, each * len(names)), names * each, strict=True):
         key[row] = name
@@ -137,15 +175,30 @@ def plant(pairs: Sequence[Pair], other: Sequence[str], each: int, seed: int) -> 
             side, stranger = draw.randrange(2), draw.choice(pairs)
             noisy[row] = (stranger[1], pairs[row][1]) if side == 0 else (pairs[row][0], stranger[0])
         elif name == "wrong-language":
-            noisy[row] = (pairs[row][0], draw.choice(other))
-        elif name in ("duplicate", "near-duplicate"):
+            third, (src, tgt) = draw.choice(other), pairs[row]
+            noisy[row] = (src, third) if script_of(languages[1]) == "Latin" else (third, tgt)
+        elif name in _OF_EARLIER_ROWS:
             original = draw.randrange(row)
             while original in key:
                 original = (original + 1) % row
-            noisy[row] = FAULTS[name](pairs[original], draw)
+            noisy[row] = _again(name, pairs[original], pairs[row], draw)
+        elif name in _OF_HELD_OUT:
+            noisy[row] = _again(name, draw.choice(held_out), pairs[row], draw)
         elif name != "shifted":
             noisy[row] = FAULTS[name](pairs[row], draw)
     return noisy, key
+
+
+def _again(name: str, original: Pair, pair: Pair, draw: random.Random) -> Pair:
+    """Return a pair that repeats `original`, in full or in part, in the place of `pair`."""
+    if name == "repeated-source":
+        return original[0], pair[1] if pair[1] != original[1] else f"{pair[1]} …"
+    if name == "overlap":
+        return original
+    if name == "near-overlap":
+        src, tgt = _near_copy(original, draw)
+        return (src if src != original[0] else f"{src} !"), tgt
+    return FAULTS[name](original, draw)
 
 
 def _shift(noisy: list[Pair], key: dict[int, str], draw: random.Random) -> None:
@@ -158,11 +211,14 @@ def _shift(noisy: list[Pair], key: dict[int, str], draw: random.Random) -> None:
         key[row] = "shifted"
 
 
-def findings(pairs: Sequence[Pair], languages: Pair, langid: bool) -> dict[str, set[int]]:
+def findings(
+    pairs: Sequence[Pair], languages: Pair, langid: bool, held_out: Sequence[Pair] = ()
+) -> dict[str, set[int]]:
     """Return the rows (from 0) that each rule finds, with default thresholds."""
     rows = [SentencePair(src, tgt, number) for number, (src, tgt) in enumerate(pairs, start=1)]
     data = DataConfig(src_lang=languages[0], tgt_lang=languages[1], train=ParallelFiles(tsv="-"), filters=Filters())
-    expected = expect(data, lambda: rows, identify_languages=langid)
+    test_set = [SentencePair(src, tgt, 1) for src, tgt in held_out]
+    expected = expect(data, lambda: rows, test_set, identify_languages=langid)
     found: dict[str, set[int]] = {rule.name: set() for rule in RULES}
     for chunk in check_pairs(rows, expected):
         for pair, flags in zip(chunk.pairs, chunk.flags.tolist(), strict=True):
@@ -172,16 +228,14 @@ def findings(pairs: Sequence[Pair], languages: Pair, langid: bool) -> dict[str, 
     return found
 
 
-# A planted fault is often another one too: a cell of a spreadsheet has an odd length. Those are no false findings.
-_ALSO = {"empty": {"number-mismatch"}}
-
-
 def table(pairs: Sequence[Pair], other: Sequence[str], languages: Pair, each: int, seed: int) -> Iterator[str]:
     """Yield the rows of the table: rule, planted, found, recall, false, precision."""
-    noisy, key = plant(pairs, other, each, seed)
-    clean, found = (findings(text, languages, bool(other)) for text in (pairs, noisy))
-    yield "| rule | planted | found | recall | false | precision |"
-    yield "|---|---:|---:|---:|---:|---:|"
+    pairs, held_out = hold_out(pairs, each)
+    noisy, key = plant(pairs, other, each, seed, held_out, languages)
+    clean, found = (findings(text, languages, bool(other), held_out) for text in (pairs, noisy))
+    safe = set().union(*(found[rule.name] for rule in rules_in(bits_switched_on(SAFE_FILTERS))))
+    yield "| rule | planted | found | recall | by any safe rule | false | precision |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
     for name in [*FAULTS, *_NEEDS_OTHER_TEXT, "shifted"]:
         planted = {row for row, fault in key.items() if fault == name}
         if not planted:
@@ -189,30 +243,40 @@ def table(pairs: Sequence[Pair], other: Sequence[str], languages: Pair, each: in
         hits = len(planted & found[name])
         false = len({row for row in found[name] - clean[name] if row not in key})
         precision = hits / max(1, hits + false)
-        yield f"| {name} | {len(planted)} | {hits} | {hits / len(planted):.1%} | {false} | {precision:.1%} |"
+        recall, by_any = hits / len(planted), len(planted & safe)
+        yield f"| {name} | {len(planted)} | {hits} | {recall:.1%} | {by_any} | {false} | {precision:.1%} |"
 
 
 def main() -> None:
     """Parse the command line, then write the noisy corpus or print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--src", type=Path, required=True)
-    parser.add_argument("--tgt", type=Path, required=True)
+    parser.add_argument("--src", type=Path)
+    parser.add_argument("--tgt", type=Path)
+    parser.add_argument("--tsv", type=Path, help="one file with both languages in its first two columns")
+    parser.add_argument("--languages", help="their codes, such as en-zh; without it the endings of --src and --tgt")
     parser.add_argument("--other", type=Path)
     parser.add_argument("--each", type=int, default=100, help="rows of each fault")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, help="write OUTPUT.src, OUTPUT.tgt and OUTPUT.key.tsv")
+    parser.add_argument("--shuffle", action="store_true", help="shuffle the rows first")
     parser.add_argument("--measure", action="store_true", help="print the table instead")
     arguments = parser.parse_args()
-    files = ParallelFiles(src=str(arguments.src), tgt=str(arguments.tgt))
+    names = {key: value for key in ("src", "tgt", "tsv") if (value := getattr(arguments, key))}
+    files = ParallelFiles(**{key: str(path) for key, path in names.items()})
     pairs = [(pair.src, pair.tgt) for pair in read_parallel(files)]
+    if arguments.shuffle:
+        random.Random(arguments.seed).shuffle(pairs)
     other = list(read_lines(arguments.other)) if arguments.other else []
-    languages = arguments.src.suffix[1:], arguments.tgt.suffix[1:]
+    first, _, second = (arguments.languages or "-".join(path.suffix[1:] for path in names.values())).partition("-")
+    languages = first, second
     if arguments.measure:
         print("\n".join(table(pairs, other, languages, arguments.each, arguments.seed)))  # noqa: T201
         return
     if not arguments.output:
         parser.error("name --output, or --measure")
-    noisy, key = plant(pairs, other, arguments.each, arguments.seed)
+    pairs, held_out = hold_out(pairs, arguments.each)
+    noisy, key = plant(pairs, other, arguments.each, arguments.seed, held_out, languages)
+    write_text(arguments.output.with_suffix(".held-out.tsv"), "".join(f"{src}\t{tgt}\n" for src, tgt in held_out))
     write_text(arguments.output.with_suffix(".src"), "".join(f"{src}\n" for src, _ in noisy))
     write_text(arguments.output.with_suffix(".tgt"), "".join(f"{tgt}\n" for _, tgt in noisy))
     rows = "".join(f"{row + 1}\t{key[row]}\n" for row in sorted(key))

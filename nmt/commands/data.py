@@ -179,7 +179,7 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
         inputs = files.data_section(files.corpora())
         return load_text(dump_config(Config(data=inputs)), Path("the command line"), overrides).data
     data = load_config(config, overrides).data
-    if data.filters != Filters():
+    if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
         return data
     log.info("the configuration switches no filter on; using those that `nmt config new` would write")
     return data.model_copy(update={"filters": SAFE_FILTERS})
@@ -228,7 +228,7 @@ class _Checking:
 
         self._workers = workers or num_cores()
         held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
-        identify = langid or data.filters.wrong_language is not None
+        identify = True if langid else None
         self._corpora = data.corpora("train")
         self._expected = expect(data, lambda: read_parallel(self._corpora), held_out, identify_languages=identify)
 
@@ -246,7 +246,7 @@ class _Checking:
         from nmt.data.check.stream import check_pairs
         from nmt.data.corpus import read_parallel
 
-        num_rows = sum({id(each): each.profile.num_rows for each in self._expected}.values())
+        num_rows = sum({id(each.profile): each.profile.num_rows for each in self._expected}.values())
         with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
             for chunk in check_pairs(read_parallel(self._corpora), self._expected, workers=self._workers):
                 yield chunk

@@ -259,6 +259,7 @@ class _Job(NamedTuple):
             "loop_unresolved": best.loop_unresolved,
             "length_ratio": round(best.length_ratio, 4),
             "copied_source": best.copied_source,
+            "wrong_language": best.wrong_language,
             "mean_log_prob": round(best.mean_log_prob, 6),
             "num_segments": best.num_segments,
             "num_protected": best.num_protected,

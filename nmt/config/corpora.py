@@ -1,4 +1,4 @@
-"""The corpora that the section `data` names: their files, form, languages, weight and tag."""
+"""The corpora that the section `data` names: their files, form, languages, weight, tag and filters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.base import Count, Section
+from nmt.config.filters import Filters
 
 ONE_CORPUS_OR_MORE = (
     "src and tgt (two aligned files), or one file: tsv, csv, xlsx, jsonl, tmx or xliff; or a list of such corpora"
@@ -75,6 +76,8 @@ class ParallelFiles(Section):
     tgt_lang: LanguageCode | None = Field(None, description="target language of this corpus; null: data.tgt_lang")
     weight: float | None = Field(None, gt=0.0, description="share of this corpus in training, relative to the others")
     tag: str | None = Field(None, description="token that is put before each source of this corpus")
+    name: str | None = Field(None, min_length=1, description="what stages and reports call this corpus")
+    filters: Filters | None = Field(None, description="filters of this corpus instead of data.filters; {}: none")
 
     @property
     def form(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -84,6 +84,16 @@ class DataConfig(Section):
         for name in ("valid", "test"):
             if any(files.weight is not None for files in self.corpora(name)):
                 raise ValueError(f"a corpus of {name} has a weight; only those of train are weighted")
+            if any(files.filters is not None for files in self.corpora(name)):
+                raise ValueError(f"a corpus of {name} has filters; only those of train are filtered")
+        return self
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [files.name for files in self.corpora("train") if files.name is not None]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two corpora of train have the name {name}; each name stands for one")
         return self
 
     @model_validator(mode="after")
@@ -112,11 +122,22 @@ class DataConfig(Section):
         src, tgt = (default if own is None or is_variant(own, default) else own for own, default in pairs)
         return Direction(src, tgt)
 
+    def filters_of(self, files: ParallelFiles) -> Filters:
+        """Return the filters of a training corpus: its own, else those of the section."""
+        return self.filters if files.filters is None else files.filters
+
     def with_weights(self, weights: Sequence[float]) -> Self:
         """Return the same corpora with other weights, some of which may be 0."""
         corpora = zip(self.corpora("train"), weights, strict=True)
         train = tuple(files.model_copy(update={"weight": weight}) for files, weight in corpora)
         return self.model_copy(update={"train": train, "temperature": 1.0})
+
+    def with_only(self, names: Collection[str]) -> Self:
+        """Return the same corpora with a weight of 0 for those that are not named; the others keep their weights."""
+        corpora = self.corpora("train")
+        left_out = {"weight": 0.0}
+        train = tuple(files if files.name in names else files.model_copy(update=left_out) for files in corpora)
+        return self.model_copy(update={"train": train})
 
 
 class SubwordRegularization(Section):
@@ -266,12 +287,20 @@ class Stage(Section):
     weights: tuple[Weight, ...] | None = Field(
         None, description="of the corpora of data.train, in their order; 0 leaves one out"
     )
+    corpora: tuple[str, ...] | None = Field(
+        None, min_length=1, description="names of the corpora of data.train to draw from; the others are left out"
+    )
     lr: float | None = Field(None, gt=0.0, description="peak learning rate; the schedule begins anew in each stage")
     warmup_updates: int | None = Field(None, ge=0, description="updates of this stage until the peak")
     schedule: Schedule | None = Field(None, description="how the rate falls after its peak")
     label_smoothing: Rate | None = Field(None, description="probability that the loss spreads over all tokens")
     batch_tokens: BatchTokens | Literal["auto"] | None = Field(None, description="token budget per batch")
     tokens_per_update: int | None = Field(None, ge=0, le=100_000_000, description="target tokens per update")
+    dropout: Rate | None = Field(None, description="model.dropout and model.embedding_dropout of this stage")
+    draw_segmentations: bool | None = Field(
+        None, description="false: none, although tokenizer.subword_regularization.per_epoch is true"
+    )
+    augment: bool | None = Field(None, description="false: change no pairs, although data.augment says so")
     reset_optimizer: bool = Field(False, description="begin with empty moments of AdamW")
 
 
@@ -338,7 +367,8 @@ class TrainingConfig(Section):
         """Return the settings of stage `number` (from 0) as those of a training of its own."""
         if not self.stages:
             return self
-        named = self.stages[number].model_dump(exclude={"weights", "reset_optimizer"}, exclude_none=True)
+        own = {"weights", "corpora", "dropout", "draw_segmentations", "augment", "reset_optimizer"}
+        named = self.stages[number].model_dump(exclude=own, exclude_none=True)
         return type(self).model_validate({**self.model_dump(), **named, "stages": ()})
 
     @model_validator(mode="after")
@@ -491,13 +521,44 @@ class Config(Section):
                 "tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
-        num_corpora = len(self.data.corpora("train"))
-        for number, stage in enumerate(self.training.stages, start=1):
-            if stage.weights is not None and (len(stage.weights) != num_corpora or not sum(stage.weights)):
-                raise ValueError(
-                    f"training.stages: the weights of stage {number} must be {num_corpora}, one for each corpus of "
-                    "data.train, and not all 0"
-                )
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")
         return self
+
+    @model_validator(mode="after")
+    def _stages_name_corpora(self) -> Self:
+        corpora = self.data.corpora("train")
+        names = [files.name for files in corpora if files.name is not None]
+        for number, stage in enumerate(self.training.stages, start=1):
+            if stage.weights is not None and stage.corpora is not None:
+                raise ValueError(f"training.stages: stage {number} has both weights and corpora; choose one of the two")
+            if stage.weights is not None and (len(stage.weights) != len(corpora) or not sum(stage.weights)):
+                raise ValueError(
+                    f"training.stages: the weights of stage {number} must be {len(corpora)}, one for each corpus of "
+                    "data.train, and not all 0"
+                )
+            if unknown := [name for name in stage.corpora or () if name not in names]:
+                known = f"those with a name are {', '.join(names)}" if names else "none of them has a name"
+                raise ValueError(
+                    f"training.stages: stage {number} names the corpus {unknown[0]}; of data.train, {known}"
+                )
+        return self
+
+    def of_stage(self, number: int) -> Self:
+        """Return what stage `number` (from 0) is as a training of its own; without stages, this configuration."""
+        if not self.training.stages:
+            return self
+        stage, data, model, tokenizer = self.training.stages[number], self.data, self.model, self.tokenizer
+        if stage.weights is not None:
+            data = data.with_weights(stage.weights)
+        if stage.corpora is not None:
+            data = data.with_only(stage.corpora)
+        if stage.augment is False:
+            data = data.model_copy(update={"augment": AugmentConfig()})
+        if stage.dropout is not None:
+            model = model.model_copy(update={"dropout": stage.dropout, "embedding_dropout": stage.dropout})
+        if stage.draw_segmentations is False:
+            usual = tokenizer.subword_regularization.model_copy(update={"per_epoch": False})
+            tokenizer = tokenizer.model_copy(update={"subword_regularization": usual})
+        changed = {"data": data, "model": model, "tokenizer": tokenizer, "training": self.training.of_stage(number)}
+        return self.model_copy(update=changed)

@@ -91,6 +91,9 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     weight is too small for a single pair.
     """
     num_pairs, total = sum(sizes), sum(map(Fraction, weights))
+    if not total:
+        hint = "look at what its filters drop"
+        raise ConfigError("the corpora of data.train to draw from have no pairs to train on", hint=hint)
     exact = [Fraction(weight) * num_pairs / total for weight in weights]
     shares = [int(share) for share in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda corpus: (shares[corpus] - exact[corpus], corpus))
@@ -111,10 +114,14 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
 def corpus_weights(data: DataConfig, sizes: Sequence[int]) -> list[float] | None:
     """Return the weights of the training corpora, of `sizes` in pairs; None if each pair counts alike."""
     given = [files.weight for files in data.corpora("train")]
-    if data.temperature != 1.0 and len(sizes) > 1:
-        return temperature_weights(sizes, data.temperature)
     weights = [weight for weight in given if weight is not None]
-    return weights if len(weights) > 1 else None
+    if len(given) == 1 or len(weights) == len(given):
+        return weights if len(given) > 1 else None
+    left_out = [weight == 0.0 for weight in given]  # by a stage
+    if data.temperature == 1.0 and not any(left_out):
+        return None
+    by_size = temperature_weights(sizes, data.temperature)
+    return [0.0 if out else weight for out, weight in zip(left_out, by_size, strict=True)]
 
 
 def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:

@@ -30,6 +30,7 @@ class CorpusCounts:
     copies_with_placeholders: int = 0
     filtered: int = 0
     dropped_by_rule: dict[str, int] = field(default_factory=dict)  # a pair counts for each rule that it breaks
+    filtered_by_corpus: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,18 @@ class CorpusPart:
     tag: str | None
     pairs: int
     pairs_per_epoch: int
+    filtered: int = 0  # pairs of the text that the filters drop
+    name: str | None = None
 
     def __str__(self) -> str:
         tag = f", tag {self.tag}" if self.tag else ""
         part = f"{self.pairs:,} pairs"
         if self.pairs_per_epoch != self.pairs:
             part += f", {self.pairs_per_epoch:,} per epoch"
-        return f"{self.files} ({self.direction}{tag}): {part}"
+        if self.filtered:
+            part += f", {self.filtered:,} dropped by its filters"
+        name = f"{self.name}: " if self.name else ""
+        return f"{name}{self.files} ({self.direction}{tag}): {part}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nmt.model.initialization import initialize, make_embedding
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Packing
 from nmt.model.kernels.preallocated_cache import PreallocatedKVCache
-from nmt.model.layers import DecoderLayer, EncoderLayer, make_norm
+from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm
 from nmt.model.masks import AttentionMask, mask_bias, padding_mask
 from nmt.model.positions import Rotary, sinusoidal_positions
 
@@ -117,6 +117,14 @@ class Transformer(nn.Module):
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
         """Return the logits [B, T, V] for src [B, S] and tgt_in [B, T], which begins with bos."""
         return self.decode(tgt_in, self.start_cache(self.encode(src)))
+
+    def set_dropout(self, config: ModelConfig) -> None:
+        """Take the rates `dropout` and `embedding_dropout` of `config` for further training."""
+        for module in self.modules():
+            if isinstance(module, Embedding):
+                module.dropout.set_rate(config.embedding_dropout)
+            elif isinstance(module, FeedForward | Residual):
+                module.dropout.set_rate(config.dropout)
 
     def num_parameters(self) -> int:
         """Return the number of trained parameters, counting shared ones once."""

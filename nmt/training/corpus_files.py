@@ -98,6 +98,12 @@ class Corpus:
         return self._holdouts[self.direction("train", pair)].split_of(pair.src)
 
     @cached_property
+    def _firsts(self) -> set[int]:
+        """The training corpora whose text none before them holds: of a file that is listed twice, the first."""
+        texts = [(paths_of(files), _form_of(files) | {"tag": None}) for files in self.train]
+        return {number for number, text in enumerate(texts) if text not in texts[:number]}
+
+    @cached_property
     def _holdouts(self) -> dict[Direction, Holdout]:
         """Return what is held out of each direction."""
         seed = self.config.data.holdout_seed
@@ -113,7 +119,11 @@ class Corpus:
         data, directions = self.config.data, self._directions["train"]
         holdouts = {}
         for direction in dict.fromkeys(directions):
-            corpora = [files for files, other in zip(self.train, directions, strict=True) if other == direction]
+            corpora = [
+                files
+                for number, (files, other) in enumerate(zip(self.train, directions, strict=True))
+                if other == direction and number in self._firsts
+            ]
             sources = (pair.src for pair in whole(read_parallel(corpora)))
             holdouts[direction] = choose_holdout(
                 sources, dict.fromkeys(self.missing, data.holdout_size), data.holdout_seed
@@ -130,7 +140,7 @@ class Corpus:
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
         for pair in whole(read_parallel(self.train)):
             split = holdouts[self.direction("train", pair)].split_of(pair.src)
-            if split in held_out:
+            if split in held_out and pair.corpus in self._firsts:
                 held_out[split].append(pair)
         if self._store_root is not None:
             write_text(self._held_out_file(self._store_root), json.dumps(held_out, ensure_ascii=False))
@@ -158,14 +168,14 @@ class Corpus:
 
 def _is_plain(files: ParallelFiles) -> bool:
     """Return whether a corpus has no other keys than src and tgt, or tsv and columns by number."""
-    plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang", "weight")
+    plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang", "weight", "name", "filters")
     changed = {name for name, field in type(files).model_fields.items() if getattr(files, name) != field.default}
     return changed.issubset(plain) and all(isinstance(column, int) for column in files.columns)
 
 
 def _form_of(files: ParallelFiles) -> dict[str, object]:
     """Return the form of a corpus and every key that has a meaning for it, but no file name."""
-    keys = files.model_dump(exclude={"tgt", "weight", *FORMS})
+    keys = files.model_dump(exclude={"tgt", "weight", "name", "filters", *FORMS})
     return {"form": files.form} | {key: value for key, value in keys.items() if files.uses(key)}
 
 

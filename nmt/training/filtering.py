@@ -17,6 +17,7 @@ from nmt.data.check.stream import check_pairs
 from nmt.data.corpus import SentencePair
 from nmt.data.report import SPLITS
 from nmt.errors import DataError
+from nmt.machine import num_cores
 from nmt.training.corpus_files import Corpus
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ class FilteredCorpus(Corpus):
 
     def __init__(self, config: Config, store_root: Path | None = None):
         super().__init__(config, store_root)
-        self.has_filters = any(rule.key for rule in rules_in(bits_switched_on(config.data.filters)))
+        self._filters = [config.data.filters_of(files) for files in self.train]
+        self.has_filters = any(rule.key for each in self._filters for rule in rules_in(bits_switched_on(each)))
 
     def train_pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs to train on, including those with an empty side."""
@@ -42,7 +44,8 @@ class FilteredCorpus(Corpus):
         """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, super().train_pairs, held_out)
-        dropped = DroppedRows.find(super().train_pairs(), expected)
+        workers = self.config.training.threads or num_cores()
+        dropped = DroppedRows.find(super().train_pairs(), expected, workers=workers)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; switch the wrong ones off"
             rules = ", ".join(dropped.counts)
@@ -51,11 +54,15 @@ class FilteredCorpus(Corpus):
 
     def filter_identity(self) -> dict[str, object]:
         """Return what determines, beside the text, which pairs are dropped; nothing without filters."""
-        filters = self.config.data.filters
         if not self.has_filters:
             return {}
-        language_identifier = identifier_version() if filters.wrong_language is not None else ""
-        return {"rules": VERSION, "filters": filters.model_dump(), "language_identifier": language_identifier}
+        identifies = any(filters.wrong_language is not None for filters in self._filters)
+        filters = [filters.model_dump() for filters in self._filters]
+        return {
+            "rules": VERSION,
+            "filters": filters[0] if all(each == filters[0] for each in filters) else filters,
+            "language_identifier": identifier_version() if identifies else "",
+        }
 
     def log_check(self) -> None:
         """Log what is wrong with the first training pairs beyond what the filters drop: a few lines, in a second."""

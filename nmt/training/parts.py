@@ -74,6 +74,7 @@ class Training:
         own = self.stage.config
         self.optimizer.config = own.training
         self.step.loss.label_smoothing = own.training.label_smoothing
+        self.model.set_dropout(own.model)
         if number:
             self.batches = self._batches_of_stage()
 

@@ -286,6 +286,7 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
             yield seen._replace(src=tags[pair.corpus] + seen.src) if tags[pair.corpus] else seen
     if corpus.has_filters:
         counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
+        counts.filtered_by_corpus = corpus.dropped.by_corpus
     if num_whole == 0:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
 
@@ -353,9 +354,18 @@ def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
     sizes = store.sizes(len(corpus.train))
     weights = corpus_weights(data, sizes)
     per_epoch = sizes if weights is None else quotas(sizes, weights)
+    filtered = store.counts.filtered_by_corpus or [0] * len(sizes)
     return tuple(
-        CorpusPart(", ".join(map(str, paths_of(files))), str(data.direction_of(files)), files.tag, pairs, quota)
-        for files, pairs, quota in zip(corpus.train, sizes, per_epoch, strict=True)
+        CorpusPart(
+            files=", ".join(map(str, paths_of(files))),
+            direction=str(data.direction_of(files)),
+            tag=files.tag,
+            pairs=pairs,
+            pairs_per_epoch=quota,
+            filtered=num_filtered,
+            name=files.name,
+        )
+        for files, pairs, quota, num_filtered in zip(corpus.train, sizes, per_epoch, filtered, strict=True)
     )
 
 

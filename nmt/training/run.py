@@ -247,11 +247,10 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         for key, value in values.items()
         if value != before[section][key] and key not in (*_MAY_CHANGE.get(section, ()), "stages")
     ]
-    weights = [[files.weight for files in config.data.corpora("train")] for config in (old, new)]
-    if weights[0] != weights[1]:
-        differences.append(
-            f"the weights of data.train were {weights[0]} when the run was started and are {weights[1]} now"
-        )
+    for key in ("weight", "name"):
+        was, now = ([getattr(files, key) for files in config.data.corpora("train")] for config in (old, new))
+        if was != now:
+            differences.append(f"the {key}s of data.train were {was} when the run was started and are {now} now")
     if new.training.stages[: len(old.training.stages)] != old.training.stages or (
         new.training.stages and not old.training.stages
     ):

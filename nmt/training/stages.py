@@ -26,10 +26,10 @@ def stage_spans(config: Config) -> list[StageSpan]:
     if not settings.stages:
         return [StageSpan(0, 0, settings.max_updates, config, reset_optimizer=False)]
     for number, stage in enumerate(settings.stages):
-        own = settings.of_stage(number).model_copy(update={"seed": _data_seed(settings.seed, number)})
-        data = config.data if stage.weights is None else config.data.with_weights(stage.weights)
+        own = config.of_stage(number)
+        training = own.training.model_copy(update={"seed": _data_seed(settings.seed, number)})
         end = start + stage.max_updates
-        changed = config.model_copy(update={"training": own, "data": data})
+        changed = own.model_copy(update={"training": training})
         spans.append(StageSpan(number, start, end, changed, stage.reset_optimizer))
         start = end
     return spans

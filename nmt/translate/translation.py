@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from nmt.data.spans import ANY_PLACEHOLDER
 from nmt.languages import Direction, spaces_between_sentences, written_without_spaces
@@ -13,6 +14,7 @@ from nmt.translate.retries import has_loop
 from nmt.translate.segments import SegmentTranslation
 from nmt.translate.split import Part
 from nmt.translate.texts import SegmentedText, TextSegment
+from nmt.translate.wrong_language import is_in_wrong_language
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class Translation:
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of an n-best search, best first; they have none themselves."""
     without_spans: tuple[str, str] | None = field(default=None, repr=False)
-    """Source and output without protected spans, if the languages differ."""
+    """Source and output without protected spans."""
+    direction: Direction | None = field(default=None, repr=False)
+    """From which language into which the text was translated; None for a blank text."""
 
     def __str__(self) -> str:
         return self.text
@@ -84,7 +88,16 @@ class Translation:
     @property
     def copied_source(self) -> bool:
         """True if more than half of the output's words come from the source: it was copied, not translated."""
-        return self.without_spans is not None and is_copy(*self.without_spans)
+        if self.without_spans is None or self.direction is None or self.direction.src == self.direction.tgt:
+            return False
+        return is_copy(*self.without_spans)
+
+    @cached_property
+    def wrong_language(self) -> bool:
+        """True if the output is in another script than its language, or, with the extra langid, in another language."""
+        if self.without_spans is None or self.direction is None:
+            return False
+        return is_in_wrong_language(self.without_spans[1], self.direction.tgt)
 
     @property
     def length_ratio(self) -> float:
@@ -136,7 +149,8 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_retried=any(segment.protected_retried for segment in text.segments),
         protected_translated_around=around,
         protected_lost=lost,
-        without_spans=_without_spans(text, output) if text.direction.src != text.direction.tgt else None,
+        without_spans=_without_spans(text, output),
+        direction=text.direction,
     )
 
 

@@ -37,7 +37,8 @@ def test_jsonl_has_the_flags(digits_run):
     assert (blank["text"], blank["num_segments"], blank["length_ratio"], blank["mean_log_prob"]) == ("", 0, 0.0, 0.0)
     assert short["length_ratio"] == 1.0
     assert short["mean_log_prob"] == pytest.approx(short["score"] / len(short["token_scores"]), abs=1e-5)
-    flags = {"loop_retried": False, "loop_unresolved": False, "copied_source": False, "num_protected": 0}
+    flags = {"loop_retried": False, "loop_unresolved": False, "copied_source": False, "wrong_language": False}
+    flags |= {"num_protected": 0}
     assert {name: short[name] for name in flags} == flags
     assert short["protected_translated_around"] == short["protected_lost"] == []
 

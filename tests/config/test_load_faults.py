@@ -334,7 +334,7 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "placeholder_share, temperature, augment, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, csv, xlsx, jsonl, tmx, xliff, columns, header, quoting, "
-            "delimiter, sheet, fields, src_lang, tgt_lang, weight, tag",
+            "delimiter, sheet, fields, src_lang, tgt_lang, weight, tag, name, filters",
             "x.yaml:4: model must be a mapping of keys to values, got 5",
         ]
     )

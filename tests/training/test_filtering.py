@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from nmt.config import dump_config, load_config
 from nmt.errors import DataError
 from nmt.rundir import RunDir
-from nmt.training.prepare import prepare
+from nmt.training.prepare import Prepared, prepare
 from tests.tiny import tiny_config
 
 PAIRS = [(f"{n} eins {'a' * (n % 7)}", f"{n} one {'b' * (n % 7)}") for n in range(100, 200)]
@@ -67,6 +69,63 @@ def test_the_fingerprint_of_the_store_covers_the_filters(tmp_path):
     ]
     assert fingerprints[0] == fingerprints[1]
     assert len(set(fingerprints)) == 4
+
+
+def listed_twice(folder: Path, **data: object):
+    clean = {"duplicate": True, "mojibake": True, "overlap": True}
+    everything, cleaned = {"tsv": str(folder / "train.tsv")}, {"tsv": str(folder / "train.tsv"), "filters": clean}
+    train = [everything | {"name": "all"}, cleaned | {"name": "clean"}]
+    return tiny_config(folder, data={"src_lang": "de", "train": train, **data})
+
+
+def test_a_file_listed_twice_is_there_unfiltered_and_filtered(tmp_path, messages):
+    config = listed_twice(write_corpus(tmp_path))
+    result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert result.store.sizes(2) == (103, 100)
+    assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
+    assert [(part.name, part.pairs, part.filtered) for part in result.report.corpora] == [
+        ("all", 103, 0),
+        ("clean", 100, 3),
+    ]
+    assert f"  clean: {tmp_path / 'train.tsv'} (de-en): 100 pairs, 3 dropped by its filters" in messages
+    alone = prepared(tmp_path, "alone", duplicate=True, mojibake=True, overlap=True)
+    assert sources(result)[103:] == sources(alone)
+
+
+def sources(prepared: Prepared) -> list[str]:
+    side = prepared.store.src
+    return [prepared.tokenizers.src.decode(side[index].tolist()) for index in range(len(prepared.store))]
+
+
+def test_filters_of_a_corpus_are_written_and_read_back(tmp_path):
+    config, path = listed_twice(tmp_path), tmp_path / "config.yaml"
+    for comments in (False, True):
+        path.write_text(dump_config(config, comments=comments))
+        assert load_config(path) == config
+
+
+@pytest.mark.parametrize("key", ["valid", "test"])
+def test_only_training_corpora_are_filtered(tmp_path, key):
+    with pytest.raises(ValidationError, match=f"a corpus of {key} has filters; only those of train are filtered"):
+        listed_twice(tmp_path, **{key: {"tsv": "a.tsv", "filters": {"duplicate": True}}})
+
+
+def test_a_file_listed_twice_is_held_out_once(tmp_path):
+    config = listed_twice(write_corpus(tmp_path), valid=None, test=None, holdout_size=5)
+    result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    sources = [text for name in ("valid", "test") for text in RunDir(tmp_path / "run").read_pairs(name)[0]]
+    assert len(sources) == len(set(sources)) == 10
+    assert sum(result.store.sizes(2)) == 2 * 93 - 2  # less the duplicate and the wrong encoding in the clean one
+
+
+def test_duplicates_are_looked_for_among_corpora_with_the_same_filters(tmp_path):
+    write_corpus(tmp_path)
+    own = {"duplicate": True, "too_long": 900}
+    train = [{"tsv": str(tmp_path / "train.tsv")}] * 2 + [{"tsv": str(tmp_path / "train.tsv"), "filters": own}]
+    config = tiny_config(tmp_path, data={"src_lang": "de", "filters": {"duplicate": True}, "train": train})
+    result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert result.store.sizes(3) == (102, 0, 102)
+    assert result.report.counts.filtered_by_corpus == [1, 103, 1]
 
 
 def test_filters_that_drop_every_pair_are_refused(tmp_path):

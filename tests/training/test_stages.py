@@ -13,6 +13,7 @@ from nmt.checkpoint import average_weights, read_weights
 from nmt.config import Config, dump_config, load_config
 from nmt.data.mixing import corpus_weights
 from nmt.errors import RunError
+from nmt.model.kernels.dropout import Dropout
 from nmt.rundir import RunDir
 from nmt.training.optimizer import learning_rate
 from nmt.training.run import resume_run, start_run
@@ -24,24 +25,39 @@ from tests.two_directions import two_directions, two_values
 STAGES = [
     {"max_updates": 3, "weights": [1, 0]},
     {"max_updates": 4, "weights": [1, 3], "lr": 1e-3, "warmup_updates": 1, "schedule": "cosine", "label_smoothing": 0},
-    {"max_updates": 2, "reset_optimizer": True, "tokens_per_update": 700},
+    {"max_updates": 2, "reset_optimizer": True, "tokens_per_update": 700, "dropout": 0.25},
 ]
 TRAINING = {"warmup_updates": 1, "validate_every": 4, "average_checkpoints": 0, "batch_tokens": 512, "log_every": 2}
 TRAINING |= {"device": "cpu", "precision": "fp32", "threads": 1, "lr": 3e-3}
 
 
 def staged(folder, stages=STAGES, **training):
-    values = two_values(folder, training={**TRAINING, "stages": stages})
+    names = {"name": "reverse"}, {"name": "letters"}
+    values = two_values(folder, names, training={**TRAINING, "stages": stages})
     del values["training"]["max_updates"]  # the sum of those of the stages
     values["training"] |= training
     return Config.model_validate(values)
 
 
 @pytest.fixture(scope="module")
-def whole(two_corpora, tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    assert start_run(staged(two_corpora), path)
-    return RunDir(path)
+def watched(two_corpora, tmp_path_factory):
+    """A finished run, and for each of its updates the rates of dropout (with the thresholds of their random bytes)."""
+    path, rates, step = tmp_path_factory.mktemp("whole") / "run", [], Step.__call__
+
+    def watching_step(self, batches, num_tokens, number):
+        modules = self.loss.model.modules()
+        rates.append({(module.rate, module.threshold) for module in modules if isinstance(module, Dropout)})
+        return step(self, batches, num_tokens, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Step, "__call__", watching_step)
+        assert start_run(staged(two_corpora), path)
+    return RunDir(path), rates
+
+
+@pytest.fixture(scope="module")
+def whole(watched):
+    return watched[0]
 
 
 def without_clocks(state):
@@ -65,6 +81,36 @@ def test_each_stage_is_a_training_of_its_own(two_corpora):
     assert first.training.seed == config.training.seed
 
 
+def test_a_stage_names_the_corpora_that_it_draws_from(two_corpora):
+    stages = [{"max_updates": 3, "corpora": ["letters"]}, {"max_updates": 3, "corpora": ["letters", "reverse"]}]
+    first, second = (span.config.data for span in stage_spans(staged(two_corpora, stages)))
+    assert corpus_weights(first, (600, 200)) == [0, 200]
+    assert corpus_weights(second, (600, 200)) is None
+    tempered = staged(two_corpora, stages).data.model_copy(update={"temperature": 2.0})
+    assert corpus_weights(tempered.with_only(["reverse"]), (900, 400)) == [30, 0]
+    weighted = staged(two_corpora, stages).data.with_weights([2, 3])
+    assert corpus_weights(weighted.with_only(["letters"]), (600, 200)) == [0, 3]
+
+
+def test_a_stage_may_train_on_pairs_as_they_are_with_its_own_dropout(two_corpora, tmp_path):
+    stages = [{"max_updates": 3}, {"max_updates": 3, "dropout": 0.25, "draw_segmentations": False, "augment": False}]
+    config = staged(two_corpora, stages)
+    changes = {"data": {"augment": {"upper": 0.5}}, "tokenizer": {"type": "unigram", "vocab_size": 60}}
+    changes["tokenizer"]["subword_regularization"] = {"per_epoch": True}
+    values = config.model_dump()
+    config = Config.model_validate({**values, **{key: values[key] | new for key, new in changes.items()}})
+    first, second = (span.config for span in stage_spans(config))
+    assert (first.data.augment.is_on, first.tokenizer.subword_regularization.is_on) == (True, True)
+    assert (second.data.augment.is_on, second.tokenizer.subword_regularization.is_on) == (False, False)
+    assert (second.model.dropout, second.model.embedding_dropout) == (0.25, 0.25)
+    assert first.model == config.model
+
+
+def test_dropout_of_a_stage_reaches_the_model(watched):
+    none, own = {(0.0, 1)}, {(0.25, 64), (0.0, 1)}  # attention weights keep their rate
+    assert watched[1] == [none] * 7 + [own] * 2
+
+
 def test_a_training_without_stages_is_one_stage_as_configured(two_corpora):
     config = two_directions(two_corpora)
     (span,) = stage_spans(config)
@@ -85,6 +131,10 @@ FAULTS = {
                "stage 2: warmup_updates 4 must be less than max_updates 3"),
     "number of weights": ([{"max_updates": 5, "weights": [1]}], {}, "weights of stage 1 must be 2, one for each"),
     "no weight": ([{"max_updates": 5, "weights": [0, 0]}], {}, "weights of stage 1 must be 2, .*and not all 0"),
+    "weights and corpora": ([{"max_updates": 5, "weights": [1, 2], "corpora": ["reverse"]}], {},
+                            "stage 1 has both weights and corpora"),
+    "unknown corpus": ([{"max_updates": 5}, {"max_updates": 5, "corpora": ["lettres"]}], {},
+                       "stage 2 names the corpus lettres; of data.train, those with a name are reverse, letters"),
     "no end": ([{"lr": 0.1}], {}, "max_updates"),
 }  # fmt: skip
 

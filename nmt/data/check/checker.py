@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.filters import Filters
 from nmt.data.check.duplicates import Hashes
-from nmt.data.check.features import Side, digest, numbers_differ
+from nmt.data.check.features import Side, digest, is_more_than_names, numbers_differ
 from nmt.data.check.language_identification import LanguageIdentifier
+from nmt.data.check.marks import BEYOND_LATIN, CELL, CONTROL, DIGIT, FOLLOWING, LEAD, QUESTION, SPAN
 from nmt.data.check.noise import has_control_characters, has_mojibake, is_cell, is_header
 from nmt.data.check.profile import Profile
-from nmt.data.check.rules import bit_of, threshold
+from nmt.data.check.rules import ALL_BITS, bit_of, threshold
 from nmt.data.check.scripts import (
     MIN_LETTERS,
     SHARED_SCRIPTS,
@@ -23,7 +24,6 @@ from nmt.data.check.scripts import (
     form_of_chinese,
     has_mixed_word,
     is_foreign,
-    may_hold_other_than_latin,
     script_codes,
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
@@ -37,11 +37,12 @@ _MARKUP, _MARKUP_DIFFERS = bit_of("markup"), bit_of("markup-mismatch")
 _NUMBERS, _SPANS, _QUESTION = bit_of("number-mismatch"), bit_of("span-mismatch"), bit_of("punctuation-mismatch")
 _CELL, _HEADER, _SHIFTED = bit_of("spreadsheet"), bit_of("header-row"), bit_of("shifted")
 _OVERLAP, _NEAR_OVERLAP = bit_of("overlap"), bit_of("near-overlap")
+_NEAR, _OF_SPANS = bit_of("near-duplicate"), _MARKUP | _MARKUP_DIFFERS | _SPANS
 
+_MISREAD = LEAD | FOLLOWING
 _MIN_COPIED_WORDS = 3
-_MIN_LOWER_WORDS = 2  # names and titles have fewer
-_MIN_COPIED_LETTERS = 6  # in scripts without case
-_LOWER_WORD = 3  # letters
+_MAX_HEADER_WORDS = 4
+_NO_HASH = bytes(8)
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,6 @@ class Checked(NamedTuple):
     flags: NDArray[np.int64]
     src_len: NDArray[np.int64]  # characters
     tgt_len: NDArray[np.int64]
-    src_hashes: Hashes
-    pair_hashes: Hashes
     near_hashes: Hashes  # of the letters alone; 0: no letters
     shifts: list[Shift]
 
@@ -72,8 +71,9 @@ class Checked(NamedTuple):
 class Checker:
     """The rules on single pairs and on neighboring rows. Duplicates need the whole corpus: see `repeats`."""
 
-    def __init__(self, expected: Expectations):
-        self.expected = expected
+    def __init__(self, expected: Expectations, bits: int = ALL_BITS):
+        """Take the rules that are wanted as `bits`; others may be left out."""
+        self.expected, self.bits = expected, bits
         self.lengths, self.side_words = expected.profile.lengths, expected.profile.side_words
         self.max_len = threshold(expected.filters, "too_long")
         self.min_len = threshold(expected.filters, "too_short")
@@ -92,69 +92,54 @@ class Checker:
 
     def check(self, src: Sequence[str], tgt: Sequence[str]) -> Checked:
         """Check the pairs of a chunk, stripped of white space: neighboring rows of the corpus, in order."""
-        num_rows = len(src)
-        rows = _Rows()
-        flags = np.fromiter(map(self._check_pair, src, tgt, [rows] * num_rows), dtype=np.int64, count=num_rows)
-        src_len = np.fromiter(map(len, src), dtype=np.int64, count=num_rows)
-        tgt_len = np.fromiter(map(len, tgt), dtype=np.int64, count=num_rows)
-        shifts = find_shifts(rows.features(src_len, tgt_len), self.lengths)
+        src_len, tgt_len = (np.fromiter(map(len, side), dtype=np.int64, count=len(side)) for side in (src, tgt))
+        rows = _Rows(src_len, tgt_len)
+        near_hashes: list[bytes] = []
+        flags = self._check_lengths(src_len, tgt_len)
+        is_whole = (flags & _EMPTY) == 0
+        for row, (src_side, tgt_side, whole) in enumerate(
+            zip(Side.of_chunk(src), Side.of_chunk(tgt), is_whole.tolist(), strict=True)
+        ):
+            if whole:
+                flags[row] |= self._check_pair(src_side, tgt_side)
+                if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
+                    flags[row] |= rows.compare(row, src_side, tgt_side)
+            near_hashes.append(_near_hash(src_side, tgt_side) if whole and self.bits & _NEAR else _NO_HASH)
+        shifts = find_shifts(rows, self.lengths) if self.bits & _SHIFTED else []
         for shift in shifts:
             flags[shift.start : shift.end] |= _SHIFTED
-        return Checked(
-            flags=flags,
-            src_len=src_len,
-            tgt_len=tgt_len,
-            src_hashes=_as_hashes(rows.src_hashes),
-            pair_hashes=_as_hashes(rows.pair_hashes),
-            near_hashes=_as_hashes(rows.near_hashes),
-            shifts=shifts,
-        )
+        return Checked(flags, src_len, tgt_len, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
 
-    def _check_pair(self, src_text: str, tgt_text: str, rows: _Rows) -> int:
-        if not (src_text and tgt_text):
-            rows.add_empty()
-            return _EMPTY
-        src, tgt = Side(src_text), Side(tgt_text)
-        src_numbers, tgt_numbers = src.numbers(), tgt.numbers()
-        rows.add(src, tgt, src_numbers, tgt_numbers)
-        flags = self._check_lengths(src, tgt) | self._check_language(src, tgt) | self._check_noise(src, tgt)
-        if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
-            flags |= 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBERS
-        if rows.src_question[-1] != rows.tgt_question[-1]:
-            flags |= _QUESTION
-        if src.has_spans or tgt.has_spans:
-            flags |= _check_spans(src, tgt)
-        if is_header(src_text, self.names[0]) and is_header(tgt_text, self.names[1]) and src_text != tgt_text:
-            flags |= _HEADER
-        if src_text in self.expected.held_out:
-            flags |= _OVERLAP
-        elif src.folded in self.expected.held_out_folded:
-            flags |= _NEAR_OVERLAP
-        return flags
+    def _check_lengths(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the flags that the lengths decide."""
+        is_whole = (src_len > 0) & (tgt_len > 0)
+        too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
+        deviations = self.lengths.deviations(src_len.astype(np.float64), tgt_len.astype(np.float64))
+        flags = np.where(too_long, _TOO_LONG, 0) | np.where(np.abs(deviations) > self.max_deviation, _RATIO, 0)
+        return np.where(is_whole, flags, _EMPTY)
 
-    def _check_lengths(self, src: Side, tgt: Side) -> int:
-        src_len, tgt_len = len(src.text), len(tgt.text)
-        flags = _TOO_LONG if src_len > self.max_len or tgt_len > self.max_len else 0
+    def _check_pair(self, src: Side, tgt: Side) -> int:
+        """Return the flags of a pair with text on both sides, but for those that its lengths and numbers decide."""
+        flags, marks = self._check_language(src, tgt), src.marks | tgt.marks
         min_len = self.min_len
         if (len(src.folded) < min_len and src.num_characters() < min_len) or (
             len(tgt.folded) < min_len and tgt.num_characters() < min_len
         ):
             flags |= _TOO_SHORT
-        if abs(self.lengths.deviation(src_len, tgt_len)) > self.max_deviation:
-            flags |= _RATIO
+        if marks & (CONTROL | LEAD | CELL):
+            flags |= _check_noise(src, tgt, marks)
+        if marks & SPAN and self.bits & _OF_SPANS and (src.has_spans or tgt.has_spans):
+            flags |= _check_spans(src, tgt)
+        if len(src.words) <= _MAX_HEADER_WORDS and self._is_header(src.text, tgt.text):
+            flags |= _HEADER
+        if src.text in self.expected.held_out:
+            flags |= _OVERLAP
+        elif src.folded in self.expected.held_out_folded:
+            flags |= _NEAR_OVERLAP
         return flags
 
-    def _check_noise(self, src: Side, tgt: Side) -> int:
-        flags = 0
-        if not (src.text.isprintable() and tgt.text.isprintable()) and (
-            has_control_characters(src.text) or has_control_characters(tgt.text)
-        ):
-            flags |= _CONTROL
-        if (not src.ascii and has_mojibake(src.text)) or (not tgt.ascii and has_mojibake(tgt.text)):
-            flags |= _MOJIBAKE
-        if is_cell(src.text) or is_cell(tgt.text):
-            flags |= _CELL
-        return flags
+    def _is_header(self, src: str, tgt: str) -> bool:
+        return src != tgt and is_header(src, self.names[0]) and is_header(tgt, self.names[1])
 
     def _check_language(self, src: Side, tgt: Side) -> int:
         """Check copies, scripts and languages; a pair whose sides are swapped has one fault, not three."""
@@ -187,7 +172,7 @@ class Checker:
             return False  # in a script that this language has to itself
         if self.words_tell_language and self.side_words.is_typical(side.words, number):
             return False
-        if not _is_more_than_names(side):
+        if not is_more_than_names(side):
             return False
         return self.identifier.margin(side.text, number) > self.max_margin
 
@@ -209,62 +194,44 @@ class Checker:
         if src_words == tgt_words:
             is_alike = most > 0
         else:
-            num_common = len(set(src_words) & set(tgt_words))
-            is_alike = num_common >= self.max_copied * most and most >= _MIN_COPIED_WORDS
-        return is_alike and _is_more_than_names(tgt)
+            needed = self.max_copied * most
+            if most < _MIN_COPIED_WORDS or min(len(src_words), len(tgt_words)) < needed:
+                return False
+            is_alike = len(set(src_words).intersection(tgt_words)) >= needed
+        return is_alike and is_more_than_names(tgt)
 
 
-class _Rows:
-    """What the rows of a chunk are compared by, accumulated."""
+class _Rows(RowFeatures):
+    """What the rows of a chunk are compared by; most have no number and no question mark."""
 
-    def __init__(self) -> None:
-        self.src_hashes: list[bytes] = []
-        self.pair_hashes: list[bytes] = []
-        self.near_hashes: list[bytes] = []
-        self.src_numbers: list[int] = []
-        self.tgt_numbers: list[int] = []
-        self.src_question: list[bool] = []
-        self.tgt_question: list[bool] = []
+    def __new__(cls, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> Self:
+        src_numbers, tgt_numbers = np.zeros((2, len(src_len)), dtype=np.int64)
+        src_question, tgt_question = np.zeros((2, len(src_len)), dtype=np.bool_)
+        lengths = src_len.astype(np.float64), tgt_len.astype(np.float64)
+        return super().__new__(cls, *lengths, src_numbers, tgt_numbers, src_question, tgt_question)
 
-    def add(self, src: Side, tgt: Side, src_numbers: list[str], tgt_numbers: list[str]) -> None:
-        self.src_hashes.append(digest(src.text))
-        self.pair_hashes.append(digest(f"{src.text}\x1f{tgt.text}"))
-        self.near_hashes.append(digest(f"{src.folded}\x1f{tgt.folded}") if src.folded and tgt.folded else bytes(8))
-        self.src_numbers.append(_hash_numbers(src_numbers))
-        self.tgt_numbers.append(_hash_numbers(tgt_numbers))
-        self.src_question.append(src.is_question())
-        self.tgt_question.append(tgt.is_question())
-
-    def add_empty(self) -> None:
-        for hashes in (self.src_hashes, self.pair_hashes, self.near_hashes):
-            hashes.append(bytes(8))
-        for numbers in (self.src_numbers, self.tgt_numbers):
-            numbers.append(0)
-        for questions in (self.src_question, self.tgt_question):
-            questions.append(False)
-
-    def features(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> RowFeatures:
-        return RowFeatures(
-            src_len.astype(np.float64),
-            tgt_len.astype(np.float64),
-            np.array(self.src_numbers, dtype=np.int64),
-            np.array(self.tgt_numbers, dtype=np.int64),
-            np.array(self.src_question, dtype=np.bool_),
-            np.array(self.tgt_question, dtype=np.bool_),
-        )
+    def compare(self, row: int, src: Side, tgt: Side) -> int:
+        """Keep the numbers and questions of a row; return the flags of those that differ between its sides."""
+        flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
+        self.src_numbers[row], self.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
+        if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
+            flags = 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBERS
+        src_asks, tgt_asks = src.is_question(), tgt.is_question()
+        self.src_question[row], self.tgt_question[row] = src_asks, tgt_asks
+        return flags | (_QUESTION if src_asks != tgt_asks else 0)
 
 
 def _hash_numbers(numbers: list[str]) -> int:
     return int.from_bytes(digest(" ".join(numbers))[:7], "little") if numbers else 0
 
 
-def _as_hashes(digests: list[bytes]) -> Hashes:
-    return np.frombuffer(b"".join(digests), dtype="<u8")
+def _near_hash(src: Side, tgt: Side) -> bytes:
+    return digest(f"{src.folded}\x1f{tgt.folded}") if src.folded and tgt.folded else _NO_HASH
 
 
 def _codes_unless_latin(side: Side) -> str | None:
     """Return the script codes of a side, None if all its letters are Latin."""
-    return None if side.ascii or not may_hold_other_than_latin(side.text) else script_codes(side.text)
+    return script_codes(side.text) if side.marks & BEYOND_LATIN else None
 
 
 def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
@@ -274,12 +241,15 @@ def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
     return is_foreign(codes, expected)
 
 
-def _is_more_than_names(side: Side) -> bool:
-    """Return whether a text is longer than a name, by its words in lower case; by its letters, if it has no case."""
-    if side.text.lower() == side.text.upper():
-        return len(side.folded) >= _MIN_COPIED_LETTERS
-    words = [word for word in side.text.split() if len(word) >= _LOWER_WORD and word[0].islower()]
-    return len(side.words) >= _MIN_COPIED_WORDS and len(words) >= _MIN_LOWER_WORDS
+def _check_noise(src: Side, tgt: Side, marks: int) -> int:
+    flags = 0
+    if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
+        flags |= _CONTROL
+    if any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
+        flags |= _MOJIBAKE
+    if marks & CELL and (is_cell(src.text) or is_cell(tgt.text)):
+        flags |= _CELL
+    return flags
 
 
 def _check_spans(src: Side, tgt: Side) -> int:

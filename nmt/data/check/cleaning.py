@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from nmt.config.sections import DataConfig
-from nmt.data.check.rules import RULES, bits_switched_on, rules_in
+from nmt.data.check.rules import RULES, rules_in
 from nmt.data.check.stream import CheckedPairs
 from nmt.data.corpus import SentencePair, path_of
 from nmt.files import write_atomically
@@ -25,14 +25,13 @@ class Outputs:
     def __init__(self, stack: ExitStack, data: DataConfig, *, kept: list[Path], rejected: Path | None):
         self.num_kept = self.num_rejected = 0
         self.by_rule = dict.fromkeys(RULES, 0)
-        self._bits = bits_switched_on(data.filters)
         self._corpora = data.corpora("train")
         self._kept = [_open(stack, path) for path in kept]
         self._rejected = None if rejected is None else _open(stack, rejected)
 
     def write(self, chunk: CheckedPairs) -> None:
         """Write the pairs of a chunk to the files where they belong."""
-        for pair, flags in zip(chunk.pairs, (chunk.flags & self._bits).tolist(), strict=True):
+        for pair, flags in zip(chunk.pairs, (chunk.flags & chunk.bits_on).tolist(), strict=True):
             if flags:
                 self._reject(pair, flags)
             else:

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from nmt.data.check.checker import Expectations
-from nmt.data.check.rules import RULES, bits_switched_on
+from nmt.data.check.rules import EMPTY, RULES, rules_in
 from nmt.data.check.stream import check_pairs
 from nmt.data.corpus import SentencePair
 from nmt.errors import DataError
@@ -17,25 +17,33 @@ from nmt.errors import DataError
 
 @dataclass(frozen=True)
 class DroppedRows:
-    """The rows that filters drop, by their place in the stream of pairs, and how many break each rule."""
+    """The rows that filters drop, by their place in the stream of pairs; how many break each rule, and by corpus."""
 
     is_dropped: bytearray
     counts: dict[str, int]
+    by_corpus: list[int]
     num_kept: int  # with text on both sides
 
     @classmethod
-    def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations]) -> Self:
-        """Check `pairs` with the filters of `expected`, one for each corpus. Reports count pairs with an empty side."""
-        bits_on = bits_switched_on(expected[0].filters)
-        rules = [rule for rule in RULES if rule.key and rule.bit & bits_on]
-        bits = sum(rule.bit for rule in rules)
-        is_dropped, counts, num_kept = bytearray(), dict.fromkeys((rule.name for rule in rules), 0), 0
-        for chunk in check_pairs(pairs, expected, bits=bits):
-            is_dropped += ((chunk.flags & bits) != 0).astype(np.uint8).tobytes()
-            num_kept += int(np.count_nonzero((chunk.flags & bits_on) == 0))
-            for rule in rules:
-                counts[rule.name] += int(np.count_nonzero(chunk.flags & rule.bit))
-        return cls(is_dropped, {name: count for name, count in counts.items() if count}, num_kept)
+    def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1) -> Self:
+        """Check `pairs` with the filters of `expected`, one for each corpus, in several processes if it is worth it.
+
+        Reports count pairs with an empty side.
+        """
+        is_dropped, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
+        by_corpus = np.zeros(len(expected), dtype=np.int64)
+        for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
+            broken = chunk.flags & chunk.bits_on
+            dropped = (broken & ~EMPTY) != 0
+            is_dropped += dropped.astype(np.uint8).tobytes()
+            num_kept += int(np.count_nonzero(broken == 0))
+            rows = np.flatnonzero(dropped)
+            corpora = np.fromiter((chunk.pairs[row].corpus for row in rows.tolist()), dtype=np.int64, count=len(rows))
+            by_corpus += np.bincount(corpora, minlength=len(expected))
+            for rule in rules_in(chunk.bits_on & ~EMPTY):
+                counts[rule] += int(np.count_nonzero(broken[rows] & rule.bit))
+        found = {rule.name: count for rule, count in counts.items() if count}
+        return cls(is_dropped, found, by_corpus.tolist(), num_kept)
 
     def __len__(self) -> int:
         return self.is_dropped.count(1)

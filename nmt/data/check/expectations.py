@@ -18,26 +18,32 @@ def expect(
     *,
     identify_languages: bool | None = None,
 ) -> tuple[Expectations, ...]:
-    """Return what is expected of the pairs of each training corpus of `data`; corpora of one direction share it.
+    """Return what is expected of the pairs of each training corpus of `data`.
+
+    Corpora of one direction with the same filters share it.
 
     `read` yields the pairs; they are read once for each direction, to learn what is usual in it. `held_out` are the
-    pairs of the validation and test sets. Languages are identified if `data.filters.wrong_language` says so, or
-    `identify_languages`.
+    pairs of the validation and test sets. Languages are identified if the filters of a corpus say so
+    (`wrong_language`), or `identify_languages` for all.
     """
-    directions = [data.direction_of(files) for files in data.corpora("train")]
-    sources = {pair.src for pair in held_out if pair.src}
-    if identify_languages is None:
-        identify_languages = data.filters.wrong_language is not None
-    known = {
-        direction: Expectations(
-            src_lang=direction.src,
-            tgt_lang=direction.tgt,
-            filters=data.filters,
-            profile=Profile.from_pairs(pair for pair in read() if directions[pair.corpus] == direction),
-            held_out=frozenset(sources),
-            held_out_folded=frozenset(Side(src).folded for src in sources) - {""},
-            identify_languages=identify_languages,
-        )
+    corpora = data.corpora("train")
+    directions, filters = [data.direction_of(files) for files in corpora], [data.filters_of(files) for files in corpora]
+    sources = frozenset(pair.src for pair in held_out if pair.src)
+    folded = frozenset(Side(src).folded for src in sources) - {""}
+    profiles = {
+        direction: Profile.from_pairs(pair for pair in read() if directions[pair.corpus] == direction)
         for direction in dict.fromkeys(directions)
     }
-    return tuple(known[direction] for direction in directions)
+    known = {
+        (direction, own): Expectations(
+            src_lang=direction.src,
+            tgt_lang=direction.tgt,
+            filters=own,
+            profile=profiles[direction],
+            held_out=sources,
+            held_out_folded=folded,
+            identify_languages=own.wrong_language is not None if identify_languages is None else identify_languages,
+        )
+        for direction, own in dict.fromkeys(zip(directions, filters, strict=True))
+    }
+    return tuple(known[key] for key in zip(directions, filters, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from math import log
@@ -25,6 +26,14 @@ def identifier_version() -> str:
     return version("py3langid") if can_identify_languages() else ""
 
 
+@cache
+def _model() -> Any:
+    """Return the package's model, which takes half a second and much memory; one serves all languages."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
 class LanguageIdentifier:
     """Compares the expected language of each side with all that the package knows."""
 
@@ -32,10 +41,7 @@ class LanguageIdentifier:
         """Load the model. NmtError if the package is missing. A language that it does not know is never at fault."""
         if not can_identify_languages():
             raise NmtError("identifying languages needs the package py3langid", hint=_HINT)
-        from py3langid.langid import MODEL_FILE
-        from py3langid.langid import LanguageIdentifier as Model
-
-        self._model: Any = Model.from_model_file(MODEL_FILE, norm_probs=True)
+        self._model = _model()
         known = set(self._model.labels)
         self._languages = [code if code in known else None for code in (base_code(src_lang), base_code(tgt_lang))]
 

@@ -9,8 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_SHORT = 20.0  # characters added to the length in the variance: a short sentence has more freedom than its share
-_MIN_SCALE = 0.5  # where all pairs are alike (digits, codes), a few characters more are no fault
+_SHORT = 5.0  # characters added to the length in the variance: a short sentence has more freedom than its share
+_MIN_SCALE = 0.75  # where all pairs are alike (digits, codes), a few characters more are no fault
+# Both are in characters of the side that has more of them: a Chinese character weighs as much as three letters.
 _MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a normal distribution
 
 
@@ -19,7 +20,8 @@ class LengthModel:
     """The expected ratio of target to source characters, and how far pairs scatter around it.
 
     After Gale and Church 1993, section 3.1: the difference of the lengths is normal, with a variance in proportion to
-    the length. Here both parameters are medians, which a few per cent of bad pairs do not move.
+    the length. Here both parameters are medians, which a few per cent of bad pairs do not move. Differences are in
+    target characters.
     """
 
     ratio: float = 1.0
@@ -35,14 +37,13 @@ class LengthModel:
         src, tgt = src[whole], tgt[whole]
         ratio = float(np.median(tgt / src))
         scale = _MAD_TO_SCALE * float(np.median(np.abs(cls(ratio).deviations(src, tgt))))
-        return cls(ratio, max(_MIN_SCALE, scale))
-
-    def deviation(self, src_len: int, tgt_len: int) -> float:
-        """Return how many standard deviations the target is longer (negative: shorter) than expected."""
-        expected = self.ratio * src_len
-        return (tgt_len - expected) / (self.scale * sqrt((expected + tgt_len) / 2 + _SHORT))
+        return cls(ratio, max(_MIN_SCALE * sqrt(min(1.0, ratio)), scale))
 
     def deviations(self, src_len: NDArray[np.float64], tgt_len: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return `deviation` of each pair."""
+        """Return how many standard deviations each target is longer (negative: shorter) than expected."""
         expected = self.ratio * src_len
-        return (tgt_len - expected) / (self.scale * np.sqrt((expected + tgt_len) / 2 + _SHORT))
+        return (tgt_len - expected) / (self.scale * np.sqrt((expected + tgt_len) / 2 + self._short))
+
+    @property
+    def _short(self) -> float:
+        return _SHORT * min(1.0, self.ratio)

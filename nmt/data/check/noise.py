@@ -9,7 +9,10 @@ from collections.abc import Collection
 # What a byte of UTF-8 looks like if it is read as Windows-1252, or as Latin-1 where that has no character.
 _AS_TEXT = [bytes([byte]).decode("cp1252", errors="ignore") or chr(byte) for byte in range(256)]
 _AS_BYTE = {char: byte for byte, char in enumerate(_AS_TEXT)} | {chr(byte): byte for byte in range(128, 256)}
-_FOLLOWING = "".join({re.escape(c) for byte in range(0x80, 0xC0) for c in (_AS_TEXT[byte], chr(byte))})
+FOLLOWING_BYTES = "".join(c for byte in range(0x80, 0xC0) for c in {_AS_TEXT[byte], chr(byte)})
+"""What the second byte of a character of UTF-8, and those after it, look like then."""
+
+_FOLLOWING = re.escape(FOLLOWING_BYTES)
 _MISREAD = re.compile(
     f"[\u00c2-\u00df][{_FOLLOWING}]|[\u00e0-\u00ef][{_FOLLOWING}]{{2}}|[\u00f0-\u00f4][{_FOLLOWING}]{{3}}"
 )

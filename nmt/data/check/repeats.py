@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,20 +26,25 @@ class Repeats:
         self._bits = bits
         self._pairs, self._near, self._sources = SeenHashes(), SeenHashes(), SeenHashes()
 
-    def flags(self, chunk: Checked) -> NDArray[np.int64]:
+    def flags(self, chunk: Checked, src: Sequence[str], tgt: Sequence[str]) -> NDArray[np.int64]:
         """Return the flags of a chunk with those of the duplicates; chunks come in the order of the corpus."""
         whole = (chunk.flags & _EMPTY) == 0
         flags = chunk.flags.copy()
         seen = np.zeros(len(flags), dtype=np.bool_)
         if self._bits & (_DUPLICATE | _NEAR | _REPEATED):
-            seen = _seen(self._pairs, chunk.pair_hashes, whole)
+            seen = _seen(self._pairs, _hashes(zip(src, tgt, strict=True), len(src)), whole)
             flags[seen] |= _DUPLICATE
         if self._bits & _NEAR:
             near = _seen(self._near, chunk.near_hashes, whole & (chunk.near_hashes != 0))
             flags[near & ~seen] |= _NEAR
         if self._bits & _REPEATED:
-            flags[_seen(self._sources, chunk.src_hashes, whole) & ~seen] |= _REPEATED
+            flags[_seen(self._sources, _hashes(src, len(src)), whole) & ~seen] |= _REPEATED
         return flags
+
+
+def _hashes(values: Iterable[object], count: int) -> Hashes:
+    """Return Python's own hashes, of 64 bits, which differ from process to process: they stay in this one."""
+    return np.fromiter(map(hash, values), dtype=np.int64, count=count).view(np.uint64)
 
 
 def _seen(known: SeenHashes, hashes: Hashes, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nmt.config.filters import THRESHOLDS, Filters
 
-VERSION = 1
+VERSION = 2
 """Counts up when a rule finds other pairs than before: a store whose pairs were filtered is built anew."""
 
 _EMPTY = "a side is empty; training drops such pairs in any case"
@@ -30,6 +30,11 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 _BITS = {rule.name: rule.bit for rule in RULES}
+
+
+ALL_BITS = sum(_BITS.values())
+EMPTY = _BITS["empty"]
+"""The bit of the rule that every training follows, whatever its filters."""
 
 
 def bit_of(name: str) -> int:

@@ -48,7 +48,6 @@ _OF_LANGUAGES = {"Japanese": "KH", "Hangul": "NH", "Han": "H"} | {
 }
 SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")
 """Codes of the scripts that several languages are written in; the others tell the language by themselves."""
-_BEYOND_LATIN = re.compile("[^\u0000-\u036f\u1e00-\u1eff\u2000-\u2bff\u3000-\u3004\u3007-\u3020]")
 _WIDTH = re.compile(r"^(?:FULL|HALF)WIDTH ")
 _MIXED = re.compile(r"L[GC]|[GC]L|GC|CG")
 MIN_LETTERS = 3  # fewer are an initial, a unit or a symbol
@@ -80,11 +79,6 @@ class _Forms(dict[str, int]):
 
 
 _FORMS = _Forms()
-
-
-def may_hold_other_than_latin(text: str) -> bool:
-    """Return whether `text` has letters beyond the blocks of Latin; a quick look before `script_codes`."""
-    return _BEYOND_LATIN.search(text) is not None
 
 
 def script_codes(text: str) -> str:

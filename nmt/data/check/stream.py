@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nmt.data.check.checker import Checked, Checker, Expectations
 from nmt.data.check.repeats import Repeats
-from nmt.data.check.rules import RULES
+from nmt.data.check.rules import ALL_BITS, bits_switched_on
 from nmt.data.corpus import SentencePair
 from nmt.errors import NmtError
 
@@ -28,15 +28,17 @@ _CHUNK_CHARACTERS = 10_000_000
 _CHUNKS_ALONE = 3  # checked before other processes are worth their start
 _IN_FLIGHT = 2  # chunks per process
 
-_ALL_BITS = sum(rule.bit for rule in RULES)
-
 
 class CheckedPairs(NamedTuple):
-    """A chunk of the corpus with the rules that each pair breaks, as bits (`rules.RULES`)."""
+    """A chunk of the corpus with the rules that each pair breaks, as bits (`rules.RULES`).
+
+    `bits_on`: the rules that drop a pair of this chunk; all its corpora have the same filters.
+    """
 
     pairs: list[SentencePair]
     flags: NDArray[np.int64]
     result: Checked
+    bits_on: int
 
 
 def check_pairs(
@@ -44,28 +46,37 @@ def check_pairs(
     expected: Expectations | Sequence[Expectations],
     *,
     workers: int = 1,
-    bits: int = _ALL_BITS,
+    only_active: bool = False,
 ) -> Iterator[CheckedPairs]:
     """Check all pairs, chunk by chunk in their order; the result does not depend on the number of `workers`.
 
-    `expected` is the same for all pairs, or one for each corpus: corpora that share one are of the same direction, and
-    a pair is a duplicate only of one in its direction. With several workers, a large corpus is checked in that many
-    processes, which import the main module of the program: a script guards its own by `if __name__ == "__main__"`.
-    `bits`: the rules on duplicates that matter, which take memory. NmtError if a process is killed.
+    `expected` is the same for all pairs, or one for each corpus. A pair is a duplicate only of one in corpora that
+    share its own: those of the same direction with the same filters, so a file may be listed twice with different
+    ones. With several workers, a large corpus is checked in that many processes, which import the main module of the
+    program: a script guards its own by `if __name__ == "__main__"`. With `only_active`, rules that no filter switches
+    on may be left out, which saves time and memory. NmtError if a process is killed.
     """
     if isinstance(expected, Expectations):
-        yield from _check(pairs, expected, Repeats(bits), workers)
+        yield from _Check(expected, workers, only_active).of(pairs)
         return
-    known = {id(each): (each, Repeats(bits)) for each in expected}
+    checks = {id(each): _Check(each, workers, only_active) for each in expected}
     for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
-        yield from _check(group, *known[key], workers)
+        yield from checks[key].of(group)
 
 
-def _check(
-    pairs: Iterable[SentencePair], expected: Expectations, repeats: Repeats, workers: int
-) -> Iterator[CheckedPairs]:
-    for chunk, result in _map(_chunks(pairs), expected, workers):
-        yield CheckedPairs(chunk, repeats.flags(result), result)
+class _Check:
+    """The check of all pairs that are compared with each other."""
+
+    def __init__(self, expected: Expectations, workers: int, only_active: bool):
+        self._expected, self._workers = expected, workers
+        self._bits_on = bits_switched_on(expected.filters)
+        self._bits = self._bits_on if only_active else ALL_BITS
+        self._repeats = Repeats(self._bits)
+
+    def of(self, pairs: Iterable[SentencePair]) -> Iterator[CheckedPairs]:
+        """Check further pairs."""
+        for chunk, result in _map(_chunks(pairs), self._expected, self._bits, self._workers):
+            yield CheckedPairs(chunk, self._repeats.flags(result, *_texts(chunk)), result, self._bits_on)
 
 
 def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
@@ -82,21 +93,21 @@ def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
 
 
 def _map(
-    chunks: Iterator[list[SentencePair]], expected: Expectations, workers: int
+    chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
-    checker = Checker(expected)
+    checker = Checker(expected, bits)
     for number, chunk in enumerate(chunks):
         if workers > 1 and number == _CHUNKS_ALONE:
-            yield from _map_in_processes(chain([chunk], chunks), expected, workers)
+            yield from _map_in_processes(chain([chunk], chunks), expected, bits, workers)
             return
         yield chunk, checker.check(*_texts(chunk))
 
 
 def _map_in_processes(
-    chunks: Iterator[list[SentencePair]], expected: Expectations, workers: int
+    chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
     # Spawned, on every system: a fork of a process with threads, such as torch's, may hang.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected,))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected, bits))
     pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
     try:
         for chunk in chunks:
@@ -108,7 +119,7 @@ def _map_in_processes(
             first, future = pending.popleft()
             yield first, future.result()
     except BrokenProcessPool:
-        hint = "it may have been killed for its memory; try --workers 1"
+        hint = "it may have been killed for its memory; try one process: --workers 1, for training training.threads 1"
         raise NmtError("a process that checks the corpus ended", hint=hint) from None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -121,13 +132,13 @@ def _texts(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
 _worker: list[Checker] = []  # of this process, if it is one of the pool's
 
 
-def _start_worker(expected: Expectations) -> None:
+def _start_worker(expected: Expectations, bits: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     parent = parent_process()
     assert parent is not None
     # The pool waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _worker.append(Checker(expected))
+    _worker.append(Checker(expected, bits))
 
 
 def _end_with(parent: BaseProcess) -> None:

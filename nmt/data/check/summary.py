@@ -114,7 +114,9 @@ class Summary:
         """Begin a summary of the pairs of `corpora`; `expected` is what was expected of each."""
         self._expected = expected
         self._corpora = corpora
-        self.bits_on = bits_switched_on(expected[0].filters)
+        self._bits_on = 0  # of any corpus
+        for each in expected:
+            self._bits_on |= bits_switched_on(each.filters)
         self.num_pairs = 0
         self.num_dropped = 0
         self._found = dict.fromkeys(RULES, 0)
@@ -128,12 +130,12 @@ class Summary:
         """Add a chunk; chunks come in the order of the corpus."""
         flags = chunk.flags
         self.num_pairs += len(flags)
-        self.num_dropped += int(np.count_nonzero(flags & self.bits_on))
+        self.num_dropped += int(np.count_nonzero(flags & chunk.bits_on))
         for rule in RULES:
             rows = np.flatnonzero(flags & rule.bit)
             if len(rows):
                 self._found[rule] += len(rows)
-                self._only[rule] += int(np.count_nonzero(flags[rows] & self.bits_on & ~rule.bit == 0))
+                self._only[rule] += int(np.count_nonzero(flags[rows] & chunk.bits_on & ~rule.bit == 0))
                 self._add_examples(rule, chunk.pairs, rows)
         self._add_shifts(chunk.pairs, chunk.result.shifts)
         self._add_lengths(chunk.result)
@@ -159,7 +161,7 @@ class Summary:
 
     def _ratio(self) -> float:
         """Return the usual ratio of the lengths, over several directions that of all pairs together."""
-        if len(set(map(id, self._expected))) == 1:
+        if len({id(each.profile) for each in self._expected}) == 1:
             return self._expected[0].profile.lengths.ratio
         src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
         return tgt_len / max(1.0, src_len)
@@ -168,11 +170,11 @@ class Summary:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
         missing = not self._expected[0].held_out if rule.key in ("overlap", "near_overlap") else False
         if rule.key == "wrong_language":
-            missing = not self._expected[0].identify_languages
+            missing = not any(each.identify_languages for each in self._expected)
         return RuleReport(
             name=rule.name,
             description=rule.description,
-            is_on=bool(rule.bit & self.bits_on),
+            is_on=bool(rule.bit & self._bits_on),
             was_checked=not missing,
             found=self._found[rule],
             only=self._only[rule],

@@ -20,6 +20,10 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float):
         super().__init__()
+        self.set_rate(rate)
+
+    def set_rate(self, rate: float) -> None:
+        """Drop another share from now on."""
         self.rate = rate
         self.threshold = min(255, max(1, round(rate * 256)))  # of 256 byte values, those below are dropped
 

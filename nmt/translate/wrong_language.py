@@ -1,0 +1,44 @@
+"""Whether an output is in another script or language than the one it was translated into."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from nmt.config.filters import THRESHOLDS
+from nmt.data.check.features import Side, is_more_than_names
+from nmt.data.check.language_identification import LanguageIdentifier, can_identify_languages
+from nmt.data.check.scripts import SHARED_SCRIPTS, codes_of, form_of_chinese, is_foreign, script_codes
+from nmt.languages import base_code, chinese_form, script_of
+
+_MIN_WORDS = 2  # of a text in letters with case, one of them in lower case: fewer are a name
+
+
+def is_in_wrong_language(text: str, language: str) -> bool:
+    """Return whether `text`, an output without protected spans, is in another script or language than `language`.
+
+    The script is tested always: most of the letters, or for zh-Hans and zh-Hant the form of the characters. Names are
+    exempt. The language is identified if the package of the extra `langid` is installed and the text is longer than a
+    name, as `nmt data check` does.
+    """
+    side = Side(text)
+    codes, expected = script_codes(text), codes_of(script_of(language))
+    if is_foreign(codes, expected):
+        return not _is_name(side)
+    form = chinese_form(language)
+    if form is not None and form_of_chinese(text) not in (None, form):
+        return True
+    if (expected and expected not in SHARED_SCRIPTS) or not is_more_than_names(side) or not can_identify_languages():
+        return False
+    return _identifier(base_code(language)).margin(text, 1) > THRESHOLDS["wrong_language"]
+
+
+def _is_name(side: Side) -> bool:
+    if side.text.lower() == side.text.upper():
+        return False
+    words = side.text.split()
+    return len(words) < _MIN_WORDS or not any(len(word) > 1 and word.islower() for word in words)
+
+
+@cache
+def _identifier(language: str) -> LanguageIdentifier:
+    return LanguageIdentifier(language, language)
