@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import PurePath
 from typing import NamedTuple
 
 from nmt.errors import printable
@@ -30,7 +31,7 @@ mark.missing { background: var(--missing); text-decoration: underline dotted; }
 .controls input { min-width: 16rem; } input, select, button { font: inherit; color: inherit; }
 #sentences th button { all: unset; cursor: pointer; text-decoration: underline; }
 #sentences th button:focus-visible { outline: 2px solid var(--fill); }
-#sentences th { max-width: 7rem; white-space: normal; overflow-wrap: anywhere; }
+#sentences th.number { min-width: 3.5rem; max-width: 7rem; white-space: normal; overflow-wrap: break-word; }
 #sentences td.text { width: 30%; } #sentences td.text div + div { margin-top: .4rem; }
 .label { color: var(--soft); font-size: .85rem; } .scroll { overflow-x: auto; }
 """
@@ -170,16 +171,17 @@ def _sentences(report: EvaluationReport) -> Iterator[str]:
     left_out = len(details.sentences) - len(order)
     yield "<p>The worst first. Words of the output that the reference does not have are <mark>marked</mark>, and words"
     yield 'of the reference that the output does not have are <mark class="missing">marked</mark> in another color.'
+    yield "Lengths are those of the reference in characters, gains are in chrF. To sort by a column, press its head."
     yield f"{left_out:,} better sentences are left out." if left_out else ""
     yield "</p>"
     yield from _controls(details)
     heads = [
         _sort_button("line", "line"),
         _sort_button("chrf", "chrF"),
-        _sort_button("length", "words of the reference"),
+        _sort_button("length", "length"),
     ]
     for number, (name, _, _) in enumerate(others, 1):
-        heads.append(_sort_button(f"gain{number}", f"chrF gain over {name}"))
+        heads.append(_sort_button(f"gain{number}", f"gain over {PurePath(name).name}"))
     numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
     texts = (["source"] if details.sentences[0].source is not None else []) + ["output", "reference"]
     yield f'<div class="scroll"><table id="sentences"><thead><tr>{numbers}'
@@ -206,8 +208,8 @@ def _sort_button(key: str, label: str) -> str:
 def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:
     """Return the row of a sentence; `others` are name, output and chrF of the other systems."""
     output, reference = find_differences(sentence.hypothesis, sentence.references[0])
-    length = len(sentence.references[0].split())
-    numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": f"{length}"}
+    length = f"{len(sentence.references[0])}"
+    numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
     for number, (_, _, chrf) in enumerate(others, 1):
         numbers[f"gain{number}"] = f"{sentence.chrf - chrf:+.2f}"
     data = "".join(f' data-{key}="{value}"' for key, value in numbers.items())
