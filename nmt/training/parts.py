@@ -86,7 +86,13 @@ class Training:
             return
         share = self.monitor.train_seconds / (60 * self.settings.max_minutes)
         expected = self.update if share >= 1 else min(self.settings.max_updates, round(self.update / max(share, 1e-9)))
-        self._set_plan(self.setup.group.gather(max(self.update, expected))[0])
+        updates = self.setup.group.gather(max(self.update, expected))[0]
+        if self.plan is None and updates <= self.settings.warmup_updates and self.setup.group.is_main:
+            log.warning(
+                f"{self.settings.max_minutes:g} minutes suffice for about {updates} updates, and "
+                f"training.warmup_updates is {self.settings.warmup_updates}: the learning rate will not reach its peak"
+            )
+        self._set_plan(updates)
 
     def _set_plan(self, updates: int) -> None:
         limits = {"max_updates": self.settings.max_updates, "max_minutes": self.settings.max_minutes}

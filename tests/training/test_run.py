@@ -145,18 +145,23 @@ def test_a_training_of_some_minutes_ends_in_time_and_its_schedule_with_it(digits
     stopped = RunDir(tmp_path / "stopped")
     assert same(state_of(whole), state_of(stopped))
     assert whole.index() == stopped.index()
-    assert resume_run(None, stopped.path)
-    assert TrainState.load(stopped.state).counters.update == state.counters.update
     longer = config.training.model_copy(update={"max_minutes": 1.6})
     assert resume_run(config.model_copy(update={"training": longer}), stopped.path)
     assert TrainState.load(stopped.state).counters.update == 2 * state.counters.update
 
 
-def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_log(digits, tmp_path, monkeypatch):
+def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_log(
+    digits, tmp_path, monkeypatch, messages
+):
     slow_clock(monkeypatch)
-    training = {"max_minutes": 0.25, "max_updates": 1000, "log_every": 500, "average_checkpoints": 0}
+    training = {"max_minutes": 0.25, "max_updates": 1000, "log_every": 500, "warmup_updates": 400}
     start_run(tiny_config(digits, training=training), tmp_path / "run")
-    assert 3 <= TrainState.load(RunDir(tmp_path / "run").state).counters.update <= 8
+    update = TrainState.load(RunDir(tmp_path / "run").state).counters.update
+    assert 3 <= update <= 8
+    assert (
+        f"warning: 0.25 minutes suffice for about {update} updates, and training.warmup_updates is 400: "
+        "the learning rate will not reach its peak"
+    ) in messages
 
 
 def test_minutes_and_stages_are_refused_together(digits):
