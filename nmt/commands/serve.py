@@ -12,6 +12,7 @@ from nmt import DISTRIBUTION
 from nmt.commands.options import Device, Engine, Precision
 from nmt.errors import NmtError
 from nmt.machine import request_exact_mkl
+from nmt.server.settings import Settings
 
 _NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
@@ -90,6 +91,14 @@ def serve(
 
     Needs the extra `serve`. SIGTERM and Ctrl-C finish the requests that run, then stop the server.
     """
+    settings = Settings(
+        host, port, memory_limit * 1_000_000, batch_tokens, batch_wait / 1000, queue_tokens, char_limit, batch_limit,
+        rate_limit, timeout, grace, allow_origin=allow_origin,
+    )  # fmt: skip
+    _serve([*models] if models else [None], (engine, device, precision), settings, api_keys)
+
+
+def _serve(models: list[str | None], runtime: tuple[str, str, str], settings: Settings, api_keys: Path | None) -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         hint = f'pip install "{DISTRIBUTION}[serve]"'
         raise NmtError(f"nmt serve needs {', '.join(missing)}, which is not installed", hint=hint)
@@ -97,22 +106,6 @@ def serve(
     from nmt.server.access import read_keys
     from nmt.server.models import Runtime
     from nmt.server.run import serve as run
-    from nmt.server.settings import Settings
 
-    settings = Settings(
-        host=host,
-        port=port,
-        memory_limit=memory_limit * 1_000_000,
-        batch_tokens=batch_tokens,
-        batch_wait=batch_wait / 1000,
-        queue_tokens=queue_tokens,
-        char_limit=char_limit,
-        batch_limit=batch_limit,
-        rate_limit=rate_limit,
-        timeout=timeout,
-        grace=grace,
-        allow_origin=allow_origin,
-    )
     keys = read_keys(api_keys) if api_keys is not None else frozenset[bytes]()
-    names: list[str | None] = [*models] if models else [None]
-    run(names, Runtime(engine, device, precision), settings, keys)
+    run(models, Runtime(*runtime), settings, keys)

@@ -15,6 +15,7 @@ from nmt.server.settings import MAX_ALTERNATIVES, Settings
 
 _MAX_FIELDS = 1000
 _FORM = "application/x-www-form-urlencoded"
+_NOT_EMPTY: dict[str, Any] = {"minLength": 1, "minItems": 1}
 Code = Annotated[str, Field(min_length=1, max_length=35)]
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -22,7 +23,7 @@ Body = TypeVar("Body", bound=BaseModel)
 class TranslateBody(BaseModel):
     """The body of /translate."""
 
-    q: str | list[str] = Field(description="text, or texts, to translate", min_length=1)
+    q: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
     source: Code = Field(description="source language, or auto")
     target: Code = Field(description="target language")
     format: Literal["text", "html"] = Field("text", description="html: tags stay, the text between them is translated")
@@ -36,7 +37,7 @@ class TranslateBody(BaseModel):
 class DetectBody(BaseModel):
     """The body of /detect."""
 
-    q: str = Field(description="text", min_length=1)
+    q: str = Field(description="text", json_schema_extra=_NOT_EMPTY)
     api_key: str = Field("", description="key, if the server asks for one")
 
 
@@ -90,6 +91,8 @@ def parse(content: bytes, content_type: str, kind: type[Body], *, forms: bool = 
     values = _fields(content) if is_form else _json(content)
     if not isinstance(values, dict):
         raise RequestError(400, "the body is not a JSON object")
+    if values.get("q") in ("", []):
+        raise RequestError(400, "Invalid request: missing q parameter")
     try:
         return kind.model_validate(values, strict=not is_form)
     except ValidationError as error:

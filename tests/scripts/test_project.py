@@ -83,6 +83,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "yaml": "pyyaml",
         "annotated_types": "pydantic",
         "pydantic_core": "pydantic",
+        "prometheus_client": "prometheus-client",
     }  # import: distribution
     imported = set()
     for path in (ROOT / "nmt").rglob("*.py"):
@@ -92,7 +93,10 @@ def test_every_package_that_nmt_imports_is_asked_for():
             elif isinstance(node, ast.ImportFrom) and node.module:
                 imported.add(node.module.partition(".")[0])
     foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
-    asked = [*PROJECT["dependencies"], *(r for extra in ("ctranslate2", "langid", "xlsx") for r in EXTRAS[extra])]
+    asked = [
+        *PROJECT["dependencies"],
+        *(r for extra in ("ctranslate2", "langid", "serve", "xlsx") for r in EXTRAS[extra]),
+    ]
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked}
 
 

@@ -15,7 +15,7 @@ from nmt.server.access import read_keys
 from nmt.server.app import make_app
 from nmt.server.metrics import Metrics
 from nmt.server.models import Models, Runtime
-from nmt.server.run import bind, address, make_config
+from nmt.server.run import address, bind, make_config
 from nmt.server.settings import Settings
 
 
