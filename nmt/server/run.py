@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 _HEADER_SECONDS = 30.0  # for a new connection to send its first request
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
+_SWITCH_SECONDS = 0.0005  # that the event loop waits for a thread that translates; Python's own is ten times longer
 _SPARE_FILES = 256  # beside connections
 
 
@@ -58,7 +60,9 @@ def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: 
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
         server = uvicorn.Server(make_config(app, settings))
+        listener.listen(_BACKLOG)  # now, so that whoever reads the next line can connect
         log.info("serving at %s; stop with Ctrl-C", address(listener))
+        sys.setswitchinterval(_SWITCH_SECONDS)
         with _Signals():
             server.run(sockets=[listener])
     log.info("stopped")

@@ -16,6 +16,10 @@ from nmt.translate import Translation, Translator
 from nmt.translate.translation import space_after
 
 
+_SPARE_TOKENS = 8  # for tags and spaces that a model puts before a source
+_BYTES_PER_TOKEN = 4
+
+
 class Wanted(NamedTuple):
     """What is asked for each unit of a request; units that want the same are translated in one call."""
 
@@ -58,7 +62,14 @@ class UnitTranslation(NamedTuple):
 
 
 def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
-    """Cut `text` into units for `translator`. NmtError if its model does not know the direction."""
+    """Cut `text` into units for `translator`. NmtError if its model does not know the direction.
+
+    A line that is surely within the model's limit, as tokens take one byte or more, is a unit without being tokenized;
+    its number of tokens is a guess.
+    """
+    size = len(text.encode("utf-8", "replace"))
+    if size < translator.max_src_len - _SPARE_TOKENS and "\n" not in text and text.strip():
+        return CutText("", [Unit(text, wanted, 1 + size // _BYTES_PER_TOKEN)])
     directed = translator.languages.direct(text, wanted.direction.tgt, wanted.direction.src)
     wanted = wanted._replace(direction=directed.direction)
     (segmented,) = translator.segmenter.segment([directed], translator.options)

@@ -36,7 +36,7 @@ function nameOf(code) {
 }
 
 function fill(select, codes, chosen) {
-  select.replaceChildren(...codes.map((code) => new Option(code === AUTO ? "Detect language" : nameOf(code), code)));
+  select.replaceChildren(...codes.map((code) => new Option(code === AUTO ? "Detect" : nameOf(code), code)));
   select.value = codes.includes(chosen) ? chosen : codes[0];
 }
 
@@ -193,14 +193,27 @@ function mark(linked) {
   echo.replaceChildren(...nodes, text.value.slice(start) + "\n");
 }
 
-function point(event) {
-  const span = event.target.closest(".word");
+function point(span) {
   for (const each of output.querySelectorAll(".linked")) each.classList.remove("linked");
   if (!span) return mark([]);
   span.classList.add("linked");
   const { unit, index } = span.dataset;
   const links = units[unit].details.links.filter((link) => link[1] === Number(index));
-  mark([Number(unit), links.map((link) => link[0])]);
+  const words = links.map((link) => link[0]);
+  mark([Number(unit), words]);
+  return words.map((word) => units[unit].details.source[word].trim());
+}
+
+// Arrow keys do with the keyboard what pointing does with a mouse.
+function step(event) {
+  const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!way || event.altKey || event.ctrlKey || event.metaKey) return;
+  const words = [...output.querySelectorAll(".word")];
+  const next = words[words.findIndex((word) => word.classList.contains("linked")) + way];
+  if (!next) return;
+  event.preventDefault();
+  const from = point(next);
+  say(`${next.textContent.trim()}: ${from.join(" ") || "from no single word"}`);
 }
 
 async function copy() {
@@ -230,9 +243,12 @@ async function start() {
   $("swap").addEventListener("click", swap);
   $("copy").addEventListener("click", copy);
   $("clear").addEventListener("click", () => { text.value = ""; changed(0); text.focus(); });
-  output.addEventListener("mouseover", point);
-  output.addEventListener("click", point);
-  output.addEventListener("mouseleave", () => mark([]));
+  for (const kind of ["mouseover", "click"]) {
+    output.addEventListener(kind, (event) => point(event.target.closest(".word")));
+  }
+  output.addEventListener("mouseleave", () => point(null));
+  output.addEventListener("blur", () => point(null));
+  output.addEventListener("keydown", step);
   document.addEventListener("keydown", (event) => {
     const action = { KeyS: swap, KeyC: copy }[event.code];
     if (event.altKey && !event.ctrlKey && !event.metaKey && action) {
