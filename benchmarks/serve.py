@@ -194,7 +194,7 @@ def contender(
         from nmt.interop.export import export_ctranslate2
 
         model = options.cache / "serve-export"
-        export_ctranslate2(run, model, "int8", overwrite=True)
+        export_ctranslate2(run, model, quantization="int8", overwrite=True)
     command: list[str | Path] = [sys.executable, HERE / "peers" / "plain_server.py", model]
     if system == "nmt serve":
         command = [sys.executable, "-m", "nmt", "serve", "--device", "cpu", "--port", "0", "--model", model]

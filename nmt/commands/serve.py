@@ -10,11 +10,11 @@ import typer
 
 from nmt import DISTRIBUTION
 from nmt.commands.options import Device, Engine, Precision
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_words
 from nmt.machine import request_exact_mkl
 from nmt.server.settings import Settings
 
-_NEEDED = ("starlette", "uvicorn", "prometheus_client")
+_NEEDED = ("httptools", "prometheus_client", "starlette", "uvicorn")
 
 Served = Annotated[
     list[str] | None,
@@ -101,7 +101,7 @@ def serve(
 def _serve(models: list[str | None], runtime: tuple[str, str, str], settings: Settings, api_keys: Path | None) -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         hint = f'pip install "{DISTRIBUTION}[serve]"'
-        raise NmtError(f"nmt serve needs {', '.join(missing)}, which is not installed", hint=hint)
+        raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=hint)
     request_exact_mkl()
     from nmt.server.access import read_keys
     from nmt.server.models import Runtime

@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from nmt.errors import NmtError
 from nmt.server.app import make_app
@@ -22,25 +22,45 @@ from nmt.server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_HEADER_SECONDS = 30.0  # for a new connection to send its first request
+HEADER_SECONDS = 30.0  # for a new connection to send its first request
+_MAX_HEADER_BYTES = 65_536
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
 _SWITCH_SECONDS = 0.0005  # that the event loop waits for a thread that translates; Python's own is ten times longer
 _SPARE_FILES = 256  # beside connections
 
 
-class Protocol(H11Protocol):
-    """HTTP/1.1 that closes connections whose first request does not come."""
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1 that closes connections whose first request does not come, or whose headers do not end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(_HEADER_SECONDS, self._give_up)
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        self._in_headers, self._header_bytes = True, 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""
         self._deadline.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes of headers that do not end."""
+        super().data_received(data)
+        if self._in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > _MAX_HEADER_BYTES:
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Begin to count."""
+        super().on_message_begin()
+        self._in_headers, self._header_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Stop counting."""
+        self._in_headers = False
+        super().on_headers_complete()
 
     def _give_up(self) -> None:
         if self.cycle is None:
@@ -75,7 +95,7 @@ def make_config(app: Starlette, settings: Settings) -> uvicorn.Config:
         app,
         http=Protocol,
         ws="none",
-        loop="asyncio",
+        loop="auto",
         log_config=None,
         log_level="error",
         access_log=False,

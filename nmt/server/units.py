@@ -15,7 +15,6 @@ from nmt.server.details import Details
 from nmt.translate import Translation, Translator
 from nmt.translate.translation import space_after
 
-
 _SPARE_TOKENS = 8  # for tags and spaces that a model puts before a source
 _BYTES_PER_TOKEN = 4
 

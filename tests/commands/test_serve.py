@@ -85,7 +85,7 @@ def test_what_keeps_the_server_from_starting_is_one_message(two_run, tmp_path, m
     assert "cannot be read" in str(nmt("--api-keys", tmp_path / "none"))
     monkeypatch.setattr(serve, "find_spec", lambda name: None)
     assert str(nmt()) == (
-        "nmt serve needs starlette, uvicorn, prometheus_client, which is not installed\n"
+        "nmt serve needs httptools, prometheus_client, starlette and uvicorn: not installed\n"
         '  pip install "nmt-toolkit[serve]"'
     )
 

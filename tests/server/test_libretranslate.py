@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nmt import Translator
+from nmt.server import run
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -182,12 +184,12 @@ class Held:
 
 
 def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, start, monkeypatch):
-    server = start([two_run], queue_tokens=40)
+    server = start([two_run], queue_tokens=12)
     held = Held(server, monkeypatch)
     with ThreadPoolExecutor(8) as threads:
         asked = [threads.submit(server.translate, q="12345", source="en", target="de") for _ in range(8)]
         deadline = time.monotonic() + 20
-        while server.metric("nmt_queue_tokens", model=server.models.served[0].name) < 30:
+        while server.metric("nmt_queue_tokens", model=server.models.served[0].name) < 12:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         refused = server.translate(q="1234567 " * 5, source="en", target="de")
@@ -255,3 +257,23 @@ def test_more_requests_than_the_rate_get_429(two_run, start):
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
     assert answers[-1].json() == {"error": "more than 3 requests per minute"}
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
+
+
+def test_headers_that_do_not_end_or_do_not_come_close_the_connection(running, monkeypatch):
+    monkeypatch.setattr(run, "HEADER_SECONDS", 0.2)
+    host, port = running.url.removeprefix("http://").split(":")
+    for content in (b"", b"POST /translate HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000):
+        connection = socket.create_connection((host, int(port)), timeout=20)
+        with connection, contextlib.suppress(ConnectionError):
+            connection.sendall(content)
+            while connection.recv(4096):
+                pass
+    assert running.translate(q="1" * 20_000, source="en", target="de").status_code == 200
+
+
+def test_many_idle_connections_leave_the_server_answering(running):
+    host, port = running.url.removeprefix("http://").split(":")
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        assert running.translate(q="12", source="en", target="de").status_code == 200
