@@ -36,7 +36,7 @@ def main(model: str) -> None:
         listener.listen(4096)
         sys.stderr.write(f"serving at http://127.0.0.1:{listener.getsockname()[1]}; plain\n")
         sys.stderr.flush()
-        config = uvicorn.Config(app, http="h11", log_level="error", access_log=False, backlog=4096)
+        config = uvicorn.Config(app, log_level="error", access_log=False, backlog=4096)
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import cache
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -96,7 +97,8 @@ class _Watch:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings, paths: Collection[str]):
         self._app = app
-        self._metrics = metrics
+        self._count = cache(lambda path, status: metrics.requests.labels(path, str(status)))
+        self._time = cache(metrics.seconds.labels)
         self._timeout = settings.timeout
         self._paths = frozenset(paths)
 
@@ -112,8 +114,11 @@ class _Watch:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
-            async with asyncio.timeout(self._timeout):
-                await send(message)
+            elif message.get("more_body"):
+                async with asyncio.timeout(self._timeout):
+                    await send(message)
+                return
+            await send(message)  # no need to wait: it fits into a buffer
 
         path = scope["path"] if scope["path"] in self._paths else "other"
         try:
@@ -121,5 +126,5 @@ class _Watch:
         except TimeoutError:
             log.info("a client did not read its answer within %g seconds", self._timeout)
         finally:
-            self._metrics.requests.labels(path, str(status)).inc()
-            self._metrics.seconds.labels(path).observe(time.perf_counter() - started)
+            self._count(path, status).inc()
+            self._time(path).observe(time.perf_counter() - started)

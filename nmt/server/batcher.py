@@ -84,10 +84,9 @@ class Batcher:
     """The queue of one model, and the threads that translate. To be used in the event loop alone."""
 
     def __init__(self, name: str, translate: TranslateUnits, settings: Settings, metrics: Metrics):
-        self.name = name
         self._translate = translate
         self._settings = settings
-        self._metrics = metrics
+        self._metrics = metrics.of_model(name)
         self._threads = ThreadPoolExecutor(NUM_THREADS, "nmt-serve")
         self._num_idle = NUM_THREADS
         self._jobs: deque[Job] = deque()
@@ -100,7 +99,7 @@ class Batcher:
         """Put units into the queue. RequestError (429) if it is full; an empty queue takes any request."""
         cost = sum(unit.num_tokens for unit in units)
         if self._queue_tokens and self._queue_tokens + cost > self._settings.queue_tokens:
-            self._metrics.refused.labels("queue").inc()
+            self._metrics.full.inc()
             wait = min(_LONGEST_WAIT, self._queue_tokens / (self._speed or _FIRST_GUESS))
             raise RequestError(429, "the server is busy: its queue is full", retry_after=wait)
         job = Job(units)
@@ -123,7 +122,7 @@ class Batcher:
 
     def _count(self, tokens: int) -> None:
         self._queue_tokens += tokens
-        self._metrics.queue_tokens.labels(self.name).set(self._queue_tokens)
+        self._metrics.queue_tokens.set(self._queue_tokens)
 
     def _start(self) -> None:
         """Start to translate, or wait for more if the engine is idle and may wait."""
@@ -179,9 +178,9 @@ class Batcher:
         tokens = sum(place.unit.num_tokens for place in batch)
         speed = NUM_THREADS * tokens / max(seconds, 1e-6)
         self._speed = _SMOOTHING * self._speed + (1 - _SMOOTHING) * speed if self._speed else speed
-        self._metrics.src_tokens.labels(self.name).inc(tokens)
-        self._metrics.batch_segments.labels(self.name).observe(len(batch))
-        self._metrics.batch_seconds.labels(self.name).observe(seconds)
+        self._metrics.src_tokens.inc(tokens)
+        self._metrics.segments.observe(len(batch))
+        self._metrics.seconds.observe(seconds)
 
     def _translate_all(self, units: list[Unit]) -> Sequence[UnitTranslation | RequestError]:
         """Translate in a thread. If that fails, translate unit by unit, so that one request does not fail others."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -32,18 +31,19 @@ class Exchange:
 
     async def unless_gone(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
         """Return the result of `work`; cancel it, and raise RequestError, when the client closes the connection."""
-        task, gone = asyncio.create_task(work), asyncio.create_task(_wait_until_gone(request))
+        task = asyncio.current_task()
+        assert task is not None
+        gone = asyncio.create_task(_wait_until_gone(request))
+        gone.add_done_callback(lambda gone: None if gone.cancelled() else task.cancel())
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
+            return await work
+        except asyncio.CancelledError:
+            if not gone.done() or task.uncancel():  # the server stops, too
+                raise
             self.metrics.gone.inc()
-            raise RequestError(CLIENT_GONE, "the client has gone")
+            raise RequestError(CLIENT_GONE, "the client has gone") from None
         finally:
-            for each in (task, gone):
-                each.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await each
+            gone.cancel()
 
 
 async def _wait_until_gone(request: Request) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -11,6 +12,16 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class ModelMetrics(NamedTuple):
+    """The metrics of one model's queue."""
+
+    full: Counter
+    src_tokens: Counter
+    segments: Histogram
+    seconds: Histogram
+    queue_tokens: Gauge
 
 
 class Metrics:
@@ -29,6 +40,16 @@ class Metrics:
         self.queue_tokens = add.gauge("queue_tokens", "Source tokens waiting for a model", "model")
         self.models_loaded = add.gauge("models_loaded", "Models in memory")
         self.model_loads = add.counter("model_loads", "Times a model was loaded", "model")
+
+    def of_model(self, name: str) -> ModelMetrics:
+        """Return what is counted for the queue of one model."""
+        return ModelMetrics(
+            self.refused.labels("queue"),
+            self.src_tokens.labels(name),
+            self.batch_segments.labels(name),
+            self.batch_seconds.labels(name),
+            self.queue_tokens.labels(name),
+        )
 
     def render(self) -> bytes:
         """Return all values as text."""
