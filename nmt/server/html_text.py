@@ -2,7 +2,8 @@
 
 Text is translated block by block (paragraphs, cells, list items), as a sentence may hold inline tags. A model that was
 trained with data.protect gets one mark, such as {h0}, for each inline tag, and puts the tags where they belong. Else,
-and where a mark is lost, the stretches between the tags are translated apart. Attributes are not translated.
+and where a mark is lost, the attention says which words of the translation an element stands around. Where that is not
+known either, the stretches between the tags are translated apart. Attributes are not translated.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from html import escape
 from html.parser import HTMLParser
 from string import ascii_lowercase
 from typing import NamedTuple
+
+from nmt.server.tag_projection import Aligned, Tag, project
 
 # fmt: off
 _INLINE = frozenset((
@@ -90,6 +93,22 @@ class Block:
             return None
         written = [tags[int(part)].text if i % 2 else escape(part, quote=False) for i, part in enumerate(parts)]
         return self._around("".join(written))
+
+    def plain(self) -> str:
+        """Return the text without its tags."""
+        return _SPACES.sub(" ", "".join(item.text for item in self.items if not item.tag)).strip()
+
+    def from_links(self, aligned: Aligned) -> str | None:
+        """Return the translation as HTML, with tags around the words linked with theirs; None if that is not known."""
+        tags, text = [], ""
+        for item in self.items:
+            if item.tag:
+                length = len(_SPACES.sub(" ", text).lstrip())
+                tags.append(Tag(length, item.text, item.tag))
+            else:
+                text += item.text
+        written = project(tags, aligned)
+        return None if written is None else self._around(written)
 
     def stretches(self) -> list[str]:
         """Return the texts between the tags; those without a word are not among them."""

@@ -1,4 +1,4 @@
-"""Translate pages of HTML: block by block with marks for inline tags, or stretch by stretch."""
+"""Translate pages of HTML: block by block, with inline tags put back by marks or by links; or stretch by stretch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nmt.server.html_text import Block, HtmlText
 from nmt.server.service import Routed, Service, TextTranslation
+from nmt.server.tag_projection import join_details
 
 
 class _Placed(NamedTuple):
@@ -22,6 +23,7 @@ async def translate_pages(service: Service, pages: Sequence[Routed], num_alterna
     read = [HtmlText(page.text) for page in pages]
     placed = [_Placed(block, html, page) for html, page in zip(read, pages, strict=True) for block in html.blocks]
     found = await _with_marks(service, placed, num_alternatives)
+    await _with_links(service, placed, found)
     await _fill(service, placed, found, num_alternatives)
     return [_join(html, placed, found, num_alternatives) for html in read]
 
@@ -41,6 +43,17 @@ async def _with_marks(service: Service, placed: Sequence[_Placed], num_alternati
         written = [each.block.from_marks(each.page.letter, output) for output in ranked]
         found.append(written or [None] * (num_alternatives + 1))
     return found
+
+
+async def _with_links(service: Service, placed: Sequence[_Placed], found: list[list[str | None]]) -> None:
+    """Translate the blocks whose best translation is missing without tags, and put these around linked words."""
+    missing = [number for number, outputs in enumerate(found) if outputs[0] is None]
+    asked = [placed[number].routed._replace(text=placed[number].block.plain()) for number in missing]
+    answers = await service.translate(asked, details=True) if asked else []
+    for number, question, answer in zip(missing, asked, answers, strict=True):
+        pieces = [(piece.before, piece.translation.details, piece.after) for piece in answer.pieces]
+        aligned = join_details(question.text, pieces)
+        found[number][0] = None if aligned is None else placed[number].block.from_links(aligned)
 
 
 async def _keeps_marks(service: Service, routed: Routed) -> bool:

@@ -277,3 +277,13 @@ def test_many_idle_connections_leave_the_server_answering(running):
         for _ in range(300):
             stack.enter_context(socket.create_connection((host, int(port))))
         assert running.translate(q="12", source="en", target="de").status_code == 200
+
+
+def test_a_model_without_placeholders_translates_whole_sentences_of_html(running, two):
+    written = running.translate(q="<p>123 <b>456</b> 78</p>", source="en", target="fr", format="html").json()
+    text = written["translatedText"]
+    assert text.startswith("<p>")
+    assert text.count("<b>") == text.count("</b>") == 1
+    plain = text.replace("<b>", "").replace("</b>", "").removeprefix("<p>").removesuffix("</p>")
+    apart = [two.translate([part], to="fr")[0].text for part in ("123", "456", "78")]
+    assert plain in (two.translate(["123 456 78"], to="fr")[0].text, " ".join(apart))
