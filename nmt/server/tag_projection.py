@@ -64,7 +64,7 @@ def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -
 
 
 def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
-    """Return the translation as HTML with `tags`; None if they are not nested, or an element has no linked word."""
+    """Return the translation as HTML with `tags`; None if they are not nested, or no place is found."""
     elements = _elements(tags)
     if elements is None:
         return None
@@ -76,6 +76,8 @@ def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
     for element in elements:
         words = [i for i, (start, end) in enumerate(spans) if start < element.end and element.start < end]
         found = sorted({j for i in words for j in linked[i]})
+        if not found and words:  # the place that it has in the source
+            found = [words[0] * len(aligned.target) // len(spans)]
         if not found:
             return None
         element.first, element.last = _largest_cluster(found)
@@ -112,17 +114,21 @@ def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
 
 
 def _nest(elements: Sequence[_Element]) -> bool:
-    """Let each element hold those within it; return whether the others then stand apart."""
+    """Let each element hold those within it, and cut others where they overlap; return whether each keeps a word."""
     for inner in reversed(elements):
         for outer in elements:
             if outer.depth < inner.depth and outer.start <= inner.start and inner.end <= outer.end:
                 outer.first, outer.last = min(outer.first, inner.first), max(outer.last, inner.last)
-    return all(
-        a.last < b.first or b.last < a.first
-        for number, a in enumerate(elements)
-        for b in elements[number + 1 :]
-        if not (a.depth < b.depth and a.start <= b.start and b.end <= a.end)
-    )
+    for number, element in enumerate(elements):
+        for other in elements[number + 1 :]:
+            if element.depth < other.depth and element.start <= other.start and other.end <= element.end:
+                continue
+            left, right = (element, other) if element.first <= other.first else (other, element)
+            if left.last >= right.first:
+                if left.first == right.first or element.depth or other.depth:
+                    return False
+                left.last = right.first - 1
+    return True
 
 
 def _word_before(offset: int, spans: Sequence[tuple[int, int]], linked: dict[int, set[int]]) -> int:

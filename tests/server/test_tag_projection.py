@@ -34,8 +34,15 @@ def test_tags_follow_the_links(placed, written):
     assert project(placed, HOUSE) == written
 
 
-def test_an_element_without_linked_words_is_not_placed():
-    assert project(tags((4, "<b>"), (7, "</b>")), HOUSE._replace(links=[(0, 0)])) is None
+def test_an_element_without_linked_words_keeps_its_place_in_the_sentence():
+    assert project(tags((4, "<b>"), (7, "</b>")), HOUSE._replace(links=[(0, 0)])) == "la <b>casa</b> roja"
+
+
+def test_elements_that_would_overlap_are_cut():
+    links = [(0, 0), (0, 1), (1, 1), (2, 2)]
+    two = tags((0, "<u>"), (3, "</u>"), (4, "<b>"), (7, "</b>"))
+    assert project(two, HOUSE._replace(links=links)) == "<u>la</u> <b>casa</b> roja"
+    assert project(two, HOUSE._replace(links=[(0, 1), (1, 1)])) is None
 
 
 def test_links_far_away_are_noise_and_text_is_escaped():
