@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import cache
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -36,8 +37,12 @@ log = logging.getLogger(__name__)
 def make_app(models: Models, settings: Settings, keys: Collection[bytes], metrics: Metrics) -> Starlette:
     """Return the application that serves `models`; with `keys` (hashes), only to those who have one."""
     access = Access(keys, settings.rate_limit, metrics)
-    exchange = Exchange(Service(models, settings, metrics), access, metrics)
-    routes = [*LibreTranslate(exchange).routes, *OpenAI(exchange).routes, *_own_routes(access, metrics), *page_routes()]
+    service = Service(models, settings, metrics)
+    exchange = Exchange(service, access, metrics)
+    openai = OpenAI(exchange)
+    spec = specification(service.sources, service.targets, openai.names)
+    own = _own_routes(access, metrics, spec)
+    routes = [*LibreTranslate(exchange).routes, *openai.routes, *own, *page_routes()]
     middleware = [Middleware(_Watch, metrics=metrics, settings=settings, paths=[route.path for route in routes])]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]
@@ -58,9 +63,7 @@ def make_app(models: Models, settings: Settings, keys: Collection[bytes], metric
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)  # type: ignore[arg-type]
 
 
-def _own_routes(access: Access, metrics: Metrics) -> list[Route]:
-    spec = specification()
-
+def _own_routes(access: Access, metrics: Metrics, spec: dict[str, Any]) -> list[Route]:
     async def answer_spec(request: Request) -> Response:
         return as_json(spec)
 

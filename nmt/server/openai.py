@@ -32,6 +32,11 @@ class OpenAI:
         self._created = int(time.time())
 
     @property
+    def names(self) -> list[str]:
+        """The models that may be asked for."""
+        return list(self._ids)
+
+    @property
     def routes(self) -> list[Route]:
         """The paths, each with the function that answers it."""
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,13 +49,16 @@ _FAULTS = {
 _PLAIN_FAULTS = ("403", "429")
 
 
-def specification() -> dict[str, Any]:
-    """Return the specification as JSON values."""
+def specification(sources: Sequence[str], targets: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
+    """Return the specification of a server that knows these languages and OpenAI models, as JSON values."""
     schemas: dict[str, Any] = {"Error": _ERROR, "OpenAIError": _OPENAI_ERROR}
     for body in (TranslateBody, DetectBody, ChatBody):
         schema = body.model_json_schema(ref_template=_REF + "{model}")
         schemas |= schema.pop("$defs", {})
         schemas[body.__name__] = schema
+    schemas["TranslateBody"]["properties"]["source"]["enum"] = ["auto", *sources]
+    schemas["TranslateBody"]["properties"]["target"]["enum"] = list(targets)
+    schemas["ChatBody"]["properties"]["model"]["enum"] = list(models)
     return {
         "openapi": "3.1.0",
         "info": {

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from nmt.server.openapi import specification
-
 STATIC = files("nmt.server") / "static"
 
 
@@ -28,7 +26,8 @@ def test_the_page_is_small():
 
 def test_the_specification_has_every_interface(running):
     spec = running.client.get("/spec").json()
-    assert spec == specification()
+    body = spec["components"]["schemas"]["TranslateBody"]["properties"]
+    assert (body["source"]["enum"], body["target"]["enum"]) == (["auto", "en", "de"], ["de", "fr", "en"])
     for path, methods in spec["paths"].items():
         for method in methods:
             answer = running.client.request(method.upper(), path.replace("{model}", "en-de"))
