@@ -254,6 +254,13 @@ class _Reader(HTMLParser):
     def handle_decl(self, decl: str) -> None:
         self._aside(f"<!{decl}>")
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Read `<![CDATA[...]]>`; where no name follows, html.parser fails, and browsers see a comment."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i)
+
     def handle_pi(self, data: str) -> None:
         self._aside(f"<?{data}>")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.server.html_text import Block, HtmlText
 from nmt.server.service import Routed, Service, TextTranslation
 from nmt.server.tag_projection import join_details
+
+_QUICK_CHARACTERS = 1000
 
 
 class _Placed(NamedTuple):
@@ -20,12 +23,21 @@ class _Placed(NamedTuple):
 
 async def translate_pages(service: Service, pages: Sequence[Routed], num_alternatives: int) -> list[TextTranslation]:
     """Return the translations of `pages`, as HTML. RequestError as `Service.translate`."""
-    read = [HtmlText(page.text) for page in pages]
+    read = await _read([page.text for page in pages])
     placed = [_Placed(block, html, page) for html, page in zip(read, pages, strict=True) for block in html.blocks]
     found = await _with_marks(service, placed, num_alternatives)
     await _with_links(service, placed, found)
     await _fill(service, placed, found, num_alternatives)
     return [_join(html, placed, found, num_alternatives) for html in read]
+
+
+async def _read(pages: Sequence[str]) -> list[HtmlText]:
+    """Read pages: long ones in a thread, as html.parser takes seconds on some that are made for that."""
+
+    def read_all() -> list[HtmlText]:
+        return [HtmlText(page) for page in pages]
+
+    return read_all() if sum(map(len, pages)) <= _QUICK_CHARACTERS else await asyncio.to_thread(read_all)
 
 
 async def _with_marks(service: Service, placed: Sequence[_Placed], num_alternatives: int) -> list[list[str | None]]:
