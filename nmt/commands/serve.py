@@ -87,9 +87,9 @@ def serve(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Serve models over HTTP: a web page, LibreTranslate's interface and OpenAI's.
+    """Serve models over HTTP, with a web page.
 
-    Needs the extra `serve`. SIGTERM and Ctrl-C finish the requests that run, then stop the server.
+    The interfaces are those of LibreTranslate and OpenAI. Needs the extra `serve`. SIGTERM and Ctrl-C finish the requests that run, then stop the server.
     """
     settings = Settings(
         host, port, memory_limit * 1_000_000, batch_tokens, batch_wait / 1000, queue_tokens, char_limit, batch_limit,

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
+from nmt.documents.details import explain
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir
 from nmt.find_model import find_model
 from nmt.languages import Direction
 from nmt.rundir import RunDir
 from nmt.server.batcher import Batcher
-from nmt.server.details import explain
 from nmt.server.metrics import Metrics
 from nmt.server.settings import Settings
 from nmt.server.units import Unit, UnitTranslation, finish

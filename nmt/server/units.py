@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from nmt.documents.details import Details
 from nmt.languages import Direction
-from nmt.server.details import Details
 from nmt.translate import Translation, Translator
 from nmt.translate.translation import space_after
 

@@ -84,6 +84,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "annotated_types": "pydantic",
         "pydantic_core": "pydantic",
         "prometheus_client": "prometheus-client",
+        "docx": "python-docx",
     }  # import: distribution
     imported = set()
     for path in (ROOT / "nmt").rglob("*.py"):
@@ -95,7 +96,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
     foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
     asked = [
         *PROJECT["dependencies"],
-        *(r for extra in ("ctranslate2", "langid", "serve", "xlsx") for r in EXTRAS[extra]),
+        *(r for extra in ("ctranslate2", "documents", "langid", "serve", "xlsx") for r in EXTRAS[extra]),
     ]
     through_uvicorn = {"httptools", "uvloop"}
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_uvicorn

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nmt import Translator
+from nmt.documents.details import explain
 from nmt.languages import Direction
-from nmt.server.details import explain
 from nmt.translate.alignment import alignment
 
 

@@ -9,7 +9,7 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from nmt.server.details import Details
+from nmt.documents.details import Details
 
 _MAX_GAP = 2  # words; what is linked farther away is noise
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.server.details import Details
-from nmt.server.tag_projection import Aligned, Tag, join_details, project
+from nmt.documents.details import Details
+from nmt.documents.tag_projection import Aligned, Tag, join_details, project
 
 # the red house -> la casa roja
 HOUSE = Aligned(["the ", "red ", "house"], ["la ", "casa ", "roja"], [(0, 0), (1, 2), (2, 1)])
