@@ -48,6 +48,9 @@ QueueTokens = Annotated[
 ]
 CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Characters per request.")]
 BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Texts per request.")]
+FileLimit = Annotated[
+    float, typer.Option(min=0, max=1000, metavar="MB", help="Size of one document. 0: no documents are translated.")
+]
 RateLimit = Annotated[
     int,
     typer.Option(
@@ -79,6 +82,7 @@ def serve(
     queue_tokens: QueueTokens = 100_000,
     char_limit: CharLimit = 20_000,
     batch_limit: BatchLimit = 500,
+    file_limit: FileLimit = 2.0,
     rate_limit: RateLimit = 0,
     timeout: Timeout = 60.0,
     grace: Grace = 30.0,
@@ -89,11 +93,12 @@ def serve(
 ) -> None:
     """Serve models over HTTP, with a web page.
 
-    The interfaces are those of LibreTranslate and OpenAI. Needs the extra `serve`. SIGTERM and Ctrl-C finish the requests that run, then stop the server.
+    The interfaces are those of LibreTranslate and OpenAI. Needs the extra `serve`. SIGTERM and Ctrl-C finish the
+    requests that run, then stop the server.
     """
     settings = Settings(
         host, port, memory_limit * 1_000_000, batch_tokens, batch_wait / 1000, queue_tokens, char_limit, batch_limit,
-        rate_limit, timeout, grace, allow_origin=allow_origin,
+        int(file_limit * 1_000_000), rate_limit, timeout, grace, allow_origin=allow_origin,
     )  # fmt: skip
     _serve([*models] if models else [None], (engine, device, precision), settings, api_keys)
 

@@ -47,6 +47,11 @@ _READERS: dict[str, tuple[Callable[[bytes], Document], str]] = {
 }
 
 
+def available_suffixes() -> list[str]:
+    """Return the ends of the names of documents that the installed packages can read."""
+    return [suffix for suffix, (_, package) in _READERS.items() if not package or find_spec(package) is not None]
+
+
 def read_document(content: bytes, name: str) -> Document:
     """Return the document in `content`, of the format that `name` ends with.
 

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.server.access import Access
 from nmt.server.exchange import CLIENT_GONE, Exchange, as_json
+from nmt.server.files import Files
 from nmt.server.libretranslate import LibreTranslate
 from nmt.server.metrics import CONTENT_TYPE, Metrics
 from nmt.server.models import Models
@@ -42,7 +43,7 @@ def make_app(models: Models, settings: Settings, keys: Collection[bytes], metric
     openai = OpenAI(exchange)
     spec = specification(service.sources, service.targets, openai.names)
     own = _own_routes(access, metrics, spec)
-    routes = [*LibreTranslate(exchange).routes, *openai.routes, *own, *page_routes()]
+    routes = [*LibreTranslate(exchange).routes, *Files(exchange).routes, *openai.routes, *own, *page_routes()]
     middleware = [Middleware(_Watch, metrics=metrics, settings=settings, paths=[route.path for route in routes])]
     if settings.allow_origin:
         origins, headers = [settings.allow_origin], ["Authorization", "Content-Type"]

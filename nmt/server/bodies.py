@@ -66,15 +66,19 @@ class ChatBody(BaseModel):
     stream: bool | None = Field(None, description="send the translation sentence by sentence")
 
 
-async def read_body(request: Request, settings: Settings) -> bytes:
-    """Return the body of a request. RequestError if it is too long (413), or comes too slowly (408)."""
+async def read_body(request: Request, settings: Settings, limit: int = 0) -> bytes:
+    """Return the body of a request. RequestError if it is too long (413), or comes too slowly (408).
+
+    `limit` is the number of bytes allowed; 0: that of texts.
+    """
+    limit = limit or settings.body_limit
     content = bytearray()
     try:
         async with asyncio.timeout(settings.timeout):
             async for chunk in request.stream():
                 content += chunk
-                if len(content) > settings.body_limit:
-                    raise RequestError(413, f"the body is larger than {settings.body_limit:,} bytes")
+                if len(content) > limit:
+                    raise RequestError(413, f"the body is larger than {limit:,} bytes")
     except TimeoutError:
         raise RequestError(408, "the body came too slowly") from None
     return bytes(content)

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from nmt.documents.formats import available_suffixes
 from nmt.languages import english_name
+from nmt.server.blocks import translate_pages
 from nmt.server.bodies import DetectBody, TranslateBody, parse, read_body
 from nmt.server.detect import Detected
 from nmt.server.exchange import Exchange, as_json, dump, first_and_rest
-from nmt.server.html_translation import translate_pages
 from nmt.server.request_error import RequestError
 from nmt.server.service import Piece, Routed, TextTranslation
 
@@ -83,8 +84,8 @@ class LibreTranslate:
             "apiKeys": has_keys,
             "keyRequired": has_keys,
             "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": bool(self._service.settings.file_limit),
+            "supportedFilesFormat": available_suffixes() if self._service.settings.file_limit else [],
             "language": {
                 "source": {"code": src, "name": english_name(src)},
                 "target": {"code": tgt, "name": english_name(tgt)},

@@ -90,6 +90,7 @@ def _paths() -> dict[str, Any]:
     return {
         "/translate": {"post": post_translate},
         "/detect": {"post": _post("Detect the language of a text", DetectBody, detections)},
+        "/translate_file": {"post": _post_file()},
         "/languages": {"get": _get("List the languages", {"type": "array", "items": _LANGUAGE})},
         "/frontend/settings": {"get": _get("Settings for a page", settings)},
         "/health": {"get": _get("Say that the server answers", {"type": "object"})},
@@ -117,6 +118,18 @@ def _post(summary: str, body: type[BaseModel], schema: dict[str, Any], *, forms:
         "summary": summary,
         "requestBody": {"required": True, "content": content},
         "responses": {"200": _answer("The answer", schema), **faults},
+    }
+
+
+def _post_file() -> dict[str, Any]:
+    fields = {"file": {"type": "string", "format": "binary"}, "source": _CODE, "target": _CODE, "api_key": _TEXT}
+    form = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
+    found = {"type": "object", "properties": {"translatedFileUrl": _TEXT}, "required": ["translatedFileUrl"]}
+    faults = {status: _fault(text, openai=False) for status, text in _FAULTS.items()}
+    return {
+        "summary": "Translate a document",
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
+        "responses": {"200": _answer("Where to fetch it", found), **faults},
     }
 
 

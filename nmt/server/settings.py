@@ -20,6 +20,7 @@ class Settings:
     queue_tokens: int = 100_000  # source tokens that wait for a model; beyond, requests get 429
     char_limit: int = 20_000  # characters of one request
     batch_limit: int = 500  # texts of one request
+    file_limit: int = 2_000_000  # bytes and characters of one document; 0: documents are not translated
     rate_limit: int = 0  # requests per minute and client; 0: no limit
     timeout: float = 60.0  # seconds to answer a request that is not streamed, and to read or write a body
     grace: float = 30.0  # seconds that running requests have to finish after SIGTERM

@@ -119,6 +119,13 @@ def test_the_mode_is_kept_and_a_phone_shows_one_column(page, running):
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_a_document_is_translated_and_can_be_fetched(page, tmp_path):
+    (tmp_path / "page.html").write_text("<p>12 <b>34</b></p>")
+    by_id(page, "file").send_keys(str(tmp_path / "page.html"))
+    link = wait_for(page, lambda: page.find_elements("css selector", "#file-status a"))[0]
+    assert link.text == "Download the translation of page.html"
+
+
 def test_text_from_right_to_left_begins_at_the_right(page):
     by_id(page, "text").send_keys("שלום 12")
     assert page.execute_script("return getComputedStyle(document.getElementById('text')).direction") == "rtl"

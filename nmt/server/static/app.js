@@ -228,6 +228,29 @@ async function copy() {
   }
 }
 
+async function translateFile() {
+  const [file] = $("file").files;
+  if (!file) return;
+  const tell = (...nodes) => $("file-status").replaceChildren(...nodes);
+  tell(`Translating ${file.name} …`);
+  const form = new FormData();
+  for (const [name, value] of [["source", source.value], ["target", target.value], ["api_key", $("key").value], ["file", file]]) {
+    form.append(name, value);
+  }
+  try {
+    const answer = await fetch("translate_file", { method: "POST", body: form });
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.error);
+    const link = document.createElement("a");
+    link.href = `download_file/${found.translatedFileUrl.split("/").pop()}`;
+    link.download = "";
+    link.textContent = `Download the translation of ${file.name}`;
+    tell(link);
+  } catch (error) {
+    tell(error.message || "The server does not answer");
+  }
+}
+
 async function start() {
   setTheme(stored("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
   $("theme").addEventListener("click", () => {
@@ -237,6 +260,7 @@ async function start() {
   });
   $("key").value = stored("key");
   $("key").addEventListener("change", () => { stored("key", $("key").value); changed(0); });
+  $("file").addEventListener("change", translateFile);
   text.addEventListener("input", () => changed());
   source.addEventListener("change", () => { fillTargets(); changed(0); });
   target.addEventListener("change", () => { fillTargets(); changed(0); });
@@ -260,6 +284,8 @@ async function start() {
     const [listed, settings] = await Promise.all(["languages", "frontend/settings"].map((path) => fetch(path).then((a) => a.json())));
     languages = listed;
     limit = Math.max(0, settings.charLimit);
+    $("documents").hidden = !settings.filesTranslation;
+    $("file").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;
     const codes = sources().map((language) => language.code);
     fill(source, codes.length > 1 ? [AUTO, ...codes] : codes, codes.length > 1 ? AUTO : codes[0]);

@@ -1,10 +1,11 @@
-"""Translate pages of HTML by the models of a server."""
+"""Blocks of documents and pages of HTML, translated by the models of a server."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
+from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
 from nmt.documents.tag_projection import join_details
 from nmt.documents.translation import Answer, Ask, rounds
@@ -19,22 +20,35 @@ async def translate_pages(service: Service, pages: Sequence[Routed], num_alterna
 
 
 async def _translate_page(service: Service, page: Routed, num_alternatives: int) -> TextTranslation:
-    html = await _read(page.text)
-    async with service.models.use(page.model) as loaded:
+    # A long page in a thread, as html.parser takes seconds on some that are made for that.
+    is_long = len(page.text) > _QUICK_CHARACTERS
+    html = await asyncio.to_thread(HtmlText, page.text) if is_long else HtmlText(page.text)
+    found = await translate_blocks(service, page, html.blocks, num_alternatives)
+    ranked = [html.join([outputs[rank] for outputs in found]) for rank in range(num_alternatives + 1)]
+    return TextTranslation(ranked[0], ranked[1:], [])
+
+
+async def translate_blocks(
+    service: Service, routed: Routed, blocks: Sequence[Block], num_alternatives: int = 0
+) -> list[list[str]]:
+    """Return the translations of each block, best first, in the direction of `routed`, whose text is not read.
+
+    RequestError as `Service.translate`.
+    """
+    async with service.models.use(routed.model) as loaded:
         keeps_marks = loaded.translator.protects
-    work = rounds(html.blocks, keeps_marks=keeps_marks, num_ranks=num_alternatives + 1)
+    work = rounds(blocks, keeps_marks=keeps_marks, num_ranks=num_alternatives + 1)
     answers: list[Answer] | None = None
     while True:
         try:
             ask = next(work) if answers is None else work.send(answers)
         except StopIteration as end:
-            ranked = [html.join([outputs[rank] for outputs in end.value]) for rank in range(num_alternatives + 1)]
-            return TextTranslation(ranked[0], ranked[1:], [])
-        answers = await _answer(service, page, ask, num_alternatives)
+            return end.value
+        answers = await _answer(service, routed, ask, num_alternatives)
 
 
-async def _answer(service: Service, page: Routed, ask: Ask, num_alternatives: int) -> list[Answer]:
-    asked = [page._replace(text=text) for text in ask.texts]
+async def _answer(service: Service, routed: Routed, ask: Ask, num_alternatives: int) -> list[Answer]:
+    asked = [routed._replace(text=text) for text in ask.texts]
     found = await service.translate(asked, 0 if ask.aligned else num_alternatives, details=ask.aligned)
     return [
         Answer(
@@ -43,8 +57,3 @@ async def _answer(service: Service, page: Routed, ask: Ask, num_alternatives: in
         )
         for text, each in zip(ask.texts, found, strict=True)
     ]
-
-
-async def _read(page: str) -> HtmlText:
-    """Read a page: a long one in a thread, as html.parser takes seconds on some that are made for that."""
-    return HtmlText(page) if len(page) <= _QUICK_CHARACTERS else await asyncio.to_thread(HtmlText, page)
