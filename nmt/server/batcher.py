@@ -1,8 +1,8 @@
 """Requests of many clients, translated together: one queue for each model.
 
-An idle engine starts at once with what there is. What arrives while it is busy waits, and is taken together when it is
-free: the busier the server, the larger the batches, without a timer. Clients take turns unit by unit, so a short text
-does not wait for the end of a long one.
+An idle engine starts at once with what there is. What arrives while all cores are busy waits, and is taken together
+when one is free: the busier the server, the larger the batches, without a timer. Clients take turns unit by unit, so a
+short text does not wait for the end of a long one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from nmt.errors import NmtError
+from nmt.machine import num_cores
 from nmt.server.metrics import Metrics
 from nmt.server.request_error import RequestError
 from nmt.server.settings import Settings
@@ -23,8 +24,8 @@ from nmt.server.units import Unit, UnitTranslation
 
 log = logging.getLogger(__name__)
 
-NUM_THREADS = 2
-"""Batches that are translated at once: while one ends, with fewer sentences than cores, the next begins."""
+MAX_THREADS = 8
+"""Batches that are translated at once, at most."""
 
 _SMOOTHING = 0.9  # of the measured speed
 _FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
@@ -87,8 +88,9 @@ class Batcher:
         self._translate = translate
         self._settings = settings
         self._metrics = metrics.of_model(name)
-        self._threads = ThreadPoolExecutor(NUM_THREADS, "nmt-serve")
-        self._num_idle = NUM_THREADS
+        self._num_cores = min(num_cores(), MAX_THREADS)
+        self._num_busy = 0  # cores: a batch takes one for each unit
+        self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
         self._jobs: deque[Job] = deque()
         self._queue_tokens = 0
         self._speed = 0.0  # source tokens per second
@@ -127,20 +129,21 @@ class Batcher:
     def _start(self) -> None:
         """Start to translate, or wait for more if the engine is idle and may wait."""
         wait = self._settings.batch_wait
-        if wait and self._num_idle == NUM_THREADS and self._queue_tokens < self._settings.batch_tokens:
+        if wait and not self._num_busy and self._queue_tokens < self._settings.batch_tokens:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait, self._dispatch)
             return
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Give each idle thread a batch."""
+        """Translate while a core is idle. Batches of one text leave cores to others, large ones do not."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._num_idle and self._jobs:
-            self._num_idle -= 1
-            task = asyncio.create_task(self._work(self._take()))
+        while self._num_busy < self._num_cores and self._jobs:
+            batch = self._take()
+            self._num_busy += len(batch)
+            task = asyncio.create_task(self._work(batch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -168,7 +171,7 @@ class Batcher:
         try:
             results = await loop.run_in_executor(self._threads, self._translate_all, [place.unit for place in batch])
         finally:
-            self._num_idle += 1
+            self._num_busy -= len(batch)
         self._measure(batch, time.perf_counter() - started)
         for place, result in zip(batch, results, strict=True):
             place.job.settle(place.number, result)
@@ -176,7 +179,7 @@ class Batcher:
 
     def _measure(self, batch: list[_Place], seconds: float) -> None:
         tokens = sum(place.unit.num_tokens for place in batch)
-        speed = NUM_THREADS * tokens / max(seconds, 1e-6)
+        speed = tokens / max(seconds, 1e-6)
         self._speed = _SMOOTHING * self._speed + (1 - _SMOOTHING) * speed if self._speed else speed
         self._metrics.src_tokens.inc(tokens)
         self._metrics.segments.observe(len(batch))

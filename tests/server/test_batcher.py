@@ -8,13 +8,20 @@ import threading
 import pytest
 
 from nmt.languages import Direction
-from nmt.server.batcher import NUM_THREADS, Batcher
+from nmt.server import batcher as batcher_module
+from nmt.server.batcher import Batcher
 from nmt.server.metrics import Metrics
 from nmt.server.request_error import RequestError
 from nmt.server.settings import Settings
 from nmt.server.units import Unit, UnitTranslation, Wanted
 
+NUM_CORES = 2
 WANTED = Wanted(Direction("en", "de"))
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch):
+    monkeypatch.setattr(batcher_module, "num_cores", lambda: NUM_CORES)
 
 
 def units(*texts: str, num_tokens: int = 1) -> list[Unit]:
@@ -51,10 +58,10 @@ def run(test, **limits):
     return asyncio.run(main())
 
 
-async def fill_threads(batcher: Batcher, gate: Gate) -> None:
-    for number in range(NUM_THREADS):
+async def fill_cores(batcher: Batcher, gate: Gate) -> None:
+    for number in range(NUM_CORES):
         batcher.submit(units(f"first {number}"))
-    while len(gate.batches) < NUM_THREADS:
+    while len(gate.batches) < NUM_CORES:
         await asyncio.sleep(0.001)
 
 
@@ -64,33 +71,46 @@ async def texts_of(job) -> list[str]:
 
 def test_an_idle_engine_starts_at_once_and_what_comes_meanwhile_is_taken_together():
     async def test(batcher, gate):
-        await fill_threads(batcher, gate)
+        await fill_cores(batcher, gate)
         jobs = [batcher.submit(units(f"a{n}")) for n in range(5)]
         gate.go.set()
         found = [await texts_of(job) for job in jobs]
         assert found == [[f"A{n}"] for n in range(5)]
-        assert gate.batches[NUM_THREADS:] == [["a0", "a1", "a2", "a3", "a4"]]
+        assert gate.batches[NUM_CORES:] == [["a0", "a1", "a2", "a3", "a4"]]
 
     run(test)
 
 
 def test_clients_take_turns_and_batches_are_counted_in_tokens():
     async def test(batcher, gate):
-        await fill_threads(batcher, gate)
+        await fill_cores(batcher, gate)
         long, short = batcher.submit(units("l1", "l2", "l3", num_tokens=4)), batcher.submit(units("s", num_tokens=4))
         gate.go.set()
         assert await texts_of(short) == ["S"]
         assert await texts_of(long) == ["L1", "L2", "L3"]
-        later = gate.batches[NUM_THREADS:]
+        later = gate.batches[NUM_CORES:]
         assert later[0] == ["l1", "s"]
         assert sorted(text for batch in later[1:] for text in batch) == ["l2", "l3"]
 
     run(test, batch_tokens=8)
 
 
+def test_a_batch_of_several_texts_keeps_the_cores_to_itself():
+    async def test(batcher, gate):
+        batcher.submit(units("a", "b", "c"))
+        later = [batcher.submit(units(text)) for text in "de"]
+        await asyncio.sleep(0.05)
+        assert gate.batches == [["a", "b", "c"]]
+        gate.go.set()
+        assert [await texts_of(job) for job in later] == [["D"], ["E"]]
+        assert gate.batches == [["a", "b", "c"], ["d", "e"]]
+
+    run(test)
+
+
 def test_a_full_queue_refuses_but_an_empty_one_takes_any_request():
     async def test(batcher, gate):
-        await fill_threads(batcher, gate)
+        await fill_cores(batcher, gate)
         batcher.submit(units("large", num_tokens=1000))
         with pytest.raises(RequestError, match="its queue is full") as refused:
             batcher.submit(units("more", num_tokens=2))
@@ -102,20 +122,20 @@ def test_a_full_queue_refuses_but_an_empty_one_takes_any_request():
 
 def test_what_is_cancelled_leaves_the_queue():
     async def test(batcher, gate):
-        await fill_threads(batcher, gate)
+        await fill_cores(batcher, gate)
         gone, stays = batcher.submit(units("g1", "g2")), batcher.submit(units("s"))
         batcher.cancel(gone)
         assert batcher._queue_tokens == 1
         gate.go.set()
         assert await texts_of(stays) == ["S"]
-        assert gate.batches[NUM_THREADS:] == [["s"]]
+        assert gate.batches[NUM_CORES:] == [["s"]]
 
     run(test)
 
 
 def test_a_text_that_cannot_be_translated_fails_alone():
     async def test(batcher, gate):
-        await fill_threads(batcher, gate)
+        await fill_cores(batcher, gate)
         jobs = [batcher.submit(units(text)) for text in ("a", "bad", "b")]
         gate.go.set()
         assert [await texts_of(job) for job in (jobs[0], jobs[2])] == [["A"], ["B"]]

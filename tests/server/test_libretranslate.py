@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nmt import Translator
-from nmt.server import run
+from nmt.server import batcher, run
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -184,6 +184,7 @@ class Held:
 
 
 def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, start, monkeypatch):
+    monkeypatch.setattr(batcher, "num_cores", lambda: 2)
     server = start([two_run], queue_tokens=12)
     held = Held(server, monkeypatch)
     with ThreadPoolExecutor(8) as threads:
