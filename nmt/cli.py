@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import compare, config, data, evaluate, export, plot, score, shortlist, train, translate, vocab
+from nmt.commands import compare, config, data, evaluate, export, plot, score, serve, shortlist, train, translate, vocab
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
 
@@ -26,6 +26,7 @@ app.command()(translate.translate)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(compare.compare)
 app.command()(score.score)
+app.command()(serve.serve)
 app.command()(vocab.vocab)
 app.command()(shortlist.shortlist)
 app.command()(plot.plot)

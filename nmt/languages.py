@@ -169,6 +169,13 @@ _NAMES = (
 _NAMES_OF = {code: frozenset([code, *names]) for code, *names in (entry.split() for entry in _NAMES.split("|"))}
 
 
+def english_name(code: str) -> str:
+    """Return the English name of a language, with its script or region if the code has one; the code if not known."""
+    base = base_code(code)
+    name = next((entry.split()[1].title() for entry in _NAMES.split("|") if entry.startswith(f"{base} ")), code)
+    return name if code.lower() in (base, name.lower()) else f"{name} ({code})"
+
+
 def names_of(code: str) -> frozenset[str]:
     """Return what a column of text in this language may be called, in lower case: its code, its name if known."""
     return _NAMES_OF.get(base_code(code), frozenset()) | {base_code(code), code.lower()}

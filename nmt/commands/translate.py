@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from nmt.commands.documents import document_in, translate_document
 from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
     Checkpoint,
@@ -44,7 +45,10 @@ log = logging.getLogger(__name__)
 
 _CHECKSUM_CHARACTERS = 16
 
-Texts = Annotated[list[str] | None, typer.Argument(help="Texts to translate. Without them, nmt reads standard input.")]
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(help="Texts to translate, or one document. Without them, nmt reads standard input."),
+]
 InputFile = Annotated[Path | None, typer.Option("--input", "-i", help="File to translate, line by line (.gz too).")]
 OutputFile = Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")]
 Resume = Annotated[
@@ -88,18 +92,22 @@ def translate(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Translate text, files or standard input.
+    """Translate text, files, documents or standard input.
 
     Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial, which becomes FILE
     when it is whole: if the command is stopped, it continues after the last line with --resume.
     """
     files = _Files(texts or [], input, output, alignments, attention, resume)
     _check_usage(files, prefix)
+    document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
     found = find_models(models, checkpoint)
     translator = load_translator(found, engine, device, precision, token_scores=format == "jsonl")
     options = search.change(translator.options)
     if to is not None or from_ is not None:
         translator.languages.direction(to, from_)  # refuses languages that the model does not know
+    if document is not None:
+        translate_document(translator, document, options, to, from_)
+        return
     wanted = _Wanted(options, format, prefix, to, from_)
     job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
     job.run({"models": _identify(found), **_identify_shortlist(found, options)})

@@ -130,7 +130,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
     for i, segment in enumerate(text.segments):
         output, translations, lost_here = _output(text, segment, rank)
         is_last = i == len(text.segments) - 1
-        written += [output, segment.part.space if is_last else _space(segment.part, text.direction)]
+        written += [output, segment.part.space if is_last else space_after(segment.part, text.direction)]
         segments += [translation for translation in translations if translation.src_ids]
         around += segment.protected.spans if segment.around else []
         lost += lost_here
@@ -166,7 +166,7 @@ def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, 
     return restored.text, [translation], restored.lost
 
 
-def _space(part: Part, direction: Direction) -> str:
+def space_after(part: Part, direction: Direction) -> str:
     """Return the white space between the translation of `part` and that of the next part."""
     if not part.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
         return " "

@@ -1,0 +1,244 @@
+"""`nmt serve` under load: 1 to 256 clients that ask one sentence each, and again when they have the answer.
+
+    .venv/bin/python benchmarks/serve.py --json OUT
+
+Beside it, the same engine behind a plain handler that translates each request by itself, and the run exported to
+CTranslate2 behind the same handler. Requests per second, latency, memory; and whether each answer is what the bare
+engine says. --soak N sends N requests more to `nmt serve`, from 64 clients, and shows its memory meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness import HERE, claim_machine, clean_environment, command_line, keep, make_parser, names, say, table
+from translation import trained_run
+from workload import prepare
+
+from nmt import Translator
+from nmt.rundir import RunDir
+
+SYSTEMS = ("nmt serve", "plain handler", "plain ctranslate2")
+CLIENTS = (1, 4, 16, 64, 256)
+SOAK_CLIENTS = 64
+COLUMNS = {
+    "system": "system", "clients": "clients", "per_second": "requests/s", "p50_ms": "p50 ms", "p95_ms": "p95 ms",
+    "p99_ms": "p99 ms", "to_bare": "p50 x bare", "memory_mb": "memory MB", "wrong": "wrong", "failed": "failed",
+}  # fmt: skip
+
+Row = dict[str, Any]
+
+
+class Server:
+    """A server process."""
+
+    def __init__(self, command: Sequence[str | Path]):
+        words = [str(word) for word in command]
+        self.process = subprocess.Popen(words, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if line.startswith("serving at http://"):
+                host, _, port = line.split()[2].removeprefix("http://").rstrip(";").rpartition(":")
+                self.address = host, int(port)
+                return
+        raise SystemExit(f"{words}: ended before it served")
+
+    def memory_mb(self) -> float:
+        """Return the resident memory."""
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, text=True)
+        return int(shown.stdout) / 1000
+
+    def stop(self) -> None:
+        """Stop it as a service manager does."""
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+@contextmanager
+def serving(command: Sequence[str | Path]) -> Iterator[Server]:
+    """Run a server for the block."""
+    server = Server(command)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Load:
+    """Clients that ask one sentence each, over a connection of their own, until `seconds` or `requests` are over."""
+
+    def __init__(self, server: Server, sentences: Sequence[str], expected: Sequence[str], languages: tuple[str, str]):
+        self.address = server.address
+        self.expected = expected
+        self.requests = [self._request(sentence, *languages) for sentence in sentences]
+        self.latencies: list[float] = []
+        self.num_wrong = self.num_failed = self.num_sent = 0
+
+    def _request(self, sentence: str, source: str, target: str) -> bytes:
+        body = json.dumps({"q": sentence, "source": source, "target": target}).encode()
+        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        return head.encode() + b"\r\n\r\n" + body
+
+    async def run(self, num_clients: int, more: Callable[[], bool]) -> float:
+        """Return the seconds that all clients took; each goes on while `more` says so."""
+        started = time.perf_counter()
+        await asyncio.gather(*(self._client(more) for _ in range(num_clients)))
+        return time.perf_counter() - started
+
+    async def _client(self, more: Callable[[], bool]) -> None:
+        reader, writer = await asyncio.open_connection(*self.address)
+        while more():
+            number = self.num_sent % len(self.requests)
+            self.num_sent += 1
+            begun = time.perf_counter()
+            writer.write(self.requests[number])
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            answer = json.loads(await reader.readexactly(int(length.split(b":")[1])))
+            self.latencies.append(time.perf_counter() - begun)
+            self.num_failed += "translatedText" not in answer
+            self.num_wrong += answer.get("translatedText", self.expected[number]) != self.expected[number]
+        writer.close()
+
+
+def main() -> None:
+    """Measure, print the table, keep the JSON."""
+    options = read_options()
+    threads, facts = claim_machine(options.threads)
+    run = (
+        RunDir(options.run.resolve())
+        if options.run
+        else trained_run(prepare(options.cache / "work", options.quick), options.train_updates)
+    )
+    sentences = [source for source in run.read_pairs("test")[0] if source.strip()][:1000]
+    translator = Translator.load(run, device="cpu", scores=False)
+    languages = translator.languages.src, translator.languages.tgt
+    bare = bare_seconds(translator, sentences)
+    say(f"bare engine: {1000 * bare:.2f} ms per sentence (median)")
+    rows, soak = [], []
+    for system in options.systems:
+        command, expected = contender(system, run, options, sentences)
+        for num_clients in options.clients:
+            with serving(command) as server:
+                rows.append(
+                    measure(system, Load(server, sentences, expected, languages), num_clients, options, bare, server)
+                )
+        if system == "nmt serve" and options.soak:
+            with serving(command) as server:
+                soak = soak_test(Load(server, sentences, expected, languages), options.soak, server)
+    sys.stdout.write(table(rows, COLUMNS))
+    if soak:
+        sys.stdout.write(table(soak, {"requests": "requests", "memory_mb": "memory MB"}))
+    asked = {
+        "clients": options.clients,
+        "seconds": options.seconds,
+        "soak": options.soak,
+        "model": run.config().model.model_dump(),
+    }
+    result = {
+        "benchmark": "serve",
+        "command": command_line(),
+        "machine": facts,
+        "threads": threads,
+        "run": str(run.path),
+    }
+    keep(options.json, {**result, "config": asked, "bare_ms": round(1000 * bare, 3), "rows": rows, "soak": soak})
+    sys.exit(1 if any(row["failed"] or row["wrong"] for row in rows) else 0)
+
+
+def read_options() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = make_parser(__doc__, SYSTEMS)
+    parser.add_argument("--run", type=Path, help="a trained run; not given: one is trained, and kept in CACHE")
+    parser.add_argument("--train-updates", type=int, help="updates of the run that is trained (600)")
+    parser.add_argument("--clients", type=lambda text: [int(n) for n in names(text)], help="1,4,16,64,256")
+    parser.add_argument("--seconds", type=float, help="of load for each number of clients (15)")
+    parser.add_argument("--soak", type=int, default=0, help="requests more, to see whether memory grows")
+    options = parser.parse_args()
+    options.systems = options.systems or ["nmt serve", "plain handler"]
+    options.clients = options.clients or ([1, 8] if options.quick else list(CLIENTS))
+    options.seconds = options.seconds or (1.0 if options.quick else 15.0)
+    options.train_updates = options.train_updates or (20 if options.quick else 600)
+    if unknown := set(options.systems) - set(SYSTEMS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SYSTEMS)}")
+    return options
+
+
+def bare_seconds(translator: Translator, sentences: Sequence[str]) -> float:
+    """Return the median time of one sentence without a server."""
+    translator.translate(sentences[:8])
+    seconds = []
+    for sentence in sentences[:200]:
+        begun = time.perf_counter()
+        translator.translate([sentence])
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
+
+
+def contender(
+    system: str, run: RunDir, options: argparse.Namespace, sentences: Sequence[str]
+) -> tuple[list[str | Path], list[str]]:
+    """Return the command of a server, and what its engine says to each sentence."""
+    model = run.path
+    if system == "plain ctranslate2":
+        from nmt.interop.export import export_ctranslate2
+
+        model = options.cache / "serve-export"
+        export_ctranslate2(run, model, quantization="int8", overwrite=True)
+    command: list[str | Path] = [sys.executable, HERE / "peers" / "plain_server.py", model]
+    if system == "nmt serve":
+        command = [sys.executable, "-m", "nmt", "serve", "--device", "cpu", "--port", "0", "--model", model]
+    translator = Translator.load(model, device="cpu", scores=False)
+    return command, [translation.text for translation in translator.translate(sentences)]
+
+
+def measure(system: str, load: Load, num_clients: int, options: argparse.Namespace, bare: float, server: Server) -> Row:
+    """Measure one system with a number of clients, after a second that is not counted."""
+    warm = time.perf_counter() + min(1.0, options.seconds)
+    asyncio.run(load.run(num_clients, lambda: time.perf_counter() < warm))
+    load.latencies.clear()
+    end = time.perf_counter() + options.seconds
+    seconds = asyncio.run(load.run(num_clients, lambda: time.perf_counter() < end))
+    ordered = sorted(load.latencies)
+    shares = {
+        name: ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    }
+    row = {
+        "system": system,
+        "clients": num_clients,
+        "per_second": round(len(ordered) / seconds, 1),
+        **{f"{name}_ms": round(1000 * value, 2) for name, value in shares.items()},
+        "to_bare": round(shares["p50"] / bare, 2),
+        "memory_mb": round(server.memory_mb()),
+        "wrong": load.num_wrong,
+        "failed": load.num_failed,
+    }
+    say("  ".join(f"{name}={value}" for name, value in row.items()))
+    return row
+
+
+def soak_test(load: Load, num_requests: int, server: Server) -> list[Row]:
+    """Return the memory of a server before, during and after `num_requests`."""
+    rows = [{"requests": 0, "memory_mb": round(server.memory_mb())}]
+    for tenth in range(1, 11):
+        limit = tenth * num_requests // 10
+        asyncio.run(load.run(SOAK_CLIENTS, lambda limit=limit: load.num_sent < limit))  # type: ignore[misc]
+        load.latencies.clear()
+        rows.append({"requests": load.num_sent, "memory_mb": round(server.memory_mb())})
+        say(f"{load.num_sent:,} requests: {rows[-1]['memory_mb']} MB, {load.num_failed} failed, {load.num_wrong} wrong")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

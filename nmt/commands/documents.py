@@ -1,0 +1,57 @@
+"""Documents on the command line: `nmt translate report.docx -o out.docx`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from nmt.config import SearchOptions
+
+if TYPE_CHECKING:
+    from nmt.translate import Translator
+
+log = logging.getLogger(__name__)
+
+SUFFIXES = (".docx", ".htm", ".html", ".po", ".srt", ".xlf", ".xliff")
+
+
+class DocumentPaths(NamedTuple):
+    """A document, and the file for its translation."""
+
+    source: Path
+    output: Path
+
+
+def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> DocumentPaths | None:
+    """Return the document that the one text of a command line names; None if it is a text.
+
+    typer.BadParameter if `output` is not a name for it, or one of the options `for_texts` is given.
+    """
+    if len(texts) != 1 or not texts[0].lower().endswith(SUFFIXES) or not _is_file(texts[0]):
+        return None
+    source = Path(texts[0])
+    if output is None or output.suffix.lower() != source.suffix.lower():
+        raise typer.BadParameter(f"{source} is a document: name the translated one with --output NAME{source.suffix}")
+    if given := [name for name, value in for_texts.items() if value]:
+        raise typer.BadParameter(f"{', '.join(given)} is for texts, not for documents")
+    return DocumentPaths(source, output)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long for a name
+        return False
+
+
+def translate_document(
+    translator: Translator, paths: DocumentPaths, options: SearchOptions, to: str | None, from_: str | None
+) -> None:
+    """Translate a document."""
+    from nmt.documents.formats import translate_file
+
+    count = translate_file(translator, paths.source, paths.output, options, to=to, from_=from_)
+    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{count:,}")

@@ -1,0 +1,149 @@
+"""A paragraph, a cell or a line of a document: text with inline tags, translated as one.
+
+A translated block is HTML: its tags as they are written, and its text with `&lt;` and the like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from string import ascii_lowercase
+from typing import NamedTuple
+
+from nmt.documents.tag_projection import Aligned, Tag, project
+
+_MAX_AROUND = 16
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+
+
+class Item(NamedTuple):
+    """Text or markup within a block."""
+
+    text: str  # as a reader sees it; markup: as it is written
+    tag: str = ""  # empty: text. b: an opening tag, /b a closing one, ! what stands alone
+
+
+class Block:
+    """A stretch of text and inline tags, translated as one."""
+
+    def __init__(self, items: list[Item]):
+        """Set tags and white space around the text apart: they stay where they are."""
+        self.before: list[str] = []
+        self.after: list[str] = []
+        self.is_blank = not any(item.text.strip() for item in items if not item.tag)
+        self.items = [] if self.is_blank else self._inner(items)
+        if self.is_blank:
+            self.before += [_written(item) for item in items]
+
+    def _inner(self, items: list[Item]) -> list[Item]:
+        """Take off blank text, and the elements around all the rest, up to `_MAX_AROUND` of them."""
+        for _ in range(_MAX_AROUND):
+            if not items[0].tag and not items[0].text.strip():
+                self.before.append(" ")
+                items = items[1:]
+            elif not items[-1].tag and not items[-1].text.strip():
+                self.after.insert(0, " ")
+                items = items[:-1]
+            elif _is_element(items):
+                self.before.append(items[0].text)
+                self.after.insert(0, items[-1].text)
+                items = items[1:-1]
+            else:
+                break
+        first, last = items[0], items[-1]
+        self.before += [" "] * (not first.tag and first.text[0].isspace())
+        self.after[:0] = [" "] * (not last.tag and last.text[-1].isspace())
+        return items
+
+    @property
+    def has_tags(self) -> bool:
+        """True if tags stand between the words."""
+        return any(item.tag for item in self.items)
+
+    @cached_property
+    def _letter(self) -> str:
+        """The letter of this block's marks; h, unless the text has such marks itself."""
+        text = self.plain()
+        return next((letter for letter in "h" + ascii_lowercase if f"{{{letter}" not in text), "hh")
+
+    def with_marks(self) -> str:
+        """Return the text with a mark for each tag: {h0}, {h1} and so on."""
+        numbers = iter(range(len(self.items)))
+        parts = [f"{{{self._letter}{next(numbers)}}}" if item.tag else item.text for item in self.items]
+        return _SPACES.sub(" ", "".join(parts)).strip()
+
+    def from_marks(self, translation: str) -> str | None:
+        """Return `translation` as HTML, with tags for its marks; None if a mark is missing, or tags cross."""
+        tags = [item for item in self.items if item.tag]
+        parts = re.split(rf"\{{{self._letter}(\d{{1,4}})\}}", translation)
+        numbers = [int(number) for number in parts[1::2]]
+        if sorted(numbers) != list(range(len(tags))) or not _is_nested([tags[number].tag for number in numbers]):
+            return None
+        written = [tags[int(part)].text if i % 2 else escape(part, quote=False) for i, part in enumerate(parts)]
+        return self._around("".join(written))
+
+    def plain(self) -> str:
+        """Return the text without its tags."""
+        return _SPACES.sub(" ", "".join(item.text for item in self.items if not item.tag)).strip()
+
+    def from_links(self, aligned: Aligned) -> str | None:
+        """Return the translation as HTML, with tags around the words linked with theirs; None if that is not known."""
+        tags, text = [], ""
+        for item in self.items:
+            if item.tag:
+                length = len(_SPACES.sub(" ", text).lstrip())
+                tags.append(Tag(length, item.text, item.tag))
+            else:
+                text += item.text
+        written = project(tags, aligned)
+        return None if written is None else self._around(written)
+
+    def stretches(self) -> list[str]:
+        """Return the texts between the tags; those without a word are not among them."""
+        return [_SPACES.sub(" ", item.text).strip() for item in self.items if not item.tag and item.text.strip()]
+
+    def from_stretches(self, translations: Sequence[str]) -> str:
+        """Return the block as HTML; `translations` are those of its stretches."""
+        rest = iter(translations)
+        written = []
+        for item in self.items:
+            if item.tag or not item.text.strip():
+                written.append(item.text if item.tag else " ")
+                continue
+            lead, tail = (" " if end.isspace() else "" for end in (item.text[0], item.text[-1]))
+            written.append(lead + escape(next(rest), quote=False) + tail)
+        return self._around("".join(written).strip(" "))
+
+    def _around(self, written: str) -> str:
+        return "".join([*self.before, written, *self.after])
+
+
+def _written(item: Item) -> str:
+    return item.text if item.tag else escape(_SPACES.sub(" ", item.text), quote=False)
+
+
+def _is_element(items: Sequence[Item]) -> bool:
+    """Return whether `items` are one element: an opening tag, what is in it, and its closing tag."""
+    tag = items[0].tag
+    if not tag or tag == "!" or tag.startswith("/"):
+        return False
+    depth = 0
+    for place, item in enumerate(items):
+        depth += (item.tag == tag) - (item.tag == "/" + tag)
+        if not depth:
+            return place == len(items) - 1
+    return False
+
+
+def _is_nested(tags: Sequence[str]) -> bool:
+    """Return whether each element closes before the one around it does."""
+    opened: list[str] = []
+    for tag in tags:
+        if tag.startswith("/"):
+            if not opened or opened.pop() != tag[1:]:
+                return False
+        elif tag != "!":
+            opened.append(tag)
+    return not opened

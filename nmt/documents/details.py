@@ -1,0 +1,105 @@
+"""Which word of a translation came from which word of its source, and how sure the model is of each."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from math import exp
+from typing import NamedTuple
+
+from nmt.data.spans import PLACEHOLDERS, find_spans
+from nmt.data.tokenizer import Tokenizer
+from nmt.errors import NmtError
+from nmt.languages import Direction, language_tag, written_without_spaces
+from nmt.translate import SegmentTranslation, Translation, Translator
+from nmt.translate.alignment import alignment
+
+_WORD = re.compile(r"\S+")
+
+
+class Details(NamedTuple):
+    """The words of a unit and of its translation. Each list of words, joined, is the text with its white space."""
+
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int]]  # (source word, target word), from 0
+    confidence: list[float]  # of each target word: the probability of its least probable token
+
+
+def explain(translator: Translator, unit: str, direction: Direction, translation: Translation) -> Details | None:
+    """Return the details of the translation of `unit`.
+
+    None if its tokens do not spell it: in text with bytes or normalized characters, and where spans were translated
+    around. Links are those of the attention in the last layer but one, or in the last where an engine gives no other.
+    """
+    if len(translation.segments) != 1:
+        return None
+    segment = translation.segments[0]
+    src_words = _Words.spell(translator.tokenizers.src, segment.src_ids, unit, unit, direction.src)
+    tgt_words = _Words.spell(translator.tokenizers.tgt, segment.tgt_ids, translation.text, unit, direction.tgt)
+    if src_words is None or tgt_words is None:
+        return None
+    pairs = alignment(_attention(translator, segment), len(segment.tgt_ids))
+    links = {(src_words.of_token[i], tgt_words.of_token[j]) for i, j in pairs}
+    (scores,) = translator.engine.score([segment.src_ids], [segment.tgt_ids])
+    least = [0.0] * len(tgt_words.words)
+    for word, score in zip(tgt_words.of_token, scores, strict=False):  # that of eos is left over
+        if word >= 0:
+            least[word] = min(least[word], score)
+    known = sorted(link for link in links if min(link) >= 0)
+    return Details(src_words.words, tgt_words.words, known, [round(exp(score), 3) for score in least])
+
+
+def _attention(translator: Translator, segment: SegmentTranslation) -> list[list[float]]:
+    try:
+        return translator.cross_attention(segment, layer=-2)
+    except NmtError:
+        return translator.cross_attention(segment)
+
+
+class _Words(NamedTuple):
+    """The words of a text, and the word of each token; -1 for tokens that spell nothing, such as a tag."""
+
+    words: list[str]
+    of_token: list[int]
+
+    @classmethod
+    def spell(cls, tokenizer: Tokenizer, ids: Sequence[int], text: str, unit: str, language: str) -> _Words | None:
+        """Return the words of `text`, which `ids` spell with placeholders for the spans of `unit`; None if not.
+
+        In a language written without spaces each token is a word.
+        """
+        spans = [unit[span.start : span.end] for span in find_spans(unit)]
+        known = dict(zip(PLACEHOLDERS, spans, strict=False))
+        spelled = [_surface(token, known) for token in tokenizer.tokens(ids)]
+        whole = "".join(spelled)
+        if whole.strip() != text.strip() or not text.strip():
+            return None
+        end = _margin(text) - _margin(whole)
+        tokens = list[int]()  # where each begins in `text`; -1 for white space
+        for piece in spelled:
+            tokens.append(end + _margin(piece) if piece.strip() else -1)
+            end += len(piece)
+        if written_without_spaces(language):
+            starts = [start for start in tokens if start >= 0]
+        else:
+            starts = [match.start() for match in _WORD.finditer(text)]
+        words = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
+        return cls(words, [bisect_right(starts, start) - 1 for start in tokens])
+
+
+def _margin(text: str) -> int:
+    """Return the number of white-space characters that `text` begins with."""
+    return len(text) - len(text.lstrip())
+
+
+def _surface(token: str, spans: dict[str, str]) -> str:
+    """Return what a token stands for in the text: its characters, or a protected span; nothing for a language tag."""
+    symbol = token.removeprefix("▁")
+    if symbol in spans:
+        return (" " if symbol != token else "") + spans[symbol]
+    if symbol.startswith("<2") and symbol == language_tag(symbol[2:-1]):
+        return ""
+    return token.replace("▁", " ")

@@ -1,0 +1,197 @@
+"""Word documents, read and written by python-docx: paragraphs are blocks, stretches of other formatting inline tags."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections import Counter
+from copy import deepcopy
+from html import unescape
+from io import BytesIO
+from typing import Any
+
+from nmt.documents.blocks import Block, Item
+from nmt.errors import DataError
+
+MAX_BYTES = 200_000_000  # of all parts, unpacked
+_TAG = re.compile(r"<(/?[rx])(\d+)>")
+_NAMESPACE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+class DocxFile:
+    """A document with its tables, headers and footers."""
+
+    def __init__(self, content: bytes):
+        """Read a file. DataError if it is no such file, or too large."""
+        import docx
+
+        try:
+            with zipfile.ZipFile(BytesIO(content)) as archive:
+                if sum(part.file_size for part in archive.infolist()) > MAX_BYTES:
+                    raise DataError(f"larger than {MAX_BYTES:,} bytes when it is unpacked")
+            self._document = docx.Document(BytesIO(content))
+        except DataError:
+            raise
+        except Exception as error:  # of zipfile, lxml and python-docx: they have no common base
+            raise DataError(f"not a Word document ({str(error)[:100]})") from None
+        roots = [self._document.element, *self._other_parts()]
+        paragraphs = [_Paragraph(paragraph) for root in roots for paragraph in root.iter(f"{_NAMESPACE}p")]
+        self._paragraphs = [paragraph for paragraph in paragraphs if not paragraph.block.is_blank]
+
+    def _other_parts(self) -> list[Any]:
+        """Return the headers, footers and notes."""
+        parts = self._document.part.package.iter_parts()
+        kinds = ("header", "footer", "footnotes", "endnotes")
+        return [
+            part.element
+            for part in parts
+            if hasattr(part, "element") and part.partname.startswith(tuple(f"/word/{kind}" for kind in kinds))
+        ]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        return [paragraph.block for paragraph in self._paragraphs]
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the file with `translations` of its blocks."""
+        for paragraph, translation in zip(self._paragraphs, translations, strict=True):
+            paragraph.write(translation)
+        content = BytesIO()
+        self._document.save(content)
+        return content.getvalue()
+
+
+class _Paragraph:
+    """A paragraph: runs of one formatting are stretches; those of the most frequent one stand without tags."""
+
+    def __init__(self, element: Any):
+        self._element = element
+        runs = [run for run in element.iter(f"{_NAMESPACE}r") if _owner(run) is element]
+        self._runs = [part for run in runs for part in _parts(run)]
+        keys = _formattings(self._runs)
+        sizes: Counter[str] = Counter()
+        for run, key in zip(self._runs, keys, strict=True):
+            sizes[key] += len(_text(run))
+        plain = sizes.most_common(1)[0][0] if sizes else ""
+        self._plain = next((run for run, key in zip(self._runs, keys, strict=True) if key == plain), None)
+        items: list[Item] = []
+        for number, (run, key) in enumerate(zip(self._runs, keys, strict=True)):
+            if not _is_text(run):
+                items.append(Item(f"<x{number}>", "!"))
+            elif key == plain:
+                items.append(Item(_text(run)))
+            elif items and number and keys[number - 1] == key and _is_text(self._runs[number - 1]):
+                items[-2:] = [Item(items[-2].text + _text(run)), items[-1]]
+            else:
+                items += [Item(f"<r{number}>", "r"), Item(_text(run)), Item(f"</r{number}>", "/r")]
+        self.block = Block(_joined(items) or [Item("")])
+
+    def write(self, translation: str) -> None:
+        """Replace the runs by those of a translation."""
+        parts = _TAG.split(translation)
+        current = self._plain
+        new: list[Any] = [_with_text(current, parts[0])] if parts[0] else []
+        for kind, number, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            run = self._runs[int(number)]
+            current = run if kind == "r" else self._plain if kind == "/r" else current
+            new += [deepcopy(run)] if kind == "x" else []
+            new += [_with_text(current, text)] if text else []
+        first = self._top(self._runs[0])
+        for element in new:
+            first.addprevious(element)
+        for run in self._runs:
+            run.getparent().remove(run)
+        for link in self._element.findall(f"{_NAMESPACE}hyperlink"):
+            if not len(link):
+                self._element.remove(link)
+
+    def _top(self, run: Any) -> Any:
+        """Return the child of the paragraph that `run` is, or is in."""
+        while run.getparent() is not self._element:
+            run = run.getparent()
+        return run
+
+
+def _joined(items: list[Item]) -> list[Item]:
+    """Join neighboring texts."""
+    joined: list[Item] = []
+    for item in items:
+        if joined and not item.tag and not joined[-1].tag:
+            joined[-1] = Item(joined[-1].text + item.text)
+        else:
+            joined.append(item)
+    return joined
+
+
+def _owner(run: Any) -> Any:
+    """Return the paragraph that a run belongs to; a text box within a paragraph has paragraphs of its own."""
+    element = run.getparent()
+    while element is not None and element.tag != f"{_NAMESPACE}p":
+        element = element.getparent()
+    return element
+
+
+def _parts(run: Any) -> list[Any]:
+    """Cut a run into runs of text alone, and of what is no text, such as a tab, alone."""
+    children = [child for child in run if child.tag != f"{_NAMESPACE}rPr"]
+    if len(children) < 2 or _is_text(run):
+        return [run]
+    parts = []
+    for child in children:
+        part = deepcopy(run)
+        for other in [each for each in part if each.tag != f"{_NAMESPACE}rPr"]:
+            part.remove(other)
+        part.append(child)
+        run.addprevious(part)
+        parts.append(part)
+    run.getparent().remove(run)
+    return parts
+
+
+def _formattings(runs: list[Any]) -> list[str]:
+    """Return the formatting of each run; punctuation alone has that of the run before it, so that it needs no tag."""
+    keys: list[str] = []
+    for run in runs:
+        text = _text(run)
+        is_punctuation = keys and text and not any(character.isalnum() for character in text)
+        keys.append(keys[-1] if is_punctuation else _formatting(run))
+    return keys
+
+
+def _formatting(run: Any) -> str:
+    """Return what makes the formatting of a run: its properties, and the link that it is in."""
+    from lxml import etree
+
+    properties = run.find(f"{_NAMESPACE}rPr")
+    link = run.getparent() if run.getparent().tag == f"{_NAMESPACE}hyperlink" else None
+    written = "" if properties is None else etree.tostring(properties, encoding="unicode")
+    return f"{id(link) if link is not None else ''} {written}"
+
+
+def _is_text(run: Any) -> bool:
+    return all(
+        child.tag in (f"{_NAMESPACE}t", f"{_NAMESPACE}rPr", f"{_NAMESPACE}lastRenderedPageBreak") for child in run
+    )
+
+
+def _text(run: Any) -> str:
+    return "".join(child.text or "" for child in run.iter(f"{_NAMESPACE}t")) if _is_text(run) else ""
+
+
+def _with_text(run: Any, text: str) -> Any:
+    """Return a copy of a run, in a copy of its link, with another text."""
+    copy = deepcopy(run)
+    for child in list(copy):
+        if child.tag != f"{_NAMESPACE}rPr":
+            copy.remove(child)
+    content = copy.makeelement(f"{_NAMESPACE}t", {_SPACE: "preserve"})
+    content.text = unescape(text)
+    copy.append(content)
+    parent = run.getparent()
+    if parent is None or parent.tag != f"{_NAMESPACE}hyperlink":
+        return copy
+    link = parent.makeelement(parent.tag, dict(parent.attrib))
+    link.append(copy)
+    return link

@@ -1,0 +1,88 @@
+"""Documents by the ends of their names: read, translated, written in the same format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+from nmt import DISTRIBUTION
+from nmt.config import SearchOptions
+from nmt.documents.blocks import Block
+from nmt.documents.docx import DocxFile
+from nmt.documents.html import HtmlFile
+from nmt.documents.po import PoFile
+from nmt.documents.srt import SrtFile
+from nmt.documents.translation import translate_blocks
+from nmt.documents.xliff import XliffFile
+from nmt.errors import DataError, NmtError
+from nmt.files import read_at_most, write_atomically
+from nmt.translate import Translator
+
+MAX_BYTES = 50_000_000
+
+
+class Document(Protocol):
+    """A document in memory."""
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        ...
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the document with `translations` of its blocks."""
+        ...
+
+
+_READERS: dict[str, tuple[Callable[[bytes], Document], str]] = {
+    ".docx": (DocxFile, "docx"),
+    ".htm": (HtmlFile, ""),
+    ".html": (HtmlFile, ""),
+    ".po": (PoFile, "polib"),
+    ".srt": (SrtFile, "srt"),
+    ".xlf": (XliffFile, "lxml"),
+    ".xliff": (XliffFile, "lxml"),
+}
+
+
+def available_suffixes() -> list[str]:
+    """Return the ends of the names of documents that the installed packages can read."""
+    return [suffix for suffix, (_, package) in _READERS.items() if not package or find_spec(package) is not None]
+
+
+def read_document(content: bytes, name: str) -> Document:
+    """Return the document in `content`, of the format that `name` ends with.
+
+    DataError if it is not of that format; NmtError if a package is missing.
+    """
+    reader, package = _READERS[Path(name).suffix.lower()]
+    if package and find_spec(package) is None:
+        hint = f'pip install "{DISTRIBUTION}[documents]"'
+        raise NmtError(f"reading {Path(name).suffix} files needs the package {package}", path=name, hint=hint)
+    try:
+        return reader(content)
+    except DataError as error:
+        raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None
+
+
+def translate_file(
+    translator: Translator, path: Path, output: Path, options: SearchOptions, *, to: str | None, from_: str | None
+) -> int:
+    """Translate the document `path` into `output`, which appears whole; return the number of its blocks.
+
+    DataError if it cannot be read, or is larger than 50 MB. Raises as `Translator.translate`.
+    """
+    try:
+        content = read_at_most(path, MAX_BYTES)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
+    except ValueError as error:
+        raise DataError(f"too large: {error}", path=path) from None
+    document = read_document(content, str(path))
+    blocks = document.blocks
+    translated = document.save(translate_blocks(translator, blocks, options, to=to, from_=from_))
+    with write_atomically(output) as partial:
+        partial.write_bytes(translated)
+    return len(blocks)

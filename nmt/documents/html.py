@@ -1,0 +1,165 @@
+"""HTML in, HTML out: the text is translated, block by block; the markup and its attributes stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from html.parser import HTMLParser
+
+from nmt.documents.blocks import Block, Item
+from nmt.documents.source import decode
+
+# fmt: off
+_INLINE = frozenset((
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i", "img", "ins",
+    "label", "mark", "output", "q", "ruby", "rb", "rp", "rt", "s", "small", "span", "strike", "strong", "sub", "sup",
+    "time", "tt", "u", "wbr",
+))
+_OPAQUE = frozenset(("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "var"))
+_VOID = frozenset((
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+    "wbr",
+))
+# fmt: on
+_RAW_TEXT = frozenset(["script", "style"])
+
+
+class HtmlText:
+    """A page or a fragment of HTML, as markup and blocks of text, in order."""
+
+    def __init__(self, source: str):
+        """Read HTML as a browser would: nothing in it is an error."""
+        reader = _Reader()
+        reader.feed(source)
+        reader.close()
+        reader.end_block()
+        self.parts = reader.parts
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        return [part for part in self.parts if isinstance(part, Block) and not part.is_blank]
+
+    def join(self, translations: Sequence[str]) -> str:
+        """Return the page; `translations` are those of its blocks, as HTML."""
+        rest = iter(translations)
+        return "".join(self._written(rest))
+
+    def _written(self, rest: Iterator[str]) -> Iterator[str]:
+        for part in self.parts:
+            if isinstance(part, str):
+                yield part
+            else:
+                yield "".join([*part.before, *part.after]) if part.is_blank else next(rest)
+
+
+class _Reader(HTMLParser):
+    """Collects markup and blocks."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str | Block] = []
+        self._items: list[Item] = []
+        self._opaque: list[str] = []  # the markup of an element that is not translated, so far
+        self._opaque_tag = ""
+        self._depth = 0
+
+    def end_block(self) -> None:
+        """Begin a new block."""
+        if self._opaque:  # not closed
+            self._items.append(Item("".join(self._opaque), "!"))
+            self._opaque, self._depth = [], 0
+        if self._items:
+            self.parts.append(Block(self._items))
+            self._items = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._start(tag, attrs, is_closed=tag in _VOID)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._start(tag, attrs, is_closed=True)
+
+    def _start(self, tag: str, attrs: list[tuple[str, str | None]], *, is_closed: bool) -> None:
+        written = self.get_starttag_text() or f"<{tag}>"
+        if self._opaque:
+            self._opaque.append(written)
+            self._depth += tag == self._opaque_tag and not is_closed
+        elif not is_closed and (tag in _OPAQUE or _is_kept(attrs)):
+            self._opaque, self._opaque_tag, self._depth = [written], tag, 1
+        elif tag in _INLINE:
+            self._items.append(Item(written, "!" if is_closed else tag))
+        else:
+            self._markup(written)
+
+    def handle_endtag(self, tag: str) -> None:
+        written = f"</{tag}>"
+        if self._opaque:
+            self._opaque.append(written)
+            self._depth -= tag == self._opaque_tag
+            if not self._depth:
+                self._items.append(Item("".join(self._opaque), "!"))
+                self._opaque = []
+        elif tag in _INLINE:
+            self._items.append(Item(written, "/" + tag))
+        else:
+            self._markup(written)
+
+    def handle_data(self, data: str) -> None:
+        if self._opaque:
+            self._opaque.append(data if self._opaque_tag in _RAW_TEXT else escape(data, quote=False))
+        elif self._items and not self._items[-1].tag:
+            self._items[-1] = Item(self._items[-1].text + data)
+        else:
+            self._items.append(Item(data))
+
+    def handle_comment(self, data: str) -> None:
+        self._aside(f"<!--{data}-->")
+
+    def handle_decl(self, decl: str) -> None:
+        self._aside(f"<!{decl}>")
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Read `<![CDATA[...]]>`; where no name follows, html.parser fails, and browsers see a comment."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.parse_bogus_comment(i)
+
+    def handle_pi(self, data: str) -> None:
+        self._aside(f"<?{data}>")
+
+    def unknown_decl(self, data: str) -> None:
+        self._aside(f"<![{data}]>")
+
+    def _aside(self, written: str) -> None:
+        if self._opaque:
+            self._opaque.append(written)
+        else:
+            self._items.append(Item(written, "!"))
+
+    def _markup(self, written: str) -> None:
+        self.end_block()
+        self.parts.append(written)
+
+
+def _is_kept(attrs: list[tuple[str, str | None]]) -> bool:
+    """Return whether the page asks not to translate an element."""
+    values = {name: value or "" for name, value in attrs}
+    return values.get("translate", "").lower() == "no" or "notranslate" in values.get("class", "").split()
+
+
+class HtmlFile:
+    """A page in a file."""
+
+    def __init__(self, content: bytes):
+        """Read a file. DataError if it is neither in UTF-8 nor in UTF-16."""
+        self._page = HtmlText(decode(content))
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        return self._page.blocks
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the file with `translations` of its blocks."""
+        return self._page.join(translations).encode()

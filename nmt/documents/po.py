@@ -1,0 +1,58 @@
+"""Gettext catalogs, read and written by the package polib: entries without a translation get one, marked fuzzy."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from nmt.documents.blocks import Block, Item
+from nmt.documents.source import decode
+from nmt.errors import DataError
+
+_LINE_BREAKS = re.compile(r"(\n+)")
+
+
+class PoFile:
+    """A catalog; each line of a message is a block. What is translated already stays."""
+
+    def __init__(self, content: bytes):
+        """Read a file. DataError if it is no such file."""
+        import polib
+
+        text = decode(content)
+        if "msgid" not in text:  # polib takes a text without it for the name of a file
+            raise DataError("not a gettext catalog: no msgid")
+        try:
+            self._file = polib.pofile(text + "\n")
+        except (OSError, ValueError) as error:
+            raise DataError(f"not a gettext catalog ({str(error)[:100]})") from None
+        self._messages: list[tuple[Any, int | None, list[str]]] = []  # entry, plural form, lines and breaks
+        for entry in self._file:
+            if entry.obsolete or entry.translated() or not entry.msgid:
+                continue
+            if entry.msgid_plural:
+                forms = {
+                    n: entry.msgid if int(n) == 0 else entry.msgid_plural for n in entry.msgstr_plural or {0: "", 1: ""}
+                }
+                self._messages += [(entry, int(n), _LINE_BREAKS.split(form)) for n, form in forms.items()]
+            else:
+                self._messages.append((entry, None, _LINE_BREAKS.split(entry.msgid)))
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        return [Block([Item(line)]) for _, _, lines in self._messages for line in lines if line.strip()]
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the file with `translations` of its blocks."""
+        rest = iter(translations)
+        for entry, form, lines in self._messages:
+            text = "".join(unescape(next(rest)) if line.strip() else line for line in lines)
+            if form is None:
+                entry.msgstr = text
+            else:
+                entry.msgstr_plural[form] = text
+            if "fuzzy" not in entry.flags:
+                entry.flags.append("fuzzy")
+        return (str(self._file) + "\n").encode()

@@ -1,0 +1,58 @@
+"""SubRip subtitles, read and written by the package srt: times, numbers and italics stay."""
+
+from __future__ import annotations
+
+from html import unescape
+
+from nmt.documents.blocks import Block
+from nmt.documents.html import HtmlText
+from nmt.documents.source import decode
+from nmt.errors import DataError
+
+
+class SrtFile:
+    """Subtitles; each one is a block. The lines of a subtitle are joined, and its translation has as many as it had."""
+
+    def __init__(self, content: bytes):
+        """Read a file. DataError if it is no such file."""
+        import srt
+
+        try:
+            self._cues = list(srt.parse(decode(content)))
+        except srt.SRTParseError as error:
+            raise DataError(f"not SubRip subtitles ({str(error)[:100]})") from None
+        self._texts = [HtmlText(cue.content.replace("\n", " ")) for cue in self._cues]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        return [block for text in self._texts for block in text.blocks]
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the file with `translations` of its blocks."""
+        import srt
+
+        rest = iter(translations)
+        for cue, text in zip(self._cues, self._texts, strict=True):
+            num_lines = len(cue.content.strip().split("\n"))
+            cue.content = _in_lines(unescape(text.join([next(rest) for _ in text.blocks])).strip(), num_lines)
+        return srt.compose(self._cues, reindex=False).encode()
+
+
+def _in_lines(text: str, num_lines: int) -> str:
+    """Break a text at spaces into lines of about the same length."""
+    lines = []
+    while num_lines > 1 and " " in text:
+        middle = len(text) // num_lines
+        spaces = [at for at, character in enumerate(text) if character == " " and not _within_tag(text, at)]
+        if not spaces:
+            break
+        at = min(spaces, key=lambda at: abs(at - middle))
+        lines.append(text[:at])
+        text = text[at + 1 :]
+        num_lines -= 1
+    return "\n".join([*lines, text])
+
+
+def _within_tag(text: str, at: int) -> bool:
+    return text.rfind("<", 0, at) > text.rfind(">", 0, at)

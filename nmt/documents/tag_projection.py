@@ -1,0 +1,149 @@
+"""Put inline tags around the words of a translation that are aligned with the words that they stand around."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from nmt.documents.details import Details
+
+_MAX_GAP = 2  # words; what is linked farther away is noise
+
+
+class Tag(NamedTuple):
+    """A tag at a place in a text."""
+
+    offset: int  # characters before it
+    written: str
+    name: str  # b: an opening tag, /b a closing one, ! what stands alone
+
+
+class Aligned(NamedTuple):
+    """The words of a text and of its translation, each with the white space after it, and links between them."""
+
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int]]
+
+
+@dataclass
+class _Element:
+    """An element in the source: characters [start, end). In the translation: words [first, last]."""
+
+    start: int
+    end: int
+    opening: str
+    closing: str
+    depth: int
+    first: int = -1
+    last: int = -1
+
+
+def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -> Aligned | None:
+    """Return the words of a whole text from those of its units (with white space before and after); None if unknown."""
+    source: list[str] = []
+    target: list[str] = []
+    links: list[tuple[int, int]] = []
+    at = 0
+    for before, details, after in pieces:
+        start = -1 if details is None else text.find("".join(details.source), at)
+        if details is None or start < 0 or not details.target:
+            return None
+        if source:
+            source[-1] += text[at:start]
+        links += [(i + len(source), j + len(target)) for i, j in details.links]
+        source += details.source
+        target += [before + details.target[0], *details.target[1:-1]] if len(details.target) > 1 else []
+        target.append((before if len(details.target) == 1 else "") + details.target[-1] + after)
+        at = start + sum(map(len, details.source))
+    return Aligned(source, target, links)
+
+
+def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
+    """Return the translation as HTML with `tags`; None if they are not nested, or no place is found."""
+    elements = _elements(tags)
+    if elements is None:
+        return None
+    ends = list(accumulate(map(len, aligned.source)))
+    spans = list(pairwise([0, *ends]))
+    linked = defaultdict(set)
+    for i, j in aligned.links:
+        linked[i].add(j)
+    for element in elements:
+        words = [i for i, (start, end) in enumerate(spans) if start < element.end and element.start < end]
+        found = sorted({j for i in words for j in linked[i]})
+        if not found and words:  # the place that it has in the source
+            found = [words[0] * len(aligned.target) // len(spans)]
+        if not found:
+            return None
+        element.first, element.last = _largest_cluster(found)
+    if not _nest(elements):
+        return None
+    alone = [(_word_before(tag.offset, spans, linked), tag.written) for tag in tags if tag.name == "!"]
+    return _write(elements, alone, aligned.target)
+
+
+def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
+    """Return the elements that `tags` make, outer ones first; None if they are not nested, or one is empty."""
+    elements: list[_Element] = []
+    opened: list[tuple[Tag, int]] = []
+    for tag in tags:
+        if tag.name.startswith("/"):
+            if not opened or opened[-1][0].name != tag.name[1:] or opened[-1][0].offset == tag.offset:
+                return None
+            first, depth = opened.pop()
+            elements.append(_Element(first.offset, tag.offset, first.written, tag.written, depth))
+        elif tag.name != "!":
+            opened.append((tag, len(opened)))
+    return None if opened else sorted(elements, key=lambda element: (element.start, element.depth))
+
+
+def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
+    """Return the first and the last of the most words with no large gap between them."""
+    clusters = [[words[0]]]
+    for word in words[1:]:
+        if word - clusters[-1][-1] > _MAX_GAP:
+            clusters.append([])
+        clusters[-1].append(word)
+    best = max(clusters, key=len)
+    return best[0], best[-1]
+
+
+def _nest(elements: Sequence[_Element]) -> bool:
+    """Let each element hold those within it, and cut others where they overlap; return whether each keeps a word."""
+    for inner in reversed(elements):
+        for outer in elements:
+            if outer.depth < inner.depth and outer.start <= inner.start and inner.end <= outer.end:
+                outer.first, outer.last = min(outer.first, inner.first), max(outer.last, inner.last)
+    for number, element in enumerate(elements):
+        for other in elements[number + 1 :]:
+            if element.depth < other.depth and element.start <= other.start and other.end <= element.end:
+                continue
+            left, right = (element, other) if element.first <= other.first else (other, element)
+            if left.last >= right.first:
+                if left.first == right.first or element.depth or other.depth:
+                    return False
+                left.last = right.first - 1
+    return True
+
+
+def _word_before(offset: int, spans: Sequence[tuple[int, int]], linked: dict[int, set[int]]) -> int:
+    """Return the last word of the translation that is linked with the nearest word before `offset`; -1 if none is."""
+    before = [i for i, (start, _) in enumerate(spans) if start < offset and linked.get(i)]
+    return max(linked[before[-1]]) if before else -1
+
+
+def _write(elements: Sequence[_Element], alone: Sequence[tuple[int, str]], words: Sequence[str]) -> str:
+    written = [tag for word, tag in alone if word < 0]
+    for number, word in enumerate(words):
+        body = word.strip()
+        lead, tail = word[: len(word) - len(word.lstrip())], word[len(word.rstrip()) :] if body else ""
+        opening = [element.opening for element in elements if element.first == number]
+        closing = [element.closing for element in reversed(elements) if element.last == number]
+        marks = [tag for place, tag in alone if place == number]
+        written += [lead, *opening, escape(body, quote=False), *closing, *(f" {mark}" for mark in marks), tail]
+    return "".join(written)

@@ -1,0 +1,88 @@
+"""Translate the blocks of a document, with their inline tags where they belong.
+
+A model that was trained with data.protect gets one mark, such as {h0}, for each inline tag, and puts the tags where
+they belong. Else, and where a mark is lost, the attention says which words of the translation a tag stands around.
+Where that is not known either, the stretches between the tags are translated apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+from nmt.config import SearchOptions
+from nmt.documents.blocks import Block
+from nmt.documents.details import explain
+from nmt.documents.tag_projection import Aligned, join_details
+from nmt.translate import Translator
+
+
+class Ask(NamedTuple):
+    """Texts to translate next; `aligned` asks for their alignment, too."""
+
+    texts: list[str]
+    aligned: bool = False
+
+
+class Answer(NamedTuple):
+    """The translations of one text, best first, and the alignment of the best if it was asked for and is known."""
+
+    outputs: list[str]
+    aligned: Aligned | None = None
+
+
+Rounds = Generator[Ask, list[Answer], list[list[str]]]
+"""Yields what to translate, gets the answers, and returns the outputs of each block by rank."""
+
+
+def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) -> Rounds:
+    """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, stretch by stretch.
+
+    `keeps_marks` says whether the model was trained with data.protect. Where an alternative of a block has lost a mark,
+    its best translation stands.
+    """
+    found: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
+    whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
+    answers = yield Ask([blocks[number].with_marks() for number in whole])
+    for number, answer in zip(whole, answers, strict=True):
+        found[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
+    missing = [number for number, outputs in enumerate(found) if outputs[0] is None]
+    if missing:
+        answers = yield Ask([blocks[number].plain() for number in missing], aligned=True)
+        for number, answer in zip(missing, answers, strict=True):
+            found[number][0] = None if answer.aligned is None else blocks[number].from_links(answer.aligned)
+    missing = [number for number in missing if found[number][0] is None]
+    if missing:
+        rest = iter((yield Ask([text for number in missing for text in blocks[number].stretches()])))
+        for number in missing:
+            ranked = [_ranked(next(rest), num_ranks) for _ in blocks[number].stretches()]
+            found[number] = [blocks[number].from_stretches([each[r] for each in ranked]) for r in range(num_ranks)]
+    return [[output or outputs[0] or "" for output in outputs] for outputs in found]
+
+
+def _ranked(answer: Answer, num_ranks: int) -> list[str]:
+    """Return one output per rank; the last one again where there are fewer."""
+    return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
+
+
+def translate_blocks(
+    translator: Translator, blocks: Sequence[Block], options: SearchOptions, *, to: str | None, from_: str | None
+) -> list[str]:
+    """Return the translations of `blocks`, as HTML. Raises as `Translator.translate`."""
+    options = options.changed(num_hypotheses=1)
+    work = rounds(blocks, keeps_marks=translator.protects and options.protect)
+    answers: list[Answer] | None = None
+    while True:
+        try:
+            ask = next(work) if answers is None else work.send(answers)
+        except StopIteration as end:
+            return [outputs[0] for outputs in end.value]
+        translations = translator.translate(ask.texts, options, to=to, from_=from_)
+        answers = [Answer([translation.text]) for translation in translations]
+        if ask.aligned:
+            direction = translator.languages.direction(to, from_)
+            found = [explain(translator, text, direction, t) for text, t in zip(ask.texts, translations, strict=True)]
+            answers = [
+                answer._replace(aligned=join_details(text, [("", details, "")]))
+                for answer, text, details in zip(answers, ask.texts, found, strict=True)
+            ]

@@ -1,0 +1,103 @@
+"""XLIFF 1.2 and 2.0, read and written by lxml: units without a target get one, their inline codes where they belong."""
+
+from __future__ import annotations
+
+from html import escape
+from io import BytesIO
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from nmt.documents.blocks import Block, Item
+from nmt.errors import DataError
+
+_PAIRED = ("g", "mrk", "pc")
+
+
+class XliffFile:
+    """An XLIFF file; each source without a target is a block."""
+
+    def __init__(self, content: bytes):
+        """Read a file. DataError if it is no such file."""
+        from lxml import etree
+
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+        try:
+            self._tree: Any = etree.parse(BytesIO(content), parser)
+        except etree.XMLSyntaxError as error:
+            raise DataError(f"not well-formed XML ({error.msg})", line=error.lineno) from None
+        root = self._tree.getroot()
+        if etree.QName(root).localname != "xliff":
+            raise DataError(f"not an XLIFF file: it begins with <{etree.QName(root).localname}>")
+        self._namespace = etree.QName(root).namespace
+        self._sources: list[Any] = []
+        for source in root.iter(self._name("source")):
+            target = source.getparent().find(self._name("target"))
+            if source.getparent().tag == self._name("alt-trans") or (
+                target is not None and "".join(target.itertext()).strip()
+            ):
+                continue
+            self._sources.append(source)
+        self._all = [Block(_items(source)) for source in self._sources]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks with words in them."""
+        return [block for block in self._all if not block.is_blank]
+
+    def save(self, translations: list[str]) -> bytes:
+        """Return the file with `translations` of its blocks."""
+        from lxml import etree
+
+        rest = iter(translations)
+        for source, block in zip(self._sources, self._all, strict=True):
+            written = "".join([*block.before, *block.after]) if block.is_blank else next(rest)
+            declared = "".join(
+                f" xmlns{':' + prefix if prefix else ''}={quoteattr(uri)}" for prefix, uri in source.nsmap.items()
+            )
+            target = etree.fromstring(f"<target{declared}>{written}</target>")
+            if (old := source.getparent().find(self._name("target"))) is not None:
+                target.attrib.update(old.attrib)
+                source.getparent().remove(old)
+            target.tail = source.tail
+            source.addnext(target)
+        etree.cleanup_namespaces(self._tree)
+        return etree.tostring(self._tree, xml_declaration=True, encoding="UTF-8")
+
+    def _name(self, name: str) -> str:
+        return f"{{{self._namespace}}}{name}" if self._namespace else name
+
+
+def _items(element: Any) -> list[Item]:
+    """Return the text and the inline codes of an element."""
+    from lxml import etree
+
+    items = [Item(element.text)] if element.text else []
+    for child in element:
+        is_element = isinstance(child.tag, str)
+        name = etree.QName(child).localname if is_element else ""
+        if name in _PAIRED:
+            prefix = f"{child.prefix}:" if child.prefix else ""
+            attributes = "".join(f" {_attribute(child, key)}={quoteattr(value)}" for key, value in child.attrib.items())
+            items += [
+                Item(f"<{prefix}{name}{attributes}>", name),
+                *_items(child),
+                Item(f"</{prefix}{name}>", f"/{name}"),
+            ]
+        elif is_element:
+            items.append(Item(etree.tostring(child, with_tail=False, encoding="unicode"), "!"))
+        if child.tail:
+            items.append(Item(child.tail))
+    return items or [Item("")]
+
+
+def _attribute(element: Any, key: str) -> str:
+    """Return the name of an attribute with its prefix."""
+    from lxml import etree
+
+    name = etree.QName(key)
+    if name.namespace is None:
+        return key
+    if name.namespace == "http://www.w3.org/XML/1998/namespace":
+        return f"xml:{name.localname}"
+    prefix = next(prefix for prefix, uri in element.nsmap.items() if uri == name.namespace and prefix)
+    return f"{prefix}:{escape(name.localname)}"

@@ -1,0 +1,198 @@
+"""Requests of many clients, translated together: one queue for each model.
+
+An idle engine starts at once with what there is. What arrives while all cores are busy waits, and is taken together
+when one is free: the busier the server, the larger the batches, without a timer. Clients take turns unit by unit, so a
+short text does not wait for the end of a long one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from nmt.errors import NmtError
+from nmt.machine import num_cores
+from nmt.server.metrics import Metrics
+from nmt.server.request_error import RequestError
+from nmt.server.settings import Settings
+from nmt.server.units import Unit, UnitTranslation
+
+log = logging.getLogger(__name__)
+
+MAX_THREADS = 8
+"""Batches that are translated at once, at most."""
+
+_SMOOTHING = 0.9  # of the measured speed
+_FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
+_LONGEST_WAIT = 60.0  # that a client is asked for, in seconds
+
+TranslateUnits = Callable[[Sequence[Unit]], list[UnitTranslation]]
+
+
+class Job:
+    """The units of one request for one model; their translations come in order."""
+
+    def __init__(self, units: Sequence[Unit]):
+        loop = asyncio.get_running_loop()
+        self.units = units
+        self.num_taken = 0
+        self._futures: list[asyncio.Future[UnitTranslation]] = [loop.create_future() for _ in units]
+
+    async def results(self) -> AsyncGenerator[UnitTranslation]:
+        """Yield the translations of the units, in order, as they are finished. RequestError if one fails."""
+        for future in self._futures:
+            yield await future
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Source tokens that no engine has taken yet."""
+        return sum(unit.num_tokens for unit in self.units[self.num_taken :])
+
+    def settle(self, number: int, result: UnitTranslation | RequestError) -> None:
+        """Give unit `number` its translation, or the error that ends the request."""
+        future = self._futures[number]
+        if future.done():
+            return
+        if isinstance(result, RequestError):
+            future.set_exception(result)
+            future.exception()  # the request may be waiting for an earlier unit, or be gone: no warning then
+        else:
+            future.set_result(result)
+
+    def cancel(self) -> None:
+        """Cancel what is not finished."""
+        for future in self._futures:
+            future.cancel()
+
+
+class _Place(NamedTuple):
+    """A unit of a job."""
+
+    job: Job
+    number: int
+
+    @property
+    def unit(self) -> Unit:
+        return self.job.units[self.number]
+
+
+class Batcher:
+    """The queue of one model, and the threads that translate. To be used in the event loop alone."""
+
+    def __init__(self, name: str, translate: TranslateUnits, settings: Settings, metrics: Metrics):
+        self._translate = translate
+        self._settings = settings
+        self._metrics = metrics.of_model(name)
+        self._num_cores = min(num_cores(), MAX_THREADS)
+        self._num_busy = 0  # cores: a batch takes one for each unit
+        self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
+        self._jobs: deque[Job] = deque()
+        self._queue_tokens = 0
+        self._speed = 0.0  # source tokens per second
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def submit(self, units: Sequence[Unit]) -> Job:
+        """Put units into the queue. RequestError (429) if it is full; an empty queue takes any request."""
+        cost = sum(unit.num_tokens for unit in units)
+        if self._queue_tokens and self._queue_tokens + cost > self._settings.queue_tokens:
+            self._metrics.full.inc()
+            wait = min(_LONGEST_WAIT, self._queue_tokens / (self._speed or _FIRST_GUESS))
+            raise RequestError(429, "the server is busy: its queue is full", retry_after=wait)
+        job = Job(units)
+        if units:
+            self._jobs.append(job)
+            self._count(cost)
+            self._start()
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """Give up a job: what waits leaves the queue, what is being translated is dropped when it is finished."""
+        if job in self._jobs:
+            self._jobs.remove(job)
+            self._count(-job.waiting_tokens)
+        job.cancel()
+
+    def close(self) -> None:
+        """Stop the threads when they have finished."""
+        self._threads.shutdown(wait=False)
+
+    def _count(self, tokens: int) -> None:
+        self._queue_tokens += tokens
+        self._metrics.queue_tokens.set(self._queue_tokens)
+
+    def _start(self) -> None:
+        """Start to translate, or wait for more if the engine is idle and may wait."""
+        wait = self._settings.batch_wait
+        if wait and not self._num_busy and self._queue_tokens < self._settings.batch_tokens:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(wait, self._dispatch)
+            return
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Translate while a core is idle. Batches of one text leave cores to others, large ones do not."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._num_busy < self._num_cores and self._jobs:
+            batch = self._take()
+            self._num_busy += len(batch)
+            task = asyncio.create_task(self._work(batch))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _take(self) -> list[_Place]:
+        """Take units up to the size of a batch, one of each job in turn."""
+        batch: list[_Place] = []
+        tokens = 0
+        while self._jobs:
+            job = self._jobs[0]
+            place = _Place(job, job.num_taken)
+            if batch and tokens + place.unit.num_tokens > self._settings.batch_tokens:
+                break
+            tokens += place.unit.num_tokens
+            batch.append(place)
+            job.num_taken += 1
+            self._jobs.popleft()
+            if job.num_taken < len(job.units):
+                self._jobs.append(job)
+        self._count(-tokens)
+        return batch
+
+    async def _work(self, batch: list[_Place]) -> None:
+        loop = asyncio.get_running_loop()
+        started = time.perf_counter()
+        try:
+            results = await loop.run_in_executor(self._threads, self._translate_all, [place.unit for place in batch])
+        finally:
+            self._num_busy -= len(batch)
+        self._measure(batch, time.perf_counter() - started)
+        for place, result in zip(batch, results, strict=True):
+            place.job.settle(place.number, result)
+        self._dispatch()
+
+    def _measure(self, batch: list[_Place], seconds: float) -> None:
+        tokens = sum(place.unit.num_tokens for place in batch)
+        speed = tokens / max(seconds, 1e-6)
+        self._speed = _SMOOTHING * self._speed + (1 - _SMOOTHING) * speed if self._speed else speed
+        self._metrics.src_tokens.inc(tokens)
+        self._metrics.segments.observe(len(batch))
+        self._metrics.seconds.observe(seconds)
+
+    def _translate_all(self, units: list[Unit]) -> Sequence[UnitTranslation | RequestError]:
+        """Translate in a thread. If that fails, translate unit by unit, so that one request does not fail others."""
+        try:
+            return self._translate(units)
+        except Exception as error:
+            if len(units) > 1:
+                return [result for unit in units for result in self._translate_all([unit])]
+            if isinstance(error, NmtError):
+                return [RequestError(503, error.message, retry_after=1)]
+            log.exception("cannot translate a text")
+            return [RequestError(500, "cannot translate this text")]

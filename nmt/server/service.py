@@ -1,0 +1,162 @@
+"""From texts with languages to translations, unit by unit: all interfaces of the server call this."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import NamedTuple
+
+from nmt.errors import NmtError, in_words
+from nmt.languages import Direction, base_code
+from nmt.server.batcher import Job
+from nmt.server.detect import Detector
+from nmt.server.metrics import Metrics
+from nmt.server.models import Loaded, Models, ServedModel
+from nmt.server.request_error import RequestError
+from nmt.server.settings import Settings
+from nmt.server.units import CutText, UnitTranslation, Wanted, cut
+from nmt.translate import Translator
+
+_QUICK_CHARACTERS = 2000  # texts up to this length in all are cut in the event loop, longer ones in a thread
+
+
+class Routed(NamedTuple):
+    """A text with its direction, and the model for it."""
+
+    text: str
+    direction: Direction
+    model: ServedModel
+
+
+class Piece(NamedTuple):
+    """The translation of one unit of a text; `before` and `after` are the white space around it."""
+
+    text_number: int  # from 0
+    before: str
+    translation: UnitTranslation
+    after: str
+
+
+class TextTranslation(NamedTuple):
+    """The translation of one text, joined from its pieces."""
+
+    text: str
+    alternatives: list[str]
+    pieces: list[Piece]
+
+
+class Service:
+    """Translates for all clients of one server."""
+
+    def __init__(self, models: Models, settings: Settings, metrics: Metrics):
+        self.models = models
+        self.settings = settings
+        self.metrics = metrics
+        self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
+        self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
+        self.detector = Detector(self.sources)
+
+    def check_size(self, texts: Sequence[str]) -> None:
+        """Raise RequestError (400) if there are too many texts, or too many characters in them."""
+        limits = self.settings
+        if len(texts) > limits.batch_limit:
+            raise RequestError(400, f"{len(texts):,} texts in one request; the limit is {limits.batch_limit:,}")
+        if (size := sum(map(len, texts))) > limits.char_limit:
+            raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
+
+    def route(self, text: str, source: str, target: str, model: ServedModel | None = None) -> Routed:
+        """Return `text` with its direction and model. RequestError (400) if there is no model for the languages.
+
+        Codes match models by language too: pt-BR finds a model for pt. `model` limits the choice to one model.
+        """
+        directions = self.models.directions if model is None else list(model.directions)
+        if (tgt := _closest(target, [d.tgt for d in directions])) is None:
+            raise RequestError(400, f"{target} is not supported; this server translates into {in_words(self.targets)}")
+        if (src := _closest(source, [d.src for d in directions])) is None:
+            raise RequestError(400, f"{source} is not supported; this server translates from {in_words(self.sources)}")
+        found = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
+        direction = next((d for d in found if d == (src, tgt)), found[0] if found else None)
+        served = model or (None if direction is None else self.models.by_direction(direction))
+        if direction is None or served is None:
+            raise RequestError(400, f"{tgt} is not available as a target language from {src}")
+        return Routed(text, direction, served)
+
+    async def pieces(
+        self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
+    ) -> AsyncGenerator[Piece]:
+        """Yield the translations of all units of `texts`, in order within each model.
+
+        RequestError if the queue is full, or a unit fails. When the iterator is closed, the rest is cancelled.
+        """
+        for served in dict.fromkeys(text.model for text in texts):
+            numbers = [number for number, text in enumerate(texts) if text.model is served]
+            wanted = [Wanted(texts[number].direction, num_alternatives, details) for number in numbers]
+            try:
+                async with self.models.use(served) as loaded:
+                    cuts = await _cut_all(loaded.translator, [texts[n].text for n in numbers], wanted)
+                    async with aclosing(_translate(loaded, numbers, cuts)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+            except NmtError as error:
+                raise RequestError(503, error.message, retry_after=1) from None
+
+    async def translate(
+        self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False
+    ) -> list[TextTranslation]:
+        """Return the translations of `texts`. RequestError as `pieces`, and (503) if they take too long."""
+        found: list[list[Piece]] = [[] for _ in texts]
+        try:
+            async with (
+                asyncio.timeout(self.settings.timeout),
+                aclosing(self.pieces(texts, num_alternatives, details=details)) as pieces,
+            ):
+                async for piece in pieces:
+                    found[piece.text_number].append(piece)
+        except TimeoutError:
+            self.metrics.refused.labels("time").inc()
+            message = (
+                f"this took longer than {self.settings.timeout:g} seconds; send shorter texts, or ask for a stream"
+            )
+            raise RequestError(503, message, retry_after=10) from None
+        return [_join(text, pieces) for text, pieces in zip(texts, found, strict=True)]
+
+
+async def _cut_all(translator: Translator, texts: Sequence[str], wanted: Sequence[Wanted]) -> list[CutText]:
+    def cut_all() -> list[CutText]:
+        return [cut(translator, text, asked) for text, asked in zip(texts, wanted, strict=True)]
+
+    return cut_all() if sum(map(len, texts)) <= _QUICK_CHARACTERS else await asyncio.to_thread(cut_all)
+
+
+async def _translate(loaded: Loaded, numbers: Sequence[int], cuts: Sequence[CutText]) -> AsyncGenerator[Piece]:
+    job: Job = loaded.batcher.submit([unit for text in cuts for unit in text.units])
+    try:
+        async with aclosing(job.results()) as results:
+            for number, text in zip(numbers, cuts, strict=True):
+                for place, unit in enumerate(text.units):
+                    yield Piece(number, "" if place else text.lead, await anext(results), unit.space)
+    finally:
+        loaded.batcher.cancel(job)
+
+
+def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:
+    """Join the pieces of a text. Alternative n of a text consists of alternative n of each unit, or of its last."""
+
+    def written(rank: int) -> str:
+        ranked = [([p.translation.text, *p.translation.alternatives], p) for p in pieces]
+        return "".join(p.before + outputs[min(rank, len(outputs) - 1)] + p.after for outputs, p in ranked)
+
+    num_ranks = max((len(piece.translation.alternatives) for piece in pieces), default=0)
+    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces)
+
+
+def _closest(code: str, codes: Sequence[str]) -> str | None:
+    """Return the one of `codes` that is `code`, or else the first of the same language."""
+    normal = code.replace("_", "-").lower()
+    exact = next((each for each in codes if each.replace("_", "-").lower() == normal), None)
+    return exact or next((each for each in codes if base_code(each) == base_code(code)), None)
+
+
+def _fits(code: str, wanted: str) -> bool:
+    return code == wanted or base_code(code) == base_code(wanted)

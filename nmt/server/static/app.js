@@ -1,0 +1,299 @@
+"use strict";
+// The page of `nmt serve`: one request per pause in typing, its answer shown sentence by sentence.
+const $ = (id) => document.getElementById(id);
+const [source, target, text, output, echo] = ["source", "target", "text", "output", "echo"].map($);
+const PAUSE = 250; // ms without a keystroke before a request
+const UNSURE = 0.4; // words with a lower probability are marked
+const SHORT = 400; // characters up to which alternatives are asked for
+const AUTO = "auto";
+let languages = [], limit = 0, running = null, timer = 0, units = [], detected = "";
+
+const stored = (name, value) => {
+  try {
+    if (value === undefined) return localStorage.getItem(name) || "";
+    localStorage.setItem(name, value);
+  } catch { /* a browser that keeps nothing */ }
+  return "";
+};
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  $("theme").setAttribute("aria-pressed", String(theme === "dark"));
+}
+
+function say(message, isError = false) {
+  $("status").textContent = message;
+  $("status").classList.toggle("error", isError);
+}
+
+function nameOf(code) {
+  const known = languages.find((language) => language.code === code);
+  try {
+    const name = new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+    if (name && name !== code) return name;
+  } catch { /* a code that browsers do not know */ }
+  return known ? known.name : code;
+}
+
+function fill(select, codes, chosen) {
+  select.replaceChildren(...codes.map((code) => new Option(code === AUTO ? "Detect" : nameOf(code), code)));
+  select.value = codes.includes(chosen) ? chosen : codes[0];
+}
+
+const sources = () => languages.filter((language) => language.targets.length);
+const sourceCode = () => (source.value === AUTO ? detected : source.value);
+
+function fillTargets(chosen) {
+  const own = languages.find((language) => language.code === source.value);
+  const all = own ? own.targets : [...new Set(sources().flatMap((language) => language.targets))];
+  fill(target, all, chosen || target.value);
+  const back = languages.find((language) => language.code === target.value);
+  $("swap").disabled = !back || !back.targets.length;
+}
+
+function swap() {
+  if ($("swap").disabled) return;
+  const [from, into] = [sourceCode() || sources()[0].code, target.value];
+  const translated = units.map((unit) => unit.before + unit.text + unit.after).join("");
+  source.value = into;
+  fillTargets(from);
+  if (translated) text.value = translated;
+  changed(0);
+}
+
+function changed(wait = PAUSE) {
+  const size = [...text.value].length;
+  $("count").textContent = limit ? `${size.toLocaleString("en")} / ${limit.toLocaleString("en")}` : String(size);
+  mark([]);
+  clearTimeout(timer);
+  if (running) running.abort();
+  running = null;
+  if (!text.value.trim()) {
+    show([]);
+    say("");
+  } else if (limit && size > limit) {
+    say(`Too long: at most ${limit.toLocaleString("en")} characters`, true);
+  } else {
+    timer = setTimeout(translate, wait);
+  }
+}
+
+async function translate() {
+  const request = (running = new AbortController());
+  const q = text.value, found = [];
+  const alternatives = q.length <= SHORT ? 3 : 0;
+  output.classList.add("waiting");
+  try {
+    const headers = { "Content-Type": "application/json" };
+    if ($("key").value) headers.Authorization = `Bearer ${$("key").value}`;
+    const body = JSON.stringify({ q, source: source.value, target: target.value, stream: true, details: true, alternatives });
+    const answer = await fetch("translate", { method: "POST", headers, body, signal: request.signal });
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    for await (const line of linesOf(answer.body)) {
+      if (line.error) throw new Error(line.error);
+      if (line.detectedLanguage) detected = line.detectedLanguage.language;
+      if (line.text !== undefined) {
+        found.push(line);
+        show(found);
+      }
+    }
+    show(found);
+    say(source.value === AUTO ? `Translated from ${nameOf(detected)}` : "Translated");
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message || "The server does not answer", true);
+  } finally {
+    if (running === request) output.classList.remove("waiting");
+  }
+}
+
+async function* linesOf(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) yield JSON.parse(line);
+  }
+}
+
+function show(found) {
+  units = found;
+  output.lang = target.value;
+  text.lang = sourceCode();
+  output.replaceChildren(...found.flatMap(nodesOf));
+  $("legend").hidden = !found.some((unit) => unit.details);
+  const others = found.length === 1 ? found[0].alternatives : [];
+  $("alternatives").replaceChildren(...others.filter((other) => other !== found[0].text).map(choice));
+  $("others").hidden = !$("alternatives").childElementCount;
+  $("copy").disabled = !found.length;
+}
+
+function nodesOf(unit, number) {
+  if (!unit.details) return [unit.before + unit.text + unit.after];
+  const words = unit.details.target.map((word, index) => {
+    const span = document.createElement("span");
+    span.className = "word";
+    span.textContent = word;
+    if (unit.details.confidence[index] < UNSURE) {
+      span.classList.add("unsure");
+      span.title = `The model gives this word ${Math.round(100 * unit.details.confidence[index])} %`;
+    }
+    span.dataset.unit = number;
+    span.dataset.index = index;
+    return span;
+  });
+  return [unit.before, ...words, unit.after];
+}
+
+function choice(other) {
+  const item = document.createElement("li"), button = document.createElement("button");
+  button.type = "button";
+  button.lang = target.value;
+  button.dir = "auto";
+  button.textContent = other;
+  button.addEventListener("click", () => {
+    const [unit] = units;
+    const alternatives = [unit.text, ...unit.alternatives.filter((each) => each !== other)];
+    show([{ ...unit, text: other, alternatives, details: undefined }]);
+    $("output").focus();
+  });
+  item.append(button);
+  return item;
+}
+
+// Marks the source words of a unit behind the text: [unit number, word numbers].
+function mark(linked) {
+  const [number, words] = linked;
+  echo.dir = getComputedStyle(text).direction;
+  if (number === undefined || !units[number].details) {
+    echo.textContent = text.value + "\n";
+    return;
+  }
+  const unitText = (unit) => (unit.details ? unit.details.source.join("") : null);
+  let start = 0;
+  for (let each = 0; each <= number; each++) {
+    const own = unitText(units[each]);
+    start = own === null ? -1 : text.value.indexOf(own, start);
+    if (start < 0) return;
+    if (each < number) start += own.length;
+  }
+  const nodes = [text.value.slice(0, start)];
+  for (const [index, word] of units[number].details.source.entries()) {
+    if (words.includes(index)) {
+      const node = document.createElement("mark");
+      node.textContent = word.trimEnd();
+      nodes.push(node, word.slice(word.trimEnd().length));
+    } else {
+      nodes.push(word);
+    }
+    start += word.length;
+  }
+  echo.replaceChildren(...nodes, text.value.slice(start) + "\n");
+}
+
+function point(span) {
+  for (const each of output.querySelectorAll(".linked")) each.classList.remove("linked");
+  if (!span) return mark([]);
+  span.classList.add("linked");
+  const { unit, index } = span.dataset;
+  const links = units[unit].details.links.filter((link) => link[1] === Number(index));
+  const words = links.map((link) => link[0]);
+  mark([Number(unit), words]);
+  return words.map((word) => units[unit].details.source[word].trim());
+}
+
+// Arrow keys do with the keyboard what pointing does with a mouse.
+function step(event) {
+  const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!way || event.altKey || event.ctrlKey || event.metaKey) return;
+  const words = [...output.querySelectorAll(".word")];
+  const next = words[words.findIndex((word) => word.classList.contains("linked")) + way];
+  if (!next) return;
+  event.preventDefault();
+  const from = point(next);
+  say(`${next.textContent.trim()}: ${from.join(" ") || "from no single word"}`);
+}
+
+async function copy() {
+  const whole = output.textContent;
+  if (!whole) return;
+  try {
+    await navigator.clipboard.writeText(whole);
+    say("Copied");
+  } catch { // not a secure context, or not allowed: select, so that a keystroke copies
+    getSelection().selectAllChildren(output);
+    say("Selected: press Ctrl+C to copy");
+  }
+}
+
+async function translateFile() {
+  const [file] = $("file").files;
+  if (!file) return;
+  const tell = (...nodes) => $("file-status").replaceChildren(...nodes);
+  tell(`Translating ${file.name} …`);
+  const form = new FormData();
+  for (const [name, value] of [["source", source.value], ["target", target.value], ["api_key", $("key").value], ["file", file]]) {
+    form.append(name, value);
+  }
+  try {
+    const answer = await fetch("translate_file", { method: "POST", body: form });
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.error);
+    const link = document.createElement("a");
+    link.href = `download_file/${found.translatedFileUrl.split("/").pop()}`;
+    link.download = "";
+    link.textContent = `Download the translation of ${file.name}`;
+    tell(link);
+  } catch (error) {
+    tell(error.message || "The server does not answer");
+  }
+}
+
+async function start() {
+  setTheme(stored("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  $("theme").addEventListener("click", () => {
+    const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+    stored("theme", theme);
+    setTheme(theme);
+  });
+  $("key").value = stored("key");
+  $("key").addEventListener("change", () => { stored("key", $("key").value); changed(0); });
+  $("file").addEventListener("change", translateFile);
+  text.addEventListener("input", () => changed());
+  source.addEventListener("change", () => { fillTargets(); changed(0); });
+  target.addEventListener("change", () => { fillTargets(); changed(0); });
+  $("swap").addEventListener("click", swap);
+  $("copy").addEventListener("click", copy);
+  $("clear").addEventListener("click", () => { text.value = ""; changed(0); text.focus(); });
+  for (const kind of ["mouseover", "click"]) {
+    output.addEventListener(kind, (event) => point(event.target.closest(".word")));
+  }
+  output.addEventListener("mouseleave", () => point(null));
+  output.addEventListener("blur", () => point(null));
+  output.addEventListener("keydown", step);
+  document.addEventListener("keydown", (event) => {
+    const action = { KeyS: swap, KeyC: copy }[event.code];
+    if (event.altKey && !event.ctrlKey && !event.metaKey && action) {
+      event.preventDefault();
+      action();
+    }
+  });
+  try {
+    const [listed, settings] = await Promise.all(["languages", "frontend/settings"].map((path) => fetch(path).then((a) => a.json())));
+    languages = listed;
+    limit = Math.max(0, settings.charLimit);
+    $("documents").hidden = !settings.filesTranslation;
+    $("file").accept = settings.supportedFilesFormat.join(",");
+    $("key-row").hidden = !settings.keyRequired;
+    const codes = sources().map((language) => language.code);
+    fill(source, codes.length > 1 ? [AUTO, ...codes] : codes, codes.length > 1 ? AUTO : codes[0]);
+    fillTargets(settings.language.target.code);
+    changed(0);
+  } catch {
+    say("The server does not answer", true);
+  }
+}
+
+start();

@@ -1,0 +1,98 @@
+"""Cut texts into units that are translated apart, and join their translations.
+
+A unit is a segment as the translator would make it: a line, or a sentence of a line that is over the model's limit.
+Units translated apart and joined give the same text as the whole text translated at once, so a server can take turns
+between long and short requests, and can send a long translation as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nmt.documents.details import Details
+from nmt.languages import Direction
+from nmt.translate import Translation, Translator
+from nmt.translate.translation import space_after
+
+_SPARE_TOKENS = 8  # for tags and spaces that a model puts before a source
+_BYTES_PER_TOKEN = 4
+
+
+class Wanted(NamedTuple):
+    """What is asked for each unit of a request; units that want the same are translated in one call."""
+
+    direction: Direction
+    num_alternatives: int = 0
+    details: bool = False
+
+
+class Unit(NamedTuple):
+    """A text that is translated as one segment, and the white space between its translation and the next."""
+
+    text: str
+    wanted: Wanted
+    num_tokens: int
+    space: str = ""
+
+
+class CutText(NamedTuple):
+    """A text in units; `lead` is the white space before the first. A blank text is all lead."""
+
+    lead: str
+    units: list[Unit]
+
+    def join(self, outputs: Sequence[str]) -> str:
+        """Return the translation of the text: `outputs` are those of its units."""
+        pairs = zip(outputs, self.units, strict=True)
+        return self.lead + "".join(output + unit.space for output, unit in pairs)
+
+
+class UnitTranslation(NamedTuple):
+    """The translation of a unit with its alternatives, best first, and what is asked of it beside."""
+
+    text: str
+    alternatives: list[str]
+    num_src_tokens: int
+    num_tgt_tokens: int
+    finished: bool
+    protected_lost: list[str]
+    details: Details | None = None
+
+
+def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
+    """Cut `text` into units for `translator`. NmtError if its model does not know the direction.
+
+    A line that is surely within the model's limit, as tokens take one byte or more, is a unit without being tokenized;
+    its number of tokens is a guess.
+    """
+    size = len(text.encode("utf-8", "replace"))
+    if size < translator.max_src_len - _SPARE_TOKENS and "\n" not in text and text.strip():
+        return CutText("", [Unit(text, wanted, 1 + size // _BYTES_PER_TOKEN)])
+    directed = translator.languages.direct(text, wanted.direction.tgt, wanted.direction.src)
+    wanted = wanted._replace(direction=directed.direction)
+    (segmented,) = translator.segmenter.segment([directed], translator.options)
+    if not segmented.segments:
+        return CutText("", [])
+    units = []
+    last = len(segmented.segments) - 1
+    for number, segment in enumerate(segmented.segments):
+        part = segment.part
+        symbols = segment.tags[0][len(directed.tag) :]  # those of the text are repeated before each of its segments
+        space = part.space if number == last else space_after(part, directed.direction)
+        source = symbols + segmented.text[part.start : part.end]
+        units.append(Unit(source, wanted, max(1, len(segment.segment.src_ids)), space))
+    return CutText(segmented.lead, units)
+
+
+def finish(translation: Translation, details: Details | None = None) -> UnitTranslation:
+    """Return what a request needs of the translation of a unit."""
+    return UnitTranslation(
+        translation.text,
+        [other.text for other in translation.alternatives],
+        len(translation.src_ids),
+        len(translation.tgt_ids),
+        translation.finished,
+        translation.protected_lost,
+        details,
+    )

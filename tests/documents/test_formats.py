@@ -1,0 +1,145 @@
+"""Documents keep their structure: what is not text is as it was."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt import Translator
+from nmt.cli import app
+from nmt.documents import docx
+from nmt.documents.formats import read_document
+from nmt.errors import DataError
+
+HTML = b"\xef\xbb\xbf<!doctype html><p class=a>12 <b>34</b></p><ul><li>5<li>6</ul>"
+SRT = b"1\r\n00:00:01,000 --> 00:00:02,500\r\n<i>12\r\n345</i>\r\n\r\n2\n00:00:03,000 --> 00:00:04,000\n67\n\n"
+PO = rb"""msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\n"
+
+#. a comment
+#: app.c:7
+msgid "12\n34"
+msgstr ""
+
+msgid "kept"
+msgstr "as it was"
+
+msgid "5"
+msgid_plural "67"
+msgstr[0] ""
+msgstr[1] ""
+"""
+XLIFF = b"""<?xml version="1.0"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x"><file original="a"><body>
+<trans-unit id="1"><source>12 <g id="1" x:y="&amp;">34</g><x id="2"/> 5 &lt; 6</source></trans-unit>
+<trans-unit id="2"><source>7</source><target>kept</target></trans-unit>
+<trans-unit id="3"><source>8</source><target state="new"/></trans-unit>
+</body></file></xliff>"""
+
+
+def docx_bytes() -> bytes:
+    document = pytest.importorskip("docx", reason="needs python-docx").Document()
+    paragraph = document.add_paragraph("12 ")
+    paragraph.add_run("34").bold = True
+    paragraph.add_run(" 56")
+    document.add_paragraph("")
+    tabbed = document.add_paragraph()
+    tabbed.add_run("1\t2")
+    tabbed.add_run("3").italic = True
+    tabbed.add_run(".")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "7", "89"
+    document.sections[0].header.paragraphs[0].text = "1"
+    content = BytesIO()
+    document.save(content)
+    return content.getvalue()
+
+
+def upper(content: bytes, name: str) -> bytes:
+    """Write a document whose translation is its text in brackets."""
+    document = read_document(content, name)
+    return document.save(
+        [block.from_stretches([f"[{text}]" for text in block.stretches()]) for block in document.blocks]
+    )
+
+
+def test_html_keeps_its_markup():
+    assert upper(HTML, "a.html") == b"<!doctype html><p class=a>[12] <b>[34]</b></p><ul><li>[5]<li>[6]</ul>"
+
+
+def test_subtitles_keep_times_italics_and_the_number_of_lines():
+    written = upper(SRT, "a.srt").decode()
+    assert "00:00:01,000 --> 00:00:02,500\n<i>[12\n345]</i>\n" in written
+    assert "2\n00:00:03,000 --> 00:00:04,000\n[67]\n" in written
+
+
+def test_catalogs_get_what_they_lack_marked_fuzzy():
+    written = upper(PO, "a.po").decode()
+    assert 'msgid ""\n"12\\n"\n"34"\nmsgstr ""\n"[12]\\n"\n"[34]"' in written
+    assert 'msgid "kept"\nmsgstr "as it was"' in written
+    assert 'msgstr[0] "[5]"\nmsgstr[1] "[67]"' in written
+    assert written.count("fuzzy") == 2
+    assert "#. a comment" in written
+
+
+def test_xliff_gets_targets_with_their_inline_codes():
+    written = upper(XLIFF, "a.xlf").decode()
+    target = '<target>[12] <g id="1" x:y="&amp;">[34]</g><x id="2"/> [5 &lt; 6]</target>'
+    assert target in written.replace(' xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x"/>', "/>")
+    assert "<source>7</source><target>kept</target>" in written
+    assert '<target state="new">[8]</target>' in written
+    assert read_document(written.encode(), "a.xlf").blocks == []
+
+
+def test_word_documents_keep_formatting_tables_and_headers():
+    content = upper(docx_bytes(), "a.docx")
+    written = pytest.importorskip("docx").Document(BytesIO(content))
+    paragraph = written.paragraphs[0]
+    assert paragraph.text == "[12] [34] [56]"
+    assert [run.text for run in paragraph.runs if run.bold] == ["[34]"]
+    assert written.paragraphs[2].text.replace(" ", "") == "[1]\t[2][3.]"
+    assert [cell.text for cell in written.tables[0].rows[0].cells] == ["[7]", "[89]"]
+    assert written.sections[0].header.paragraphs[0].text == "[1]"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.docx", b"PK nothing", "not a Word document"),
+        ("a.xlf", b"<xliff", "not well-formed XML"),
+        ("a.xlf", b"<tmx/>", "not an XLIFF file: it begins with <tmx>"),
+        ("a.po", b"/etc/passwd", "not a gettext catalog"),
+        ("a.srt", b"\xff\xff\xff", "neither UTF-8 nor UTF-16"),
+        ("a.srt", b"hello", "not SubRip subtitles"),
+    ],
+)
+def test_what_is_no_such_document_is_refused(name, content, message):
+    with pytest.raises(DataError, match=f"{name}.*: {message}"):
+        read_document(content, name)
+
+
+def test_entities_and_bombs_are_not_read(monkeypatch):
+    declared = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><xliff version="1.2"><file><body>'
+    unit = b'<trans-unit id="1"><source>1 &a; 2</source></trans-unit></body></file></xliff>'
+    assert "root:" not in read_document(declared + unit, "a.xlf").blocks[0].plain()
+    monkeypatch.setattr(docx, "MAX_BYTES", 10_000)
+    with pytest.raises(DataError, match=r"larger than 10,000 bytes when it is unpacked"):
+        read_document(docx_bytes(), "a.docx")
+
+
+def test_the_command_writes_a_translated_document(letters_run, tmp_path):
+    (tmp_path / "in.html").write_bytes(b"<p>12 <b>34</b> 56</p><p>7</p>")
+    command = ["translate", "-m", str(letters_run), "--device", "cpu", str(tmp_path / "in.html")]
+    done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "out.html")])
+    assert done.exit_code == 0, done.output
+    written = (tmp_path / "out.html").read_text()
+    seven = Translator.load(letters_run, device="cpu").translate(["7"])[0].text
+    assert written.endswith(f"</p><p>{seven}</p>")
+    assert written.count("<b>") == 1
+    assert CliRunner().invoke(app, command).exit_code == 2
+    assert CliRunner().invoke(app, [*command, "-o", str(tmp_path / "out.docx")]).exit_code == 2
+    (tmp_path / "in.html").write_bytes(b"\xff")
+    assert CliRunner().invoke(app, [*command, "-o", str(tmp_path / "new.html")]).exit_code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.html", "out.html"]

@@ -1,0 +1,151 @@
+"""The page in a real browser: headless Chromium, driven by selenium. $NMT_AXE names axe-core's axe.min.js."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SWITCHES = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+    "--window-size=1200,900",
+)  # fmt: skip
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    found = [shutil.which(name) for name in ("chromium", "google-chrome")], shutil.which("chromedriver")
+    binary = next(filter(None, found[0]), None)
+    if binary is None or found[1] is None:
+        pytest.skip("needs Chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(switch)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(found[1]))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser, running):
+    browser.get(running.url)
+    browser.execute_script("localStorage.clear()")
+    browser.get(running.url)
+    wait_for(browser, lambda: browser.find_elements("css selector", "#source option"))
+    return browser
+
+
+def wait_for(browser, condition):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, 20).until(lambda _: condition())
+
+
+def by_id(browser, name):
+    return browser.find_element("id", name)
+
+
+def type_text(browser, text: str) -> None:
+    by_id(browser, "text").send_keys(text)
+    wait_for(browser, lambda: by_id(browser, "status").text.startswith("Translated"))
+
+
+def choose(browser, name: str, code: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    Select(by_id(browser, name)).select_by_value(code)
+
+
+def test_what_is_typed_is_translated_line_by_line_with_alternatives(page, running):
+    choose(page, "target", "fr")
+    type_text(page, "123")
+    wanted = running.translate(q="123", source="auto", target="fr", alternatives=3).json()
+    assert by_id(page, "output").text == wanted["translatedText"].strip()
+    assert by_id(page, "output").get_attribute("lang") == "fr"
+    others = [item.text for item in page.find_elements("css selector", "#alternatives button")]
+    assert others == [text for text in wanted["alternatives"] if text != wanted["translatedText"]]
+    page.find_element("css selector", "#alternatives button").click()
+    assert by_id(page, "output").text == others[0]
+    by_id(page, "clear").click()
+    assert by_id(page, "output").text == ""
+
+
+def test_languages_swap_by_key_and_the_translation_becomes_the_text(page):
+    from selenium.webdriver.common.keys import Keys
+
+    choose(page, "source", "en")
+    choose(page, "target", "de")
+    type_text(page, "123")
+    before = by_id(page, "output").text
+    by_id(page, "text").send_keys(Keys.ALT, "s")
+    wait_for(page, lambda: by_id(page, "source").get_property("value") == "de")
+    assert by_id(page, "target").get_property("value") == "en"
+    assert by_id(page, "text").get_property("value").strip() == before
+
+
+def test_arrow_keys_and_the_mouse_show_where_a_word_came_from(page):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    choose(page, "source", "de")
+    type_text(page, "12 345")
+    by_id(page, "output").send_keys(Keys.ARROW_RIGHT)
+    first = page.find_element("css selector", "#output .linked")
+    assert by_id(page, "status").text.startswith(f"{first.text.strip()}:")
+    ActionChains(page).move_to_element(page.find_elements("css selector", "#output .word")[-1]).perform()
+    assert page.find_elements("css selector", "#output .word")[-1].get_attribute("class").endswith("linked")
+
+
+def test_the_mode_is_kept_and_a_phone_shows_one_column(page, running):
+    by_id(page, "theme").click()
+    dark = by_id(page, "theme").get_attribute("aria-pressed")
+    page.get(running.url)
+    wait_for(page, lambda: page.find_elements("css selector", "#source option"))
+    assert by_id(page, "theme").get_attribute("aria-pressed") == dark
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        text, output = by_id(page, "text").rect, by_id(page, "output").rect
+        assert output["y"] > text["y"] + text["height"]
+        assert page.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_document_is_translated_and_can_be_fetched(page, tmp_path):
+    (tmp_path / "page.html").write_text("<p>12 <b>34</b></p>")
+    by_id(page, "file").send_keys(str(tmp_path / "page.html"))
+    link = wait_for(page, lambda: page.find_elements("css selector", "#file-status a"))[0]
+    assert link.text == "Download the translation of page.html"
+
+
+def test_text_from_right_to_left_begins_at_the_right(page):
+    by_id(page, "text").send_keys("שלום 12")
+    assert page.execute_script("return getComputedStyle(document.getElementById('text')).direction") == "rtl"
+
+
+def test_an_error_of_the_server_is_shown(page):
+    by_id(page, "text").send_keys("1")
+    page.execute_script("document.getElementById('text').value = '1'.repeat(20001)")
+    by_id(page, "text").send_keys("1")
+    wait_for(page, lambda: by_id(page, "status").text == "Too long: at most 20,000 characters")
+
+
+def test_axe_finds_no_violation_and_the_console_stays_empty(page):
+    axe = Path(os.environ.get("NMT_AXE", "node_modules/axe-core/axe.min.js"))
+    if not axe.is_file():
+        pytest.skip("needs axe-core: npm install axe-core, and $NMT_AXE")
+    type_text(page, "12 345")
+    page.execute_script(axe.read_text(encoding="utf-8"))
+    for _ in range(2):  # in either mode
+        found = page.execute_async_script("axe.run().then((found) => arguments[0](found.violations))")
+        assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found] == []
+        by_id(page, "theme").click()
+    assert [entry["message"] for entry in page.get_log("browser")] == []

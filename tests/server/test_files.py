@@ -1,0 +1,71 @@
+"""Documents that are uploaded come back translated, their structure kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.server.downloads import Downloads
+
+PAGE = b"<!doctype html><p>12 <b>34</b></p><ul><li>5</ul>"
+
+
+def send(running, name="a.html", content=PAGE, **fields):
+    fields = {"source": "de", "target": "en", **fields}
+    return running.client.post("/translate_file", data=fields, files={"file": (name, content)})
+
+
+def test_a_document_is_translated_as_its_blocks_are(running):
+    answer = send(running)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["translatedFileUrl"].startswith(running.url + "/download_file/")
+    found = running.client.get(answer.json()["translatedFileUrl"])
+    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a.en.html"
+    page = running.translate(q=PAGE.decode(), source="de", target="en", format="html").json()["translatedText"]
+    assert found.text == page
+
+
+def test_the_language_of_a_document_is_detected_and_its_name_is_made_safe(running):
+    answer = send(running, name="../../a b\u00e9\n.html", source="auto", target="en")
+    answer = answer if answer.status_code == 200 else send(running, name="../../a b.html", source="auto", target="de")
+    found = running.client.get(answer.json()["translatedFileUrl"])
+    assert ".." not in found.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "message"),
+    [
+        ({"name": "a.exe"}, 400, "Invalid request: send one of .docx"),
+        ({"content": b"\xff"}, 400, "neither UTF-8 nor UTF-16"),
+        ({"name": "a.docx"}, 400, "not a Word document"),
+        ({"target": "xx"}, 400, "xx is not supported"),
+        ({"content": b"x" * 2_100_000}, 413, "the body is larger than 2,000,000 bytes"),
+    ],
+)
+def test_what_is_no_document_is_refused(running, sent, status, message):
+    answer = send(running, **sent)
+    assert (answer.status_code, answer.json()["error"][: len(message)]) == (status, message)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [(b"x", "text/plain", 415), (b"x", "multipart/form-data; boundary=b", 400), (b"x", "multipart/form-data", 400)],
+)
+def test_what_is_no_form_is_refused(running, content, kind, status):
+    answer = running.client.post("/translate_file", content=content, headers={"content-type": kind})
+    assert answer.status_code == status, answer.text
+    assert running.client.get("/download_file/none").status_code == 404
+
+
+def test_a_server_may_translate_no_documents(two_run, start):
+    server = start([two_run], file_limit=0)
+    assert send(server).json() == {"error": "this server translates no documents"}
+    assert server.client.get("/frontend/settings").json()["supportedFilesFormat"] == []
+
+
+def test_documents_are_forgotten_after_ten_minutes():
+    now = 0.0
+    downloads = Downloads(clock=lambda: now)
+    key = downloads.add("a.html", b"1")
+    assert downloads.find(key).content == b"1"
+    now = 601.0
+    assert downloads.find(key) is None
