@@ -59,12 +59,12 @@ def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(spe
         "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) |"
     )
     page = tmp_path / "page.md"
-    page.write_text(f"# Page\n{speedrun.BEGIN}old\n{speedrun.END}after\n")
+    page.write_text(f"# Page\n{speedrun.BEGIN}the table before\n{speedrun.END}after\n")
     facts = {"date": "2026", "commit": "c", "processor": "p", "threads": 2, "torch": "t", "load_before": 0.0}
     speedrun.write_log(page, table, facts)
     text = page.read_text()
     assert table in text
-    assert "old" not in text
+    assert "the table before" not in text
     assert text.endswith("after\n")
 
 
