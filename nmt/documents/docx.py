@@ -16,6 +16,7 @@ from nmt.errors import DataError
 MAX_BYTES = 200_000_000  # of all parts, unpacked
 _TAG = re.compile(r"<(/?[rx])(\d+)>")
 _NAMESPACE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_DELETED = (f"{_NAMESPACE}del", f"{_NAMESPACE}moveFrom")  # by tracked changes
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -40,9 +41,9 @@ class DocxFile:
         self._paragraphs = [paragraph for paragraph in paragraphs if not paragraph.block.is_blank]
 
     def _other_parts(self) -> list[Any]:
-        """Return the headers, footers and notes."""
+        """Return the headers and footers; python-docx reads no notes."""
         parts = self._document.part.package.iter_parts()
-        kinds = ("header", "footer", "footnotes", "endnotes")
+        kinds = ("header", "footer")
         return [
             part.element
             for part in parts
@@ -69,6 +70,7 @@ class _Paragraph:
     def __init__(self, element: Any):
         self._element = element
         runs = [run for run in element.iter(f"{_NAMESPACE}r") if _owner(run) is element]
+        runs = [run for run in runs if run.getparent().tag not in _DELETED]
         self._runs = [part for run in runs for part in _parts(run)]
         keys = _formattings(self._runs)
         sizes: Counter[str] = Counter()
@@ -96,13 +98,16 @@ class _Paragraph:
         for kind, number, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             run = self._runs[int(number)]
             current = run if kind == "r" else self._plain if kind == "/r" else current
-            new += [deepcopy(run)] if kind == "x" else []
+            new += [run] if kind == "x" else []  # itself: a text box in it has paragraphs of its own
             new += [_with_text(current, text)] if text else []
-        first = self._top(self._runs[0])
+        place = self._element.makeelement(f"{_NAMESPACE}r", {})
+        self._top(self._runs[0]).addprevious(place)
         for element in new:
-            first.addprevious(element)
+            place.addprevious(element)
+        self._element.remove(place)
         for run in self._runs:
-            run.getparent().remove(run)
+            if _is_text(run):
+                run.getparent().remove(run)
         for link in self._element.findall(f"{_NAMESPACE}hyperlink"):
             if not len(link):
                 self._element.remove(link)

@@ -211,3 +211,15 @@ def test_a_result_names_the_command_as_it_is_typed_in_the_checkout(monkeypatch):
 
     monkeypatch.setattr(sys, "argv", [str(BENCH / "train.py"), "--systems", "nmt,joeynmt", "--json", "a b.json"])
     assert command_line() == "python benchmarks/train.py --systems nmt,joeynmt --json 'a b.json'"
+
+
+@pytest.mark.slow
+def test_the_serving_benchmark_counts_requests_and_finds_no_wrong_answer(tmp_path):
+    printed, result = run_quickly("serve.py", tmp_path)
+    assert {(row["system"], row["clients"]) for row in result["rows"]} == {
+        (system, clients) for system in ("nmt serve", "plain handler") for clients in (1, 8)
+    }
+    for row in result["rows"]:
+        assert row["per_second"] > 0
+        assert (row["wrong"], row["failed"]) == (0, 0)
+    assert "requests/s" in printed.splitlines()[0]

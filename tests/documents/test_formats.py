@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from io import BytesIO
 
 import pytest
@@ -39,6 +40,9 @@ XLIFF = b"""<?xml version="1.0"?>
 </body></file></xliff>"""
 
 
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
 def docx_bytes() -> bytes:
     document = pytest.importorskip("docx", reason="needs python-docx").Document()
     paragraph = document.add_paragraph("12 ")
@@ -49,6 +53,13 @@ def docx_bytes() -> bytes:
     tabbed.add_run("1\t2")
     tabbed.add_run("3").italic = True
     tabbed.add_run(".")
+    boxed = document.add_paragraph("a1 ")
+    run = boxed.add_run()
+    picture, content = (run._r.makeelement(f"{{{WORD}}}{name}", {}) for name in ("pict", "txbxContent"))
+    run._r.append(picture)
+    picture.append(content)
+    content.append(deepcopy(boxed._p))
+    boxed.add_run(" 2")
     table = document.add_table(1, 2)
     table.cell(0, 0).text, table.cell(0, 1).text = "7", "89"
     document.sections[0].header.paragraphs[0].text = "1"
@@ -100,6 +111,9 @@ def test_word_documents_keep_formatting_tables_and_headers():
     assert paragraph.text == "[12] [34] [56]"
     assert [run.text for run in paragraph.runs if run.bold] == ["[34]"]
     assert written.paragraphs[2].text.replace(" ", "") == "[1]\t[2][3.]"
+    inner = written.paragraphs[3]._p.findall(f".//{{{WORD}}}txbxContent//{{{WORD}}}t")
+    assert [text.text.strip() for text in inner] == ["[a1]"]
+    assert written.paragraphs[3].text.split() == ["[a1]", "[2]"]
     assert [cell.text for cell in written.tables[0].rows[0].cells] == ["[7]", "[89]"]
     assert written.sections[0].header.paragraphs[0].text == "[1]"
 
