@@ -173,7 +173,9 @@ def test_a_vocabulary_is_trained_alone_and_used(work):
     os.utime(work / "runs/digits/checkpoints/index.json")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, number, code):
     arguments = [
         "train",

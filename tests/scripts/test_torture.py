@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "torture.py"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the script forks, which Windows cannot")
 def test_a_training_that_is_killed_ends_as_if_nothing_had_happened(tmp_path):
     command = [sys.executable, str(SCRIPT), "--kills", "3", "--cases", "SIGTERM", "state, a flipped bit"]

@@ -49,7 +49,7 @@ def config_file(digits, tmp_path):
     [
         pytest.param("fp32", 512, {}, marks=pytest.mark.slow),
         ("bf16", 512, {}),
-        ("fp32", "auto", {"optimizer": "muon", "ema": 0.5, "schedule": "wsd"}),
+        pytest.param("fp32", "auto", {"optimizer": "muon", "ema": 0.5, "schedule": "wsd"}, marks=pytest.mark.slow),
     ],
 )
 def test_two_processes_make_the_updates_of_one(digits, config_file, tmp_path, precision, batch_tokens, options):
@@ -123,6 +123,7 @@ def start_ranks(script, *arguments, **environment):
     ]
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_reported_by_the_others_in_time(config_file, tmp_path):
     script = tmp_path / "hangs.py"
     script.write_text(HANGS, encoding="utf-8")
@@ -159,7 +160,8 @@ main()
 """
 
 
-@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.slow), "bf16"])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_all_processes_cut_batches_if_one_lacks_memory_and_the_updates_are_the_same(
     digits, config_file, tmp_path, precision
 ):
