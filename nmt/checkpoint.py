@@ -77,7 +77,8 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
     The new rows are those that `model` was initialized with; the others, and all other tensors, are as in `weights`.
     """
     grown, fresh = dict(weights), dict(model.named_parameters())
-    for name in ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight"):
+    vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
+    for name in (*vocabularies, "output_proj.bias"):
         if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
             rows = fresh[name].detach()[len(weights[name]) :].float().cpu()
             grown[name] = torch.cat([weights[name], rows])

@@ -24,13 +24,14 @@ from nmt.model.transformer import Embedding, Transformer
 
 # Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
 # number, is one the export does not know.
-_SUPPORTED: dict[str, tuple[str, ...]] = {
+_SUPPORTED: dict[str, tuple[str | bool, ...]] = {
     "attention": ("scaled_dot_product",),
     "positions": ("sinusoidal", "learned", "rotary"),
     "norm_position": ("pre", "post"),
     "norm": ("layer", "rms"),
     "activation": ("relu", "gelu", "silu", "swiglu"),
     "tied_embeddings": ("none", "target", "all"),
+    "output_bias": (False, True),
 }
 _NUMBERS = {
     "d_model",
@@ -54,7 +55,7 @@ def refuse_unsupported(config: ModelConfig, path: Path) -> None:
             continue
         if value not in _SUPPORTED.get(key, ()):
             can = _SUPPORTED.get(key)
-            hint = f"it can with {' or '.join(can)}" if can else f"the export does not know model.{key} yet"
+            hint = f"it can with {' or '.join(map(str, can))}" if can else f"the export does not know model.{key} yet"
             raise RunError(f"CTranslate2 cannot run a model with model.{key}: {value}", path=path, hint=hint)
 
 
@@ -115,6 +116,8 @@ def _make_spec(model: Transformer) -> Any:
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
     decoder.projection.weight = _array(model.output_proj.weight)
+    if config.output_bias:
+        decoder.projection.bias = _array(model.output_proj.bias)
     return TransformerSpec(encoder, decoder)
 
 

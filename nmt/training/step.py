@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nmt.data.batching import Batch
 from nmt.device import tf32_products
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import projected_token_loss
+from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
@@ -34,8 +34,7 @@ class BatchLoss(nn.Module):
         `tensors` are those of a `Batch` on the model's device. With its `packings`, padding is not computed.
         """
         batch = Batch(*tensors)
-        states = self.states(batch.src, batch.tgt_in, packings)
-        weight = self.model.output_proj.weight
+        states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
         return projected_token_loss(
             states, weight, batch.tgt_out, batch.tgt_real, self.label_smoothing, compiled=self.compiled
         )

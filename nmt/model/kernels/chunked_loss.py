@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
@@ -34,6 +34,17 @@ def projected_token_loss(
     targets = tgt_out.flatten().index_select(0, real)  # [N]
     loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, label_smoothing, compiled)
     return loss_sum
+
+
+def with_bias(states: Tensor, projection: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return states and weight whose product has the bias of `projection`, if there is one: [..., D + 1], [V, D + 1].
+
+    A constant input of 1 has the bias as its weight.
+    """
+    if projection.bias is None:
+        return states, projection.weight
+    ones = states.new_ones((*states.shape[:-1], 1))
+    return torch.cat([states, ones], -1), torch.cat([projection.weight, projection.bias[:, None]], 1)
 
 
 class _ProjectedLoss(torch.autograd.Function):
