@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import config, data, evaluate, export, plot, score, shortlist, train, translate, vocab
+from nmt.commands import config, data, evaluate, export, import_, plot, score, shortlist, train, translate, vocab
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
 
@@ -31,6 +31,7 @@ app.command()(plot.plot)
 app.add_typer(config.app, name="config")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
+app.add_typer(import_.app, name="import")
 
 
 def _print_version(requested: bool) -> None:

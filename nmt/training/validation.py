@@ -126,9 +126,7 @@ class Validator:
         for batch in self._batches(each)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
-            loss = projected_token_loss(
-                *with_bias(states, model.output_proj), on_device.tgt_out, on_device.tgt_real
-            )
+            loss = projected_token_loss(*with_bias(states, model.output_proj), on_device.tgt_out, on_device.tgt_real)
             loss_sum += float(loss)
             num_tokens += batch.num_tgt_tokens
         shares = self.group.gather((loss_sum, num_tokens))

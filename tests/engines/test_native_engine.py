@@ -116,9 +116,7 @@ def test_the_largest_integers_overflow_in_no_kernel(sign):
             layer.feed_forward.input_proj.weight.fill_(0.1)
             layer.feed_forward.output_proj.weight.fill_(sign * 0.1)
             nn.init.constant_(layer.feed_forward_residual.norm.weight, 0.01)  # what it puts out is nearly its bias:
-            nn.init.constant_(
-                layer.feed_forward_residual.norm.bias, sign
-            )  # all inputs become 127, or all -127
+            nn.init.constant_(layer.feed_forward_residual.norm.bias, sign)  # all inputs become 127, or all -127
     expected = model.native().score(SOURCES[:9], TARGETS[:9])
     for kernel in kernels():
         assert all_close(model.native("int8", kernel=kernel).score(SOURCES[:9], TARGETS[:9]), expected, 0.3)
