@@ -30,10 +30,10 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
         write_tensors(partial, {name: tensor.detach().float() for name, tensor in weights.items()})
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors, with a checksum. Raises OSError, as for a full disk."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = NO_CHECKSUM) -> None:
+    """Write named tensors, with a checksum, which `metadata` has a place for. Raises OSError, as for a full disk."""
     try:
-        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=NO_CHECKSUM)
+        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=dict(metadata))
     except SafetensorError as error:
         number = re.search(r"os error ([0-9]+)", str(error))
         if number is None:

@@ -59,7 +59,7 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
     """
     kept = (_TRAINER_SPEC, *_NORMALIZERS)
     items = [(number, value) for number, value in protobuf_items(model_bytes) if number in kept]
-    specials = {_VOCAB_SIZE: len(pieces), **_IDS, **_NAMES}
+    specials: dict[int, int | bytes] = {_VOCAB_SIZE: len(pieces), **_IDS, **_NAMES}
     overrides = b"".join(protobuf_field(number, value) for number, value in specials.items())
     if _TRAINER_SPEC not in dict(items):
         items.append((_TRAINER_SPEC, b""))

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from nmt.checkpoint import check_size, read_weights, write_tensors
+from nmt.checksum import NO_CHECKSUM
 from nmt.config import Config
 from nmt.config.sections import ModelConfig
 from nmt.data.sentencepiece_model import SPECIAL_TOKENS
@@ -68,7 +69,7 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     weights = to_hf(_with_rows(read_weights(path), len(vocabularies[-1])), MarianConfig(**marian), config.model)
     with new_folder(out, replace=lambda existing: _guard(existing, overwrite=overwrite)) as made:
         folder = HfFolder(made)
-        write_tensors(folder.safetensors, weights)
+        write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # transformers asks for that
         _write_json(folder.config_file, marian)
         _write_json(folder.generation_file, _generation_config(config, tokenizers))
         _write_json(folder.tokenizer_file, _tokenizer_config(config, tokenizers))

@@ -92,6 +92,7 @@ def make_folder(folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread
                 if name.endswith("norm.weight"):
                     parameter.add_(1.0)
         model.final_logits_bias.normal_()
+        model.final_logits_bias[0, 0] += 2.0  # so that outputs end
     model.generation_config.bad_words_ids = [[config.pad_token_id]]
     model.generation_config.num_beams = 4
     model.generation_config.max_length = 64
