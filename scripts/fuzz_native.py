@@ -94,6 +94,7 @@ def random_config(draw: random.Random) -> ModelConfig:
         norm=draw.choice(("layer", "rms")),
         activation=draw.choice(("relu", "gelu", "silu", "swiglu")),
         tied_embeddings=draw.choice(("none", "target", "all")),
+        output_bias=draw.random() < 0.5,
         max_src_len=draw.choice((2, 3, 15, 16, 17, 50, 300)),
         max_tgt_len=draw.choice((2, 3, 15, 16, 17, 60)),
     )

@@ -61,7 +61,7 @@ def write_tokenizer(folder: Path, tags: Sequence[str] = (), *, separate: bool = 
     return len(tokens)
 
 
-def make_folder(folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread: float = 1.0, **options: Any) -> Path:
+def make_folder(folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread: float = 1.6, eos: float = 4.5, **options: Any) -> Path:
     """Write a Marian model with random weights and its tokenizer; `options` are those of MarianConfig."""
     import torch
     from transformers import MarianConfig, MarianMTModel
@@ -79,7 +79,6 @@ def make_folder(folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread
         "activation_function": "swish",
         "max_position_embeddings": 64,
         "scale_embedding": True,
-        "num_beams": 4,
     }
     ids = {"eos_token_id": 0, "pad_token_id": num_tokens - 1, "decoder_start_token_id": num_tokens - 1}
     config = MarianConfig(vocab_size=num_tokens, **ids, **{**values, **options})
@@ -92,7 +91,7 @@ def make_folder(folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread
                 if name.endswith("norm.weight"):
                     parameter.add_(1.0)
         model.final_logits_bias.normal_()
-        model.final_logits_bias[0, 0] += 2.0  # so that outputs end
+        model.final_logits_bias[0, 0] += eos  # so that outputs end
     model.generation_config.bad_words_ids = [[config.pad_token_id]]
     model.generation_config.num_beams = 4
     model.generation_config.max_length = 64
