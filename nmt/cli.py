@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import config, data, evaluate, export, import_, plot, score, shortlist, train, translate, vocab
+from nmt.commands import config, data, evaluate, export, import_, info, plot, score, shortlist, train, translate, vocab
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
 
@@ -28,6 +28,7 @@ app.command()(score.score)
 app.command()(vocab.vocab)
 app.command()(shortlist.shortlist)
 app.command()(plot.plot)
+app.command()(info.info)
 app.add_typer(config.app, name="config")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")

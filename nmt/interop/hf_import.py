@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from nmt import __version__
 from nmt.checkpoint import save_weights
 from nmt.config import Config
+from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
 from nmt.files import write_text
 from nmt.interop.hf_folder import ACTIVATIONS, GenerationConfig, HfFolder, MarianConfig
@@ -58,9 +59,6 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
 
 def _run_config(folder: HfFolder, marian: MarianConfig, vocabularies: HfVocabularies, languages: Languages) -> Config:
     """Return the configuration of the run. RunError if the languages are not known, or the model is too large."""
-    tied = "none"
-    if marian.tie_word_embeddings and marian.scale_embedding:
-        tied = "all" if marian.share_encoder_decoder_embeddings else "target"
     try:
         return Config.model_validate(
             {
@@ -70,7 +68,7 @@ def _run_config(folder: HfFolder, marian: MarianConfig, vocabularies: HfVocabula
                     "vocab_size": max(8, vocabularies.tokenizers.tgt.vocab_size),
                     "joint": vocabularies.tokenizers.joint,
                 },
-                "model": _model(marian, tied),
+                "model": _model(marian),
                 "decoding": _decoding(folder.generation()),
             }
         )
@@ -84,7 +82,18 @@ def _run_config(folder: HfFolder, marian: MarianConfig, vocabularies: HfVocabula
         ) from None
 
 
-def _model(marian: MarianConfig, tied: str) -> dict[str, Any]:
+def model_config(marian: MarianConfig) -> ModelConfig:
+    """Return nmt's configuration of a Marian model. RunError if it is too large."""
+    try:
+        return ModelConfig.model_validate(_model(marian))
+    except ValidationError as error:
+        raise RunError(error.errors()[0]["msg"].removeprefix("Value error, "), path="config.json") from None
+
+
+def _model(marian: MarianConfig) -> dict[str, Any]:
+    tied = "none"  # nmt scales a tied embedding always
+    if marian.tie_word_embeddings and marian.scale_embedding:
+        tied = "all" if marian.share_encoder_decoder_embeddings else "target"
     return {
         "d_model": marian.d_model,
         "num_heads": marian.encoder_attention_heads,

@@ -61,7 +61,9 @@ def write_tokenizer(folder: Path, tags: Sequence[str] = (), *, separate: bool = 
     return len(tokens)
 
 
-def make_folder(folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread: float = 1.6, eos: float = 4.5, **options: Any) -> Path:
+def make_folder(
+    folder: Path, *, tags: Sequence[str] = (), seed: int = 1, spread: float = 1.6, eos: float = 4.5, **options: Any
+) -> Path:
     """Write a Marian model with random weights and its tokenizer; `options` are those of MarianConfig."""
     import torch
     from transformers import MarianConfig, MarianMTModel

@@ -26,7 +26,7 @@ MODEL = {
     "activation": "silu",
     "output_bias": True,
     "max_src_len": 64,
-    "max_tgt_len": 48,
+    "max_tgt_len": 64,
 }
 
 
