@@ -172,7 +172,7 @@ def _generation_config(config: Config, tokenizers: TokenizerPair) -> dict[str, A
         "max_length": config.model.max_tgt_len + 1,  # transformers counts the token that the decoder starts with
         "num_beams": decoding.beam_size,
         "length_penalty": decoding.length_penalty,
-        "early_stopping": "never" if decoding.exact else True,
+        **({"early_stopping": "never" if decoding.exact else True} if decoding.beam_size > 1 else {}),
     }
 
 
