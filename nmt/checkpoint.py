@@ -30,10 +30,10 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
         write_tensors(partial, {name: tensor.detach().float() for name, tensor in weights.items()})
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors, with a checksum. Raises OSError, as for a full disk."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = NO_CHECKSUM) -> None:
+    """Write named tensors, with a checksum, which `metadata` has a place for. Raises OSError, as for a full disk."""
     try:
-        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=NO_CHECKSUM)
+        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=dict(metadata))
     except SafetensorError as error:
         number = re.search(r"os error ([0-9]+)", str(error))
         if number is None:
@@ -77,7 +77,8 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
     The new rows are those that `model` was initialized with; the others, and all other tensors, are as in `weights`.
     """
     grown, fresh = dict(weights), dict(model.named_parameters())
-    for name in ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight"):
+    vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
+    for name in (*vocabularies, "output_proj.bias"):
         if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
             rows = fresh[name].detach()[len(weights[name]) :].float().cpu()
             grown[name] = torch.cat([weights[name], rows])

@@ -9,7 +9,22 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands import compare, config, data, evaluate, export, plot, score, serve, shortlist, train, translate, vocab
+from nmt.commands import (
+    compare,
+    config,
+    data,
+    evaluate,
+    export,
+    import_,
+    info,
+    plot,
+    score,
+    serve,
+    shortlist,
+    train,
+    translate,
+    vocab,
+)
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
 
@@ -30,9 +45,11 @@ app.command()(serve.serve)
 app.command()(vocab.vocab)
 app.command()(shortlist.shortlist)
 app.command()(plot.plot)
+app.command()(info.info)
 app.add_typer(config.app, name="config")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
+app.add_typer(import_.app, name="import")
 
 
 def _print_version(requested: bool) -> None:

@@ -127,8 +127,9 @@ class ExportDir:
 
     def _names_needed(self, info: ExportInfo) -> list[str]:
         """Return the names of the files that an engine reads; fixed, because export.json may be malicious."""
-        joint = "tokenizer/joint.model" in info.files
-        sides = ("tokenizer/joint.model",) if joint else ("tokenizer/src.model", "tokenizer/tgt.model")
+        forms = ("joint",), ("joint-src", "joint-tgt")
+        form = next((form for form in forms if f"tokenizer/{form[0]}.model" in info.files), ("src", "tgt"))
+        sides = [f"tokenizer/{name}.model" for name in form]
         shared = "shared_vocabulary.json" in info.files
         vocabularies = ("shared_vocabulary.json",) if shared else ("source_vocabulary.json", "target_vocabulary.json")
         return ["model.bin", "config.json", *vocabularies, *sides]

@@ -46,7 +46,9 @@ def _checked_run(path: Path) -> RunDir:
     if not path.is_dir():
         raise RunError("no such run", path=path, hint=_NAME_A_RUN)
     if not run.config_file.is_file():
-        raise RunError("not a run: it has no config.yaml", path=path, hint=_NAME_A_RUN)
+        is_other = (path / "config.json").is_file()
+        hint = "import it with `nmt import hf`, if it is a Hugging Face folder" if is_other else _NAME_A_RUN
+        raise RunError("not a run: it has no config.yaml", path=path, hint=hint)
     run.check()
     run.best_checkpoint()
     return run

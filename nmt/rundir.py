@@ -300,7 +300,13 @@ class RunDir:
         return list(read_lines(src)), list(read_lines(tgt))
 
     def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
-        """Return `split` by direction. A set of one direction does not name it: that is `only`."""
+        """Return `split` by direction. A set of one direction does not name it: that is `only`.
+
+        RunError if the run has none, because its model was imported.
+        """
+        if not self.data.is_dir():
+            hint = "name sentences with --src and --ref, or with --tsv"
+            raise RunError(f"this run was imported, so it has no {split} set", path=self.path, hint=hint)
         sources, references = self.read_pairs(split)
         path = self.data / f"{split}.json"
         if not path.exists():

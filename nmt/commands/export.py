@@ -37,5 +37,23 @@ def ctranslate2(
     from nmt.interop.export import export_ctranslate2
 
     export_ctranslate2(found, out, quantization=quantization, overwrite=overwrite)
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    log.info(f"done: {out}, {size / 1e6:.1f} MB\n  nmt translate --model {shlex.quote(str(out))} 'text'")
+    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  nmt translate --model {shlex.quote(str(out))} 'text'")
+
+
+@app.command()
+def hf(
+    run: Annotated[Path, typer.Argument(help="The run to export.")],
+    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a Marian folder that is there.")] = False,
+) -> None:
+    """Export a run to a Hugging Face folder, which the transformers library reads as a Marian model."""
+    found = find_run(str(run))
+    from nmt.interop.hf_export import export_hf, refuse_existing_hf
+
+    refuse_existing_hf(out, overwrite=overwrite)
+    export_hf(found, out, overwrite=overwrite)
+    log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  MarianMTModel.from_pretrained({str(out)!r}) reads it")
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

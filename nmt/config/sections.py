@@ -241,6 +241,7 @@ class ModelConfig(Section):
     tied_embeddings: Literal["none", "target", "all"] = Field(
         "all", description="target: the output projection shares the target embedding; all: the source embedding too"
     )
+    output_bias: bool = Field(False, description="add a learned bias to each logit of the output projection")
     dropout: Rate = Field(0.1, description="dropout rate on every residual branch and inside the feed-forward layers")
     attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights")
     embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")

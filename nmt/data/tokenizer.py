@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Self
 import sentencepiece
 
 from nmt.config.sections import TokenizerConfig
+from nmt.data.protobuf import protobuf_field, protobuf_fields, protobuf_items
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
 from nmt.errors import DataError, RunError
 from nmt.files import new_folder, read_at_most
@@ -45,7 +46,8 @@ _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHAR
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _NUM_SPECIALS = 4
 _NORMAL, _USER_DEFINED = 1, 4  # types of a token in SentencePiece's ModelProto
-_FILES = {"joint.model", "src.model", "tgt.model"}
+_FORMS = ("joint", "src", "tgt", "joint-src", "joint-tgt")
+_FILES = {f"{name}.model" for name in _FORMS}
 _RETRAIN = "make it again with `nmt vocab`"
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ class Tokenizer:
             raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
         self.vocab_size = len(self._tokens)
         self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
+        self._unused = {token: i for i, token in enumerate(self._tokens) if self._processor.is_unused(i)}
         self._byte_values = self._find_byte_tokens()
         self.never_generated = self._find_never_generated()
 
@@ -83,11 +86,20 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of `text`, without bos and eos; empty for empty text."""
-        return self._processor.encode(without_surrogates(text), out_type=int)
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Iterable[str], threads: int = 1) -> list[list[int]]:
         """Return the token ids of each text, in order."""
-        return self._processor.encode([without_surrogates(text) for text in texts], out_type=int, num_threads=threads)
+        cleaned = [without_surrogates(text) for text in texts]
+        rows = self._processor.encode(cleaned, out_type=int, num_threads=threads)
+        if not self._unused:
+            return rows
+        return [self._find_unused(text, ids) if UNK_ID in ids else ids for text, ids in zip(cleaned, rows, strict=True)]
+
+    def _find_unused(self, text: str, ids: list[int]) -> list[int]:
+        """Return `ids` of `text` with the unused token for each unknown span that is written like one."""
+        pieces = self._processor.encode(text, out_type=str)
+        return [self._unused.get(p, UNK_ID) if i == UNK_ID else i for p, i in zip(pieces, ids, strict=True)]
 
     @property
     def can_sample(self) -> bool:
@@ -182,7 +194,7 @@ class Tokenizer:
         spm = self._processor
         found = []
         for i, token in enumerate(self._tokens):
-            no_text = spm.is_unknown(i) or spm.is_control(i) or spm.is_unused(i)
+            no_text = spm.is_unknown(i) or spm.is_control(i)  # an unused token is text that `encode` never yields
             forbidden = token in _FORBIDDEN_BYTES if i in self._byte_values else set(token) & set(_FORBIDDEN_CHARACTERS)
             if i != EOS_ID and (no_text or forbidden):
                 found.append(i)
@@ -206,7 +218,7 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenizers of both sides; `joint` if one vocabulary serves both."""
+    """The tokenizers of both sides; `joint` if one vocabulary serves both, with one segmentation of a text or two."""
 
     src: Tokenizer
     tgt: Tokenizer
@@ -219,10 +231,13 @@ class TokenizerPair:
     def with_symbols(self, symbols: Sequence[str]) -> TokenizerPair:
         """Return a pair in which each of `symbols` is one token on both sides; see `Tokenizer.with_symbols`."""
         src = self.src.with_symbols(symbols)
-        return TokenizerPair(src, src if self.joint else self.tgt.with_symbols(symbols), self.joint)
+        return TokenizerPair(src, src if self.tgt is self.src else self.tgt.with_symbols(symbols), self.joint)
 
     def save(self, folder: Path, *, overwrite: bool = False) -> None:
-        """Write `joint.model`, or `src.model` and `tgt.model`, into `folder`, which appears whole.
+        """Write `joint.model`, or a model for each side, into `folder`, which appears whole.
+
+        Those of two sides are `src.model` and `tgt.model`; `joint-src.model` and `joint-tgt.model` if one vocabulary
+        serves both.
 
         RunError if `folder` exists, unless it is empty, or `overwrite` is given and it holds a tokenizer alone.
         """
@@ -232,7 +247,10 @@ class TokenizerPair:
             refuse_existing_tokenizer(existing, overwrite=overwrite)
             yield
 
-        models = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
+        prefix = "joint-" if self.joint else ""
+        models = {f"{prefix}src": self.src, f"{prefix}tgt": self.tgt}
+        if self.joint and self.src.model_bytes == self.tgt.model_bytes:
+            models = {"joint": self.src}
         with new_folder(folder, replace=guard) as partial:
             for name, tokenizer in models.items():
                 (partial / f"{name}.model").write_bytes(tokenizer.model_bytes)
@@ -240,12 +258,15 @@ class TokenizerPair:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both forms are there."""
-        found = {name for name in ("joint", "src", "tgt") if (folder / f"{name}.model").exists()}
+        found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
         if found == {"joint"}:
             tokenizer = Tokenizer.load(folder / "joint.model")
             return cls(tokenizer, tokenizer, joint=True)
         if found == {"src", "tgt"}:
             return cls(Tokenizer.load(folder / "src.model"), Tokenizer.load(folder / "tgt.model"), joint=False)
+        if found == {"joint-src", "joint-tgt"}:
+            src, tgt = (Tokenizer.load(folder / f"{name}.model") for name in sorted(found))
+            return cls(src, tgt, joint=True)
         if not folder.is_dir():
             raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` makes one")
         listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
@@ -318,55 +339,17 @@ def _is_utf8(values: list[int], length: int) -> bool:
 
 def _model_type(model_bytes: bytes) -> str:
     """Read a model's type: field 3 (`model_type`) of field 2 (`trainer_spec`) of SentencePiece's ModelProto."""
-    spec = _protobuf_fields(model_bytes).get(2, b"")
-    number = _protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
+    spec = protobuf_fields(model_bytes).get(2, b"")
+    number = protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
     return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
 
 
 def _token_types(model_bytes: bytes) -> list[int]:
     """Read the type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
-    fields = [value for number, value in _protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
-    return [int(_protobuf_fields(field).get(3, _NORMAL)) for field in fields]
+    fields = [value for number, value in protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
+    return [int(protobuf_fields(field).get(3, _NORMAL)) for field in fields]
 
 
 def _user_defined_piece(symbol: str) -> bytes:
     """Return field 1 (`pieces`) of a ModelProto: a token `symbol` (field 1) of the type USER_DEFINED (field 3)."""
-    text = symbol.encode()
-    piece = b"\x0a" + _varint(len(text)) + text + b"\x18" + _varint(_USER_DEFINED)
-    return b"\x0a" + _varint(len(piece)) + piece
-
-
-def _varint(value: int) -> bytes:
-    low = [value >> shift & 0x7F for shift in range(0, max(1, value.bit_length()), 7)]
-    return bytes([*(byte | 0x80 for byte in low[:-1]), low[-1]])
-
-
-def _protobuf_fields(message: bytes) -> dict[int, int | bytes]:
-    """Return each field's value (the last, if repeated), by number, of a serialized protocol buffer that parses."""
-    return dict(_protobuf_items(message))
-
-
-def _protobuf_items(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield each field's number and value of a serialized protocol buffer that parses."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    while at < len(message):
-        key = varint()
-        kind = key & 7
-        if kind == 0:
-            yield key >> 3, varint()
-            continue
-        size = varint() if kind == 2 else 8 if kind == 1 else 4
-        yield key >> 3, message[at : at + size]
-        at += size
+    return protobuf_field(1, protobuf_field(1, symbol.encode()) + protobuf_field(3, _USER_DEFINED))

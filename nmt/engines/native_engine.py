@@ -276,8 +276,9 @@ def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict
     else:
         width = config.d_model // config.num_heads if config.positions == "rotary" else config.d_model
         positions = [array("f", [math.exp(-math.log(10000.0) * i / width) for i in range(0, width - 1, 2)])]
-    apart = {"src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight"}
+    apart = {"src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight", "output_proj.bias"}
     apart |= {f"{side}_embedding.learned.weight" for side in ("src", "tgt")}
     layers = [arrays[name].data for name in shapes if name not in apart]
     output = arrays["output_proj.weight"].data if "output_proj.weight" in arrays else target
-    return [source, target, *positions, *layers, output]
+    bias = [arrays["output_proj.bias"].data] if config.output_bias else []
+    return [source, target, *positions, *layers, output, *bias]

@@ -32,6 +32,7 @@ _SUPPORTED: dict[str, tuple[str | bool, ...]] = {
     "activation": ("relu", "gelu", "silu", "swiglu"),
     "qk_norm": (False,),
     "tied_embeddings": ("none", "target", "all"),
+    "output_bias": (False, True),
 }
 _NUMBERS = {
     "d_model",
@@ -122,6 +123,8 @@ def _make_spec(model: Transformer) -> Any:
         _set_norm(encoder.layer_norm, model.encoder_norm)
         _set_norm(decoder.layer_norm, model.decoder_norm)
     decoder.projection.weight = _array(model.output_proj.weight)
+    if config.output_bias:
+        decoder.projection.bias = _array(model.output_proj.bias)
     return TransformerSpec(encoder, decoder)
 
 

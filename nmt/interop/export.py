@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ from nmt.exportdir import ExportInfo, Quantization, new_export
 from nmt.interop.agreement import NUM_SENTENCES, compare, describe, measure_loss, require_agreement
 from nmt.interop.ctranslate2 import refuse_unsupported, require_ctranslate2, write_ctranslate2
 from nmt.rundir import RunDir
+from nmt.special_tokens import EOS_ID
 from nmt.translate import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
 
 LOSS_WARNED_OF = 0.5  # BLEU
+
+_MAX_RANDOM_TOKENS = 30
 
 
 def export_ctranslate2(
@@ -100,13 +104,16 @@ def _check(
     set.
     """
     limit = config.model.max_src_len - 1
-    found = compare(*engines, [tokenizers.src.encode(text)[:limit] for text in _sentences(run, config)])
+    found = compare(*engines, [ids[:limit] for ids in _sources(run, config, tokenizers)])
     log.info(describe(found))
     agreement: dict[str, Any] = {"compute_type": engines[1].precision, **found.as_json()}  # of this machine
     require_agreement(found, reduced=quantization != "none")
     if quantization == "none":
         return agreement
     _tell_precision(quantization, engines[1].precision)
+    if not run.data.is_dir():
+        log.warning("an imported run has no test set: measure what this precision costs with `nmt eval`")
+        return agreement
     sets = run.read_sets("test", config.data.directions[0])
     log.info(f"translating the test set both ways ({sum(len(each.sources) for each in sets)} sentences) …")
     options = engines[1].info.decoding  # the run's, as far as the export supports them
@@ -132,6 +139,15 @@ def _tell_precision(quantization: Quantization, computed: str) -> None:
         f"this processor cannot compute in {quantization}: the agreement and the BLEU below are those of {computed} "
         f"(it supports {supported})"
     )
+
+
+def _sources(run: RunDir, config: Config, tokenizers: TokenizerPair) -> list[list[int]]:
+    """Return the tokens of `_sentences`; of a run without any, because it was imported, random tokens."""
+    if run.data.is_dir():
+        return [tokenizers.src.encode(text) for text in _sentences(run, config)]
+    draw = random.Random(1)
+    ids = [i for i in range(EOS_ID + 1, tokenizers.src.vocab_size) if i not in tokenizers.src.never_generated]
+    return [draw.choices(ids, k=draw.randint(1, _MAX_RANDOM_TOKENS)) for _ in range(NUM_SENTENCES)]
 
 
 def _sentences(run: RunDir, config: Config) -> list[str]:

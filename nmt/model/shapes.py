@@ -51,6 +51,8 @@ def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: i
         shapes["tgt_embedding.tokens.weight"] = (tgt_vocab_size, d_model)
     if config.tied_embeddings == "none":
         shapes["output_proj.weight"] = (tgt_vocab_size, d_model)
+    if config.output_bias:
+        shapes["output_proj.bias"] = (tgt_vocab_size,)
     if config.positions == "learned":
         shapes |= {f"{side}_embedding.learned.weight": (max_len, d_model) for side in ("src", "tgt")}
     for layer in range(config.encoder_layers):

@@ -67,7 +67,7 @@ class Transformer(nn.Module):
         pre_norm = config.norm_position == "pre"
         self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
-        self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=False)
+        self.output_proj = nn.Linear(config.d_model, tgt_vocab_size, bias=config.output_bias)
         initialize(self, config.d_model)
         if config.tied_embeddings in ("target", "all"):  # Press and Wolf 2017
             self.output_proj.weight = self.tgt_embedding.tokens.weight

@@ -287,6 +287,7 @@ Model *load_model(const Config *config, const Kernel *kernel, const float *const
     }
     Part output = {take(&loader, (size_t)config->tgt_vocab_size * config->d_model), NULL, config->tgt_vocab_size,
                    config->tgt_vocab_size, 1.0f};
+    if (loader.next < num_arrays) output.bias = take(&loader, config->tgt_vocab_size); /* model.output_bias */
     if (!loader.error) model->output = pack_linear(&loader, &output, 1, config->d_model, config->d_model);
     if (!loader.error && loader.next != num_arrays) loader.error = "there are more arrays than the model has";
     if (loader.error) {

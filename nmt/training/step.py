@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nmt.data.batching import Batch
 from nmt.device import tf32_products
 from nmt.model.cache import KVCache
-from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss
+from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
@@ -36,8 +36,7 @@ class BatchLoss(nn.Module):
         padding is not computed.
         """
         batch = Batch(*tensors)
-        states = self.states(batch.src, batch.tgt_in, packings)
-        weight = self.model.output_proj.weight
+        states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
         if self.r_drop:
             settings = RDrop(self.r_drop, self.label_smoothing)
             return r_drop_loss(states, weight, batch.tgt_out, batch.tgt_real, settings, compiled=self.compiled)

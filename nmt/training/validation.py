@@ -15,7 +15,7 @@ from nmt.data.tags import language_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score_sets
-from nmt.model.kernels.chunked_loss import projected_token_loss
+from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
 from nmt.rundir import DirectedPairs
 from nmt.special_tokens import EOS_ID
@@ -126,7 +126,7 @@ class Validator:
         for batch in self._batches(each)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)
             states = model.decode_states(on_device.tgt_in, model.start_cache(model.encode(on_device.src)))
-            loss = projected_token_loss(states, model.output_proj.weight, on_device.tgt_out, on_device.tgt_real)
+            loss = projected_token_loss(*with_bias(states, model.output_proj), on_device.tgt_out, on_device.tgt_real)
             loss_sum += float(loss)
             num_tokens += batch.num_tgt_tokens
         shares = self.group.gather((loss_sum, num_tokens))

@@ -18,7 +18,21 @@ from nmt import __version__
 from nmt.cli import ConsoleHandler, app
 from tests.tiny import tiny_values
 
-NAMES = ("train", "translate", "eval", "compare", "score", "serve", "vocab", "shortlist", "plot", "config", "export")
+NAMES = (
+    "train",
+    "translate",
+    "eval",
+    "compare",
+    "score",
+    "serve",
+    "vocab",
+    "shortlist",
+    "plot",
+    "config",
+    "import",
+    "export",
+    "info",
+)
 
 
 def nmt(*arguments: object, cwd: Path | None = None, stdin: bytes = b"", **environment: str):

@@ -38,6 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "norms of queries and keys, rotary positions": {"qk_norm": True, "positions": "rotary", "norm": "rms"},
     "nothing tied": {"tied_embeddings": "none"},
     "target tied": {"tied_embeddings": "target"},
+    "output bias": {"output_bias": True},
     "one head": {"d_model": 32, "num_heads": 1},
     "large heads": {"d_model": 80, "num_heads": 1},
     "rotary heads of six": {"d_model": 48, "num_heads": 8, "positions": "rotary"},

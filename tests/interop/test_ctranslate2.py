@@ -41,6 +41,7 @@ OPTIONS = [
     {"activation": "swiglu"},
     {"tied_embeddings": "none"},
     {"tied_embeddings": "target"},
+    {"output_bias": True},
     {"num_heads": 1},
     {"d_model": 21, "d_ff": 37, "positions": "learned"},  # an odd head size
     {"encoder_layers": 1, "decoder_layers": 1},

@@ -9,7 +9,7 @@ import torch
 
 from nmt.data.batching import Batch
 from nmt.model.kernels import chunked_loss
-from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss
+from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
 from nmt.model.loss import token_loss
 from nmt.special_tokens import PAD_ID
 
@@ -52,6 +52,19 @@ def test_the_chunked_loss_and_its_gradients_are_those_of_all_logits_at_once(smoo
     assert torch.allclose(chunked, plain, rtol=1e-5)
     for ours, theirs in zip(grads, plain_grads, strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_chunked_loss_of_a_projection_with_a_bias_is_that_of_its_logits():
+    states, weight, tgt_out = batch()
+    projection = torch.nn.Linear(weight.size(1), weight.size(0))
+    parameters = (states, projection.weight, projection.bias)
+    plain, _ = token_loss(projection(states), tgt_out, 0.1)
+    plain_grads = torch.autograd.grad(plain, parameters)
+    real = Batch.from_ids(tgt_out, tgt_out, tgt_out).tgt_real
+    chunked = projected_token_loss(*with_bias(states, projection), tgt_out, real, 0.1)
+    assert torch.allclose(chunked, plain, rtol=1e-5)
+    for ours, theirs in zip(torch.autograd.grad(chunked, parameters), plain_grads, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-4)
 
 
 def test_the_chunked_loss_takes_bf16_within_its_precision():

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
@@ -69,6 +69,17 @@ def r_drop_loss(
     bound = partial(function, alpha=settings.alpha, smoothing=settings.label_smoothing)
     loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, bound)
     return loss_sum
+
+
+def with_bias(states: Tensor, projection: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return states and weight whose product has the bias of `projection`, if there is one: [..., D + 1], [V, D + 1].
+
+    A constant input of 1 has the bias as its weight.
+    """
+    if projection.bias is None:
+        return states, projection.weight
+    ones = states.new_ones((*states.shape[:-1], 1))
+    return torch.cat([states, ones], -1), torch.cat([projection.weight, projection.bias[:, None]], 1)
 
 
 class _ProjectedLoss(torch.autograd.Function):

@@ -1,0 +1,42 @@
+"""`nmt info`: facts about a model folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.streams import print_text, to_json
+
+if TYPE_CHECKING:
+    from nmt.interop.describe import ModelInfo
+
+
+def info(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="Run, export or Hugging Face folder. Default: $NMT_MODEL, else the newest run in ./runs."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Describe a model: its size, languages, scores and license, and the formats it can be exported to."""
+    from nmt.interop.describe import describe_model
+
+    found = describe_model(model)
+    print_text(to_json(found.as_json()) if as_json else _table(found))
+
+
+def _table(found: ModelInfo) -> str:
+    parameters = f"{found.parameters:,} parameters, " if found.parameters is not None else ""
+    rows = {
+        "path": found.path,
+        "kind": found.kind,
+        "languages": ", ".join(found.languages),
+        "size": f"{parameters}{found.megabytes:,.1f} MB",
+        "model": found.architecture,
+        "vocabulary": ", ".join(f"{size:,} tokens ({side})" for side, size in found.vocabulary.items()),
+        "scores": ", ".join(f"{name} {value:.2f}" for name, value in found.scores.items()) or "none",
+        "license": found.license or "not named in README.md",
+    }
+    lines = [f"{name:<11}{value}" for name, value in rows.items()]
+    return "\n".join([*lines, *(f"{name:<24}{why or 'possible'}" for name, why in found.can_become.items())])

@@ -1,0 +1,73 @@
+"""The tokens of a SentencePiece model, read and replaced: fields of ModelProto in sentencepiece_model.proto."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import sentencepiece
+
+from nmt.data.protobuf import protobuf_field, protobuf_fields, protobuf_items
+from nmt.errors import DataError
+from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+"""Types of a token. An unused one is never the result of a segmentation, but has a text."""
+
+SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
+"""The written forms of the ids 0 to 3."""
+
+_PIECES, _TRAINER_SPEC = 1, 2  # fields of ModelProto, as the next
+_NORMALIZERS = (3, 5)
+_VOCAB_SIZE = 4  # a field of TrainerSpec, as the next two
+_IDS = {40: UNK_ID, 41: BOS_ID, 42: EOS_ID, 43: PAD_ID}
+_NAMES = {number + 5: SPECIAL_TOKENS[special].encode() for number, special in _IDS.items()}
+
+
+class Piece(NamedTuple):
+    """One token of a SentencePiece model."""
+
+    text: str
+    score: float = 0.0
+    type: int = NORMAL
+
+
+def read_pieces(model_bytes: bytes) -> list[Piece]:
+    """Return the tokens of a serialized model, by id. Raises DataError if it is none, or damaged."""
+    try:
+        if not model_bytes:
+            raise ValueError
+        sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        fields = [value for number, value in protobuf_items(model_bytes) if number == _PIECES]
+        return [_read_piece(protobuf_fields(field)) for field in fields if isinstance(field, bytes)]
+    except (RuntimeError, ValueError, IndexError, struct.error):
+        raise DataError("this is not a SentencePiece model, or it is damaged") from None
+
+
+def _read_piece(fields: dict[int, int | bytes]) -> Piece:
+    text, score, kind = fields.get(1, b""), fields.get(2, bytes(4)), fields.get(3, NORMAL)
+    if not (isinstance(text, bytes) and isinstance(score, bytes) and isinstance(kind, int)):
+        raise ValueError
+    return Piece(text.decode(), struct.unpack("<f", score)[0], kind)
+
+
+def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
+    """Return a serialized model with other tokens, the first four of which are the special ones.
+
+    It normalizes and segments as the model `model_bytes`, which must be one.
+    """
+    kept = (_TRAINER_SPEC, *_NORMALIZERS)
+    items = [(number, value) for number, value in protobuf_items(model_bytes) if number in kept]
+    specials: dict[int, int | bytes] = {_VOCAB_SIZE: len(pieces), **_IDS, **_NAMES}
+    overrides = b"".join(protobuf_field(number, value) for number, value in specials.items())
+    if _TRAINER_SPEC not in dict(items):
+        items.append((_TRAINER_SPEC, b""))
+    # The last of two values of a field counts.
+    others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC and isinstance(v, bytes) else v) for n, v in items]
+    return b"".join([*(protobuf_field(_PIECES, _piece_fields(piece)) for piece in pieces), *others])
+
+
+def _piece_fields(piece: Piece) -> bytes:
+    score = b"\x15" + struct.pack("<f", piece.score)  # field 2, of four bytes
+    return protobuf_field(1, piece.text.encode()) + score + protobuf_field(3, piece.type)

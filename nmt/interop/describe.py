@@ -1,0 +1,160 @@
+"""Facts about a model folder: a run, an export, or a Hugging Face folder of a Marian model."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors import SafetensorError, safe_open
+
+from nmt.config import Config
+from nmt.config.sections import ModelConfig
+from nmt.data.tokenizer import TokenizerPair
+from nmt.errors import NmtError, RunError
+from nmt.exportdir import ExportDir, is_export
+from nmt.find_model import find_model
+from nmt.interop.hf_folder import HfFolder
+from nmt.interop.license import license_of
+from nmt.model.shapes import parameter_shapes
+from nmt.rundir import RunDir
+
+Kind = Literal["run", "export to CTranslate2", "Hugging Face folder (Marian)"]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a folder holds."""
+
+    path: str
+    kind: Kind
+    languages: list[str]  # such as en-de
+    megabytes: float  # of the model: weights and tokenizer
+    parameters: int | None = None
+    architecture: str = ""
+    vocabulary: dict[str, int] = field(default_factory=dict)  # number of tokens, by side
+    scores: dict[str, float] = field(default_factory=dict)  # by set and metric, such as "valid bleu"
+    license: str | None = None
+    can_become: dict[str, str] = field(default_factory=dict)  # by command: empty, or why not
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts as JSON has them; what can be done has no obstacle: null."""
+        return {**asdict(self), "can_become": {name: why or None for name, why in self.can_become.items()}}
+
+
+def describe_model(model: str | None) -> ModelInfo:
+    """Describe the folder `model`, else the run that `nmt translate` would choose. RunError if it is none of these."""
+    path = Path(model) if model else None
+    if path is not None and not is_export(path) and HfFolder(path).config_file.is_file():
+        return _describe_hf(HfFolder(path))
+    found = find_model(model)
+    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found)
+
+
+def _describe_run(run: RunDir) -> ModelInfo:
+    from nmt.interop import ctranslate2, hf_export
+
+    config, weights = run.config(), run.best_checkpoint()
+    return ModelInfo(
+        path=str(run.path),
+        kind="run",
+        languages=list(map(str, config.data.directions)),
+        megabytes=_megabytes(weights, run.tokenizer),
+        parameters=_count_parameters(weights),
+        architecture=_architecture(config.model),
+        vocabulary=_sizes(TokenizerPair.load(run.tokenizer)),
+        scores=_scores(run, weights.stem),
+        license=license_of(run.card),
+        can_become={
+            "nmt export ctranslate2": _obstacle(ctranslate2.refuse_unsupported, config, run.config_file),
+            "nmt export hf": _obstacle(hf_export.refuse_unsupported, config, run.config_file),
+        },
+    )
+
+
+def _describe_export(export: ExportDir) -> ModelInfo:
+    info = export.info()
+    directions = info.directions or ((info.src_lang, info.tgt_lang),)
+    bleu = info.agreement.get("bleu", {})
+    score = bleu.get("export") if isinstance(bleu, Mapping) else None
+    return ModelInfo(
+        path=str(export.path),
+        kind="export to CTranslate2",
+        languages=[f"{src}-{tgt}" for src, tgt in directions],
+        megabytes=_megabytes(export.path / "model.bin", export.tokenizer),
+        architecture=f"weights: {'fp32' if info.quantization == 'none' else info.quantization}",
+        vocabulary=_sizes(TokenizerPair.load(export.tokenizer)),
+        scores={"test bleu": score} if isinstance(score, int | float) else {},
+        license=license_of(export.card),
+    )
+
+
+def _describe_hf(folder: HfFolder) -> ModelInfo:
+    from nmt.interop.hf_import import model_config
+
+    folder.check()
+    marian, settings = folder.config(), folder.tokenizer_settings()
+    config = model_config(marian)
+    shapes = parameter_shapes(config, marian.vocab_size, marian.tgt_vocab_size)
+    return ModelInfo(
+        path=str(folder.path),
+        kind="Hugging Face folder (Marian)",
+        languages=[f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"],
+        megabytes=_megabytes(folder.weights_file(), folder.vocab_file, folder.source_spm, folder.target_spm),
+        parameters=sum(map(math.prod, shapes.values())),
+        architecture=_architecture(config),
+        vocabulary={"source": marian.vocab_size, "target": marian.tgt_vocab_size},
+        license=license_of(folder.card),
+        can_become={"nmt import hf": ""},
+    )
+
+
+def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
+    """Return the scores of a checkpoint on the validation set, and those of the last `nmt eval` on the test set."""
+    valid = run.index().checkpoints.get(checkpoint, {})
+    scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
+    path = run.evaluations / "test.json"
+    tested = run.read_json(path).get("scores") if path.is_file() else None
+    for name, record in tested.items() if isinstance(tested, dict) else ():
+        if isinstance(record, dict) and isinstance(record.get("value"), int | float):
+            scores[f"test {name}"] = record["value"]
+    return scores
+
+
+def _architecture(model: ModelConfig) -> str:
+    return (
+        f"{model.encoder_layers}+{model.decoder_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, "
+        f"{model.num_heads} heads, {model.norm_position}-norm, {model.activation}"
+    )
+
+
+def _sizes(tokenizers: TokenizerPair) -> dict[str, int]:
+    if tokenizers.joint:
+        return {"joint": tokenizers.src.vocab_size}
+    return {"source": tokenizers.src.vocab_size, "target": tokenizers.tgt.vocab_size}
+
+
+def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path: Path) -> str:
+    """Return why `refuse` refuses the model of `config`; empty if it does not."""
+    try:
+        refuse(config.model, path)
+    except NmtError as error:
+        return error.message
+    return ""
+
+
+def _count_parameters(weights: Path) -> int:
+    """Count the numbers in a file of weights, from its header."""
+    try:
+        with safe_open(weights, framework="np") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=weights) from None
+
+
+def _megabytes(*paths: Path) -> float:
+    files = (file for path in paths for file in ([path] if path.is_file() else path.rglob("*")))
+    return round(sum(os.path.getsize(file) for file in files) / 1e6, 3)

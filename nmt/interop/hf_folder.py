@@ -1,0 +1,201 @@
+"""A Hugging Face folder with a Marian model (OPUS-MT): its files and config.json, checked. Imports no torch.
+
+The folder may come from a stranger: files are read within limits, links and special files are refused, and nothing in
+it is executed. The format is that of `transformers.models.marian`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from nmt.config.base import Count
+from nmt.config.sections import NumLayers, Rate
+from nmt.errors import RunError
+from nmt.files import read_at_most
+
+MAX_JSON_BYTES = 50_000_000
+"""A vocab.json of 256,000 tokens takes 6 million; a larger file is another thing, and is not read."""
+
+ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+"""Values of `activation_function`, and of nmt's `model.activation`."""
+
+NOT_MARIAN = "nmt imports folders with a config.json whose model_type is marian, such as those of OPUS-MT"
+
+Kind = TypeVar("Kind", bound=BaseModel)
+TokenId = Annotated[int, Field(ge=0, lt=1 << 24)]
+
+
+class MarianConfig(BaseModel):
+    """The part of config.json that decides what a Marian model computes; defaults as in transformers."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    d_model: int = Field(1024, ge=2, le=16_384)
+    encoder_layers: NumLayers = 12
+    decoder_layers: NumLayers = 12
+    encoder_attention_heads: Count = 16
+    decoder_attention_heads: Count = 16
+    encoder_ffn_dim: int = Field(4096, ge=1, le=262_144)
+    decoder_ffn_dim: int = Field(4096, ge=1, le=262_144)
+    activation_function: str = "gelu"
+    max_position_embeddings: int = Field(1024, ge=2, le=32_768)
+    dropout: Rate = 0.1
+    attention_dropout: Rate = 0.0
+    vocab_size: int = Field(58_101, ge=4, le=1_000_000)
+    decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
+    pad_token_id: TokenId = 58_100
+    eos_token_id: TokenId = 0
+    decoder_start_token_id: TokenId = 58_100
+    scale_embedding: bool = False
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    normalize_before: bool = False
+    normalize_embedding: bool = False
+    add_final_layer_norm: bool = False
+    static_position_embeddings: bool = True
+
+    @property
+    def tgt_vocab_size(self) -> int:
+        """The number of logits."""
+        return self.decoder_vocab_size or self.vocab_size
+
+    @model_validator(mode="after")
+    def _can_be_computed(self) -> Self:
+        """Name the first value with which nmt's model would compute something else."""
+        wrong = {name: value for name, value in self._required().items() if getattr(self, name) != value}
+        for name, value in wrong.items():
+            raise ValueError(f"{name} is {getattr(self, name)}; nmt imports models with {value}")
+        if self.activation_function not in ACTIVATIONS:
+            raise ValueError(f"activation_function is {self.activation_function}; nmt has {', '.join(ACTIVATIONS)}")
+        if self.d_model % 2 or self.d_model % self.encoder_attention_heads:
+            raise ValueError("d_model must be even, and a multiple of encoder_attention_heads")
+        if self.share_encoder_decoder_embeddings and self.tgt_vocab_size != self.vocab_size:
+            raise ValueError("the embeddings are shared, but decoder_vocab_size is not vocab_size")
+        if max(self.pad_token_id, self.eos_token_id, self.decoder_start_token_id) >= self.tgt_vocab_size:
+            raise ValueError("pad_token_id, eos_token_id or decoder_start_token_id is not in the vocabulary")
+        return self
+
+    def _required(self) -> dict[str, Any]:
+        return {
+            "decoder_attention_heads": self.encoder_attention_heads,
+            "decoder_ffn_dim": self.encoder_ffn_dim,
+            "normalize_before": False,
+            "normalize_embedding": False,
+            "add_final_layer_norm": False,
+            "static_position_embeddings": True,
+        }
+
+
+class GenerationConfig(BaseModel):
+    """The part of generation_config.json that nmt's search has, too."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    num_beams: int = Field(1, ge=1, le=1000)
+    length_penalty: float = Field(1.0, ge=0.0, le=5.0)
+    early_stopping: bool | str | None = False
+
+
+class TokenizerSettings(BaseModel):
+    """The part of tokenizer_config.json that nmt reads."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    source_lang: str | None = None
+    target_lang: str | None = None
+    separate_vocabs: bool = False
+
+
+class HfFolder:
+    """Paths of a Hugging Face folder with a Marian model, and the contents of its JSON files."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.config_file = path / "config.json"
+        self.generation_file = path / "generation_config.json"
+        self.tokenizer_file = path / "tokenizer_config.json"
+        self.vocab_file = path / "vocab.json"
+        self.tgt_vocab_file = path / "target_vocab.json"
+        self.source_spm = path / "source.spm"
+        self.target_spm = path / "target.spm"
+        self.safetensors = path / "model.safetensors"
+        self.pickled = path / "pytorch_model.bin"
+        self.card = path / "README.md"
+
+    def check(self) -> None:
+        """Raise RunError unless the folder holds the files of a Marian model, none of them a link or special file."""
+        if not self.path.is_dir():
+            raise RunError("no such folder", path=self.path, hint=NOT_MARIAN)
+        for path in (self.config_file, self.vocab_file, self.source_spm, self.target_spm, self.weights_file()):
+            if not os.path.lexists(path):
+                raise RunError(f"not a Hugging Face folder of a Marian model: it has no {path.name}", path=self.path)
+        for path in self._all_files():
+            if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+                hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
+                raise RunError("a link, or not a file", path=path, hint=hint)
+
+    def _all_files(self) -> list[Path]:
+        return [value for name, value in vars(self).items() if name != "path"]
+
+    def weights_file(self) -> Path:
+        """Return the path of the weights: model.safetensors, else pytorch_model.bin."""
+        return self.pickled if os.path.lexists(self.pickled) and not self.safetensors.exists() else self.safetensors
+
+    def is_marian(self) -> bool:
+        """Return whether config.json, which must be readable, names a Marian model."""
+        return self.read_json(self.config_file).get("model_type") == "marian"
+
+    def config(self) -> MarianConfig:
+        """Read config.json. RunError if it is damaged, of another architecture, or not one that nmt computes."""
+        values = self.read_json(self.config_file)
+        if values.get("model_type") != "marian":
+            raise RunError(f"the model_type is {values.get('model_type')!r}", path=self.config_file, hint=NOT_MARIAN)
+        return self._checked(MarianConfig, values, self.config_file)
+
+    def generation(self) -> GenerationConfig:
+        """Read generation_config.json; older folders have its values in config.json."""
+        path = self.generation_file if self.generation_file.exists() else self.config_file
+        return self._checked(GenerationConfig, self.read_json(path), path)
+
+    def tokenizer_settings(self) -> TokenizerSettings:
+        """Read tokenizer_config.json, if there is one."""
+        if not self.tokenizer_file.exists():
+            return TokenizerSettings()
+        return self._checked(TokenizerSettings, self.read_json(self.tokenizer_file), self.tokenizer_file)
+
+    def vocabulary(self, path: Path, size: int) -> dict[str, int]:
+        """Read a vocabulary: tokens with the ids 0 to `size` - 1, each once. RunError if it is something else."""
+        values = self.read_json(path)
+        if not all(type(number) is int for number in values.values()):
+            raise RunError("not a vocabulary: an id is not a whole number", path=path)
+        if sorted(values.values()) != list(range(size)):
+            raise RunError(f"the {len(values):,} ids are not 0 to {size - 1:,}, as config.json has it", path=path)
+        return values
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        """Read a JSON object. RunError if the file is missing, damaged, too large, or no object."""
+        try:
+            value = json.loads(read_at_most(path, MAX_JSON_BYTES))
+        except RecursionError:
+            raise RunError("cannot read this file (nested too deeply)", path=path) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RunError(f"cannot read this file ({reason})", path=path) from None
+        if not isinstance(value, dict):
+            raise RunError("not a JSON object", path=path)
+        return value
+
+    def _checked(self, kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:
+        try:
+            return kind.model_validate({name: value for name, value in values.items() if value is not None})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            message = first["msg"].removeprefix("Value error, ")
+            raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_MARIAN) from None

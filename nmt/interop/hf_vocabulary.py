@@ -1,0 +1,172 @@
+"""Vocabularies of Marian models (vocab.json beside source.spm and target.spm) to and from nmt's. Imports no torch.
+
+nmt's special tokens have the ids 0 to 3, and the other tokens follow in the order of vocab.json. A row of the embedding
+may serve two ids: the decoder starts with bos, which Marian takes pad for, and tokens of source.spm that vocab.json
+lacks are the unknown token. Ids added in that way are muted: their logits are far below all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.config.corpora import fault_of_symbol
+from nmt.data.sentencepiece_model import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    Piece,
+    read_pieces,
+    with_pieces,
+)
+from nmt.data.tokenizer import MAX_MODEL_BYTES, Tokenizer, TokenizerPair
+from nmt.errors import DataError, RunError
+from nmt.files import read_at_most
+from nmt.interop.hf_folder import HfFolder, MarianConfig
+from nmt.languages import language_tag
+from nmt.special_tokens import BOS_ID
+
+_TAG = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]*)<<")
+_OWN_TAG = re.compile(r"▁?<2([A-Za-z0-9][A-Za-z0-9_-]*)>")
+_SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
+
+
+class Vocabulary(NamedTuple):
+    """The tokens of one side, by nmt's id."""
+
+    tokens: list[str]
+    rows: list[int]  # the id in vocab.json, whose weights this token has
+    muted: list[int]  # ids that stand beside another one of the same row, and are never generated
+
+
+class HfVocabularies(NamedTuple):
+    """What the tokenizers of a folder are in nmt."""
+
+    tokenizers: TokenizerPair
+    src: Vocabulary
+    tgt: Vocabulary
+    languages: list[str]  # of the tags >>xx<<, or of nmt's own, in order; empty if there are fewer than two
+
+
+class _Specials(NamedTuple):
+    """Ids in vocab.json, in the order of nmt's special tokens."""
+
+    unk: int
+    pad: int
+    start: int  # of the decoder
+    eos: int
+
+
+def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
+    """Read both sides. RunError or DataError if a file is damaged, or they do not fit together."""
+    src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
+    src_pieces, tgt_pieces = (_pieces_of(path) for path in (folder.source_spm, folder.target_spm))
+    separate = folder.tokenizer_settings().separate_vocabs
+    tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
+    if len(tgt_vocab) != config.tgt_vocab_size:
+        raise RunError("there is one vocab.json, but decoder_vocab_size is not vocab_size", path=folder.config_file)
+    tgt_specials = _Specials(
+        _special(tgt_vocab, "<unk>", folder), config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
+    )
+    pad, eos = (_special(src_vocab, name, folder) for name in ("<pad>", "</s>"))
+    src_specials = _Specials(_special(src_vocab, "<unk>", folder), pad, pad, eos) if separate else tgt_specials
+    if not separate and (pad, eos) != (tgt_specials.pad, tgt_specials.eos):
+        hint = "ids of <pad> and </s> there, pad_token_id and eos_token_id here, must be equal"
+        raise RunError("config.json and vocab.json do not fit together", path=folder.config_file, hint=hint)
+    missing = [p.text for p in src_pieces if p.type in _SEGMENTED and p.text not in src_vocab]
+    missing_bytes = [p.text for p in tgt_pieces if p.type == BYTE and p.text not in tgt_vocab]
+    tags = _tags_of(src_vocab)
+    if not separate:
+        src = tgt = _order(src_vocab, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], tags, folder.vocab_file)
+    else:
+        src = _order(src_vocab, src_specials, missing, tags, folder.vocab_file)
+        tgt = _order(tgt_vocab, tgt_specials, missing_bytes, {}, folder.tgt_vocab_file)
+    pair = TokenizerPair(
+        _tokenizer(folder.source_spm, src_pieces, src, is_source=True),
+        _tokenizer(folder.target_spm, tgt_pieces, tgt, is_source=False),
+        joint=not separate,
+    )
+    own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := _OWN_TAG.fullmatch(p.text))]
+    return HfVocabularies(pair, src, tgt, list(tags.values()) or (own_tags if len(own_tags) > 1 else []))
+
+
+def _pieces_of(path: Path) -> list[Piece]:
+    try:
+        return read_pieces(read_at_most(path, MAX_MODEL_BYTES))
+    except DataError as error:
+        raise DataError(error.message, path=path) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+
+
+def _special(vocabulary: Mapping[str, int], name: str, folder: HfFolder) -> int:
+    if name not in vocabulary:
+        raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
+    return vocabulary[name]
+
+
+def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
+    """Return the language of each tag `>>xx<<`, in the order of ids; empty if there is one language at most."""
+    found = {token: match[1] for token in vocabulary if (match := _TAG.fullmatch(token))}
+    return dict(sorted(found.items(), key=lambda item: vocabulary[item[0]])) if len(found) > 1 else {}
+
+
+def _order(
+    vocabulary: Mapping[str, int], specials: _Specials, extra: Sequence[str], tags: Mapping[str, str], path: Path
+) -> Vocabulary:
+    """Return the tokens in nmt's order: special ones, those of `vocabulary`, and `extra` ones, which are unknown."""
+    texts = {number: token for token, number in vocabulary.items()}
+    others = [number for number in range(len(texts)) if number not in specials]
+    tokens = [*SPECIAL_TOKENS, *(_own_text(texts[number], tags) for number in others), *extra]
+    if len(set(tokens)) != len(tokens):
+        twice = next(token for token in tokens if tokens.count(token) > 1)
+        raise RunError(f"the token {twice!r} is there twice", path=path)
+    rows = [*specials, *others, *[specials.unk] * len(extra)]
+    muted = [BOS_ID] if specials.start in (specials.unk, specials.pad, specials.eos) else []
+    return Vocabulary(tokens, rows, [*muted, *range(len(rows) - len(extra), len(rows))])
+
+
+def _own_text(token: str, tags: Mapping[str, str]) -> str:
+    """Return what a token of vocab.json is called in nmt: `>>fra<<` is nmt's own tag `<2fra>`."""
+    if token in tags:
+        return "▁" + language_tag(tags[token])
+    return f"{token}*" if token in SPECIAL_TOKENS else token
+
+
+def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, is_source: bool) -> Tokenizer:
+    """Return a tokenizer that segments as the model at `path` with `pieces`, with the ids of `vocabulary`."""
+    known = {piece.text: piece for piece in pieces if piece.type in _SEGMENTED}
+    muted = set(vocabulary.muted)
+
+    def piece_of(number: int, token: str) -> Piece:
+        if number < len(SPECIAL_TOKENS):
+            return Piece(token, 0.0, CONTROL if number else UNKNOWN)
+        found = known.get(token)
+        if _OWN_TAG.fullmatch(token) and token.startswith("▁"):
+            return Piece(token, 0.0, USER_DEFINED)
+        if found is None or (number in muted and not is_source and found.type != BYTE):
+            return Piece(token, 0.0, UNUSED)
+        return found
+
+    own = [piece_of(number, token) for number, token in enumerate(vocabulary.tokens)]
+    try:
+        tokenizer = Tokenizer(with_pieces(read_at_most(path, MAX_MODEL_BYTES), own))
+    except DataError as error:
+        raise DataError(f"its tokens and those of vocab.json make no model: {error.message}", path=path) from None
+    if is_source and tokenizer.type == "bpe" and any(piece.type == UNUSED for piece in own):
+        hint = "nmt imports models with unigram models, or with one model for both sides"
+        raise DataError("a BPE model, and vocab.json has other tokens than it", path=path, hint=hint)
+    return tokenizer
+
+
+def hf_tokens(tokenizer: Tokenizer) -> list[str]:
+    """Return the tokens of vocab.json for `tokenizer`, by id: nmt's tags are `>>xx<<` where Marian's are meant."""
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    own = {token: match[1] for token in tokens if token.startswith("▁") and (match := _OWN_TAG.fullmatch(token))}
+    return [f">>{own[token]}<<" if token in own and not fault_of_symbol(token[1:]) else token for token in tokens]
