@@ -19,7 +19,7 @@ def info(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Describe a model: its size, languages, scores and license, and the formats it can be exported to."""
+    """Describe a model: size, languages, scores, license, exports."""
     from nmt.interop.describe import describe_model
 
     found = describe_model(model)
