@@ -39,6 +39,9 @@ NativePrecision = Literal["int8", "fp32"]
 MAX_ROWS = 32
 """Hypotheses that one thread decodes side by side; more do not make the products faster."""
 
+_FEW_ROWS = 16
+_CACHED_WEIGHTS = 16_000_000  # numbers; a processor's cache keeps them, and so few rows per reading cost nothing
+
 _POSITIONS = ("sinusoidal", "learned", "rotary")
 _ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "relu2")
 _PRECISIONS = ("int8", "fp32")
@@ -85,6 +88,9 @@ class NativeEngine:
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
         self.kernel = kernel or kernels()[0]
         self._config = config
+        shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+        num_weights = sum(map(math.prod, shapes.values()))
+        self._max_rows = _FEW_ROWS if num_weights <= _CACHED_WEIGHTS else MAX_ROWS
         self.scores = True  # False: greedy search computes none, which takes time; those of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         self._never_generated = list(tokenizers.tgt.never_generated)
@@ -199,7 +205,7 @@ class NativeEngine:
         )  # fmt: skip
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
-            min(MAX_ROWS, share * rows), numbers, divisors, self._never_generated,
+            min(self._max_rows, share * rows), numbers, divisors, self._never_generated,
             self._shortlist if options.shortlist else None,
         )  # fmt: skip
         try:
