@@ -202,7 +202,7 @@ class Evaluation(NamedTuple):
 
 
 class Computation(NamedTuple):
-    """How the command line wants models to translate."""
+    """The options of the command line that say how models translate."""
 
     search: SearchFlags
     engine: str

@@ -1,4 +1,4 @@
-"""What `nmt eval` was asked for, done and printed: scores, comparisons, details, the report."""
+"""One call of `nmt eval`, done and printed: scores, comparisons, details, the report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Request(NamedTuple):
-    """What is asked of an evaluation."""
+    """The options of one evaluation."""
 
     metrics: list[str]
     kinds: list[str]  # of changes of the set

@@ -1,4 +1,4 @@
-"""What `nmt eval` evaluates on: a data set of a run, or the user's files."""
+"""The sets that `nmt eval` evaluates on: a data set of a run, or the user's files."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _NO_HASH = bytes(8)
 
 @dataclass(frozen=True)
 class Expectations:
-    """What a pair is compared with. `held_out`: the sources of validation and test; `held_out_folded`: without case."""
+    """Facts to compare a pair with. `held_out`: the sources of validation and test; `held_out_folded`: without case."""
 
     src_lang: str
     tgt_lang: str
@@ -202,7 +202,7 @@ class Checker:
 
 
 class _Rows(RowFeatures):
-    """What the rows of a chunk are compared by; most have no number and no question mark."""
+    """Features by which the rows of a chunk are compared; most have no number and no question mark."""
 
     def __new__(cls, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> Self:
         src_numbers, tgt_numbers = np.zeros((2, len(src_len)), dtype=np.int64)

@@ -89,8 +89,8 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
 def _check_archive(file: BinaryIO, path: Path) -> None:
     """Raise DataError unless the file is a zip archive of moderate size, none of whose parts declares a DTD."""
     begin = b""
-    # zipfile raises NotImplementedError for a compression that it lacks, and RuntimeError for an encrypted part.
-    errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
+    # zipfile raises RuntimeError for an encrypted part, and a subclass of it for a compression that it lacks.
+    errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, RuntimeError, ValueError)
     errors += read_errors()
     try:
         begin = file.read(8)
