@@ -10,9 +10,10 @@ from itertools import pairwise
 from nmt.evaluate.statistics import SentenceStatistics, System
 from nmt.languages import Direction
 from nmt.translate.guards import find_loop, is_copy, words_of
+from nmt.translate.wrong_language import is_in_wrong_language
 
 NUM_WORST = 30
-FLAGS = ("empty", "copied", "looped", "too short", "too long")
+FLAGS = ("empty", "copied", "wrong language", "looped", "too short", "too long")
 """Signs of a degenerate output, in the order in which they are reported."""
 
 _LENGTHS = (1, 6, 11, 21, 31, 51)  # words: the first of each group
@@ -88,7 +89,7 @@ def examine(
 
 
 def find_flags(source: str | None, hypothesis: str, references: Sequence[str], direction: Direction) -> list[str]:
-    """Return which of `FLAGS` an output has: it is empty, a copy of the source, in a loop, too short or too long.
+    """Return which of `FLAGS` an output has: empty, copied, in the wrong language, in a loop, too short, too long.
 
     What a reference does is right. An output is too short or too long if it is less than half or more than twice as
     long as every reference, by at least 10 characters.
@@ -98,6 +99,8 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
     flags = []
     if source is not None and direction.src != direction.tgt and is_copy(source, hypothesis):
         flags += ["copied"] * (not any(is_copy(source, reference) for reference in references))
+    if not flags and is_in_wrong_language(hypothesis, direction.tgt):
+        flags += ["wrong language"] * (not any(is_in_wrong_language(each, direction.tgt) for each in references))
     known = [words_of(text) for text in (source or "", *references)]
     if all(find_loop(words_of(hypothesis), words) for words in known):
         flags.append("looped")

@@ -19,6 +19,8 @@ DE_EN = Direction("de", "en")
         ("Ein Hund bellt.", "", [""], []),
         ("Ein Hund bellt laut.", "Ein Hund bellt laut.", ["A dog barks loudly."], ["copied"]),
         ("Anna Maria Berger", "Anna Maria Berger", ["Anna Maria Berger"], []),
+        ("Er lacht laut.", "Он громко смеется.", ["He laughs out loud."], ["wrong language"]),
+        ("Er sagt es.", "Он так говорит.", ["Он так говорит."], []),
         ("Er lacht.", "He ha ha ha ha ha laughs.", ["He laughs."], ["looped", "too long"]),
         ("Ha ha ha ha!", "Ha ha ha ha ha!", ["Ha ha ha ha!"], []),
         ("Ein Hund bellt laut im Garten.", "A dog.", ["A dog barks loudly in the garden."], ["too short"]),
