@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -83,6 +84,8 @@ def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: 
         listener.listen(_BACKLOG)  # now, so that whoever reads the next line can connect
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)
+        gc.collect()
+        gc.freeze()  # what has been loaded stays: collections, which requests bring about, need not look at it
         with _Signals():
             server.run(sockets=[listener])
     log.info("stopped")
