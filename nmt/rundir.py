@@ -27,6 +27,9 @@ from nmt.locks import try_lock
 
 FORMAT = 1  # of the run directory; a run says which one it is
 MAX_JSON_BYTES = 10_000_000
+AVERAGE, CALIBRATED = "average", "calibrated"
+MADE_AT_END = (AVERAGE, CALIBRATED)
+"""Checkpoints that are made of others when training ends; the training state does not know them."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

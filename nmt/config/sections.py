@@ -388,6 +388,11 @@ class TrainingConfig(Section):
     )
     keep_checkpoints: Count = Field(5, description="newest checkpoints to keep, in addition to the best")
     average_checkpoints: int = Field(5, ge=0, description="newest checkpoints to average at the end; 0 or 1: none")
+    calibrate_length: bool = Field(
+        False,
+        description="at the end, shift the output bias of the tokens that end a sentence as far as makes greedy search "
+        "best on the validation set; needs model.output_bias",
+    )
     init_from: str | None = Field(None, description="run whose weights and tokenizer to start from (fine-tuning)")
     stages: tuple[Stage, ...] = Field(
         (), max_length=100, description="stages with settings of their own; max_updates is then the sum of theirs"
@@ -433,6 +438,8 @@ class TrainingConfig(Section):
                 f"average_checkpoints {self.average_checkpoints} needs as many checkpoints; "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
+        if self.calibrate_length and self.early_stopping_metric == "loss":
+            raise ValueError("calibrate_length looks at translations; set early_stopping_metric to bleu or chrf")
         if self.max_minutes and self.stages:
             raise ValueError("max_minutes is not for stages, which name their updates; leave one of the two out")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
@@ -572,6 +579,8 @@ class Config(Section):
             raise ValueError(
                 "training.r_drop compares two passes with other dropout; set model.dropout, such as to 0.3"
             )
+        if self.training.calibrate_length and not self.model.output_bias:
+            raise ValueError("training.calibrate_length shifts the output bias; set model.output_bias to true")
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")
         return self

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nmt.rundir import CheckpointIndex, RunDir, checkpoint_quality
+from nmt.rundir import MADE_AT_END, CheckpointIndex, RunDir, checkpoint_quality
 from nmt.training.validation import ValidationResult
+
+
+def checkpoint_name(update: int) -> str:
+    """Return the name of the weights after `update`."""
+    return f"step-{update:08d}"
 
 
 @dataclass
@@ -22,11 +27,11 @@ class CheckpointHistory:
 
     @property
     def last(self) -> str | None:
-        """The newest checkpoint that is not an average."""
+        """The newest checkpoint that was not made at the end."""
         return next(iter(self.newest(1)), None)
 
     def newest(self, count: int) -> list[str]:
-        """Return the last `count` checkpoints that are not averages, oldest first."""
+        """Return the last `count` checkpoints that were not made at the end, oldest first."""
         names = [name for name in self.checkpoints if name.startswith("step-")]
         return names[max(0, len(names) - count) :]
 
@@ -41,7 +46,7 @@ class CheckpointHistory:
         is_best = self.best is None or self._quality(name) > self._quality(self.best)
         self.best = name if is_best else self.best
         self.validations_since_best = 0 if is_best else self.validations_since_best + 1
-        kept = {*self.newest(num_kept), self.best, "average"}
+        kept = {*self.newest(num_kept), self.best, *MADE_AT_END}
         self.checkpoints = {name: scores for name, scores in self.checkpoints.items() if name in kept}
         return is_best
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import time
-from collections.abc import Mapping
-
-from torch import Tensor
-
-from nmt.checkpoint import average_weights, load_weights, save_weights
-from nmt.model.transformer import Transformer
+from nmt.training.checkpoints import checkpoint_name
+from nmt.training.final_weights import score_and_write, write_average, write_calibrated
 from nmt.training.interrupt import Interrupt
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory
@@ -40,9 +34,11 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             if training.setup.group.any(bool(interrupt.requested)):
                 training.save()
                 return False
-        if training.history.last != _checkpoint_name(training):
+        if training.history.last != checkpoint_name(training.update):
             _checkpoint(training)
-        _average(training)
+        write_average(training)
+        if settings.calibrate_length:
+            write_calibrated(training)
     return True
 
 
@@ -67,52 +63,10 @@ def _log(training: Training) -> None:
     training.monitor.log_training(training.update, epoch, training.step.num_micro_batches)
 
 
-def _checkpoint_name(training: Training) -> str:
-    return _checkpoint_name_of(training.update)
-
-
-def _checkpoint_name_of(update: int) -> str:
-    return f"step-{update:08d}"
-
-
 def _checkpoint(training: Training) -> None:
     """Score the model, write its weights, save the state."""
-    _score_and_write(training, _checkpoint_name(training), training.weights)
+    score_and_write(training, checkpoint_name(training.update), training.weights)
     # In this order, a crash at any point leaves a state whose checkpoints are all there.
     training.save()
     if training.setup.group.is_main:
         training.history.delete_unlisted(training.run)
-
-
-def _average(training: Training) -> None:
-    """Average the last checkpoints and score the result, which may become the best (Vaswani et al. 2017, section 6.1).
-
-    The average is not part of the saved state: a run that is resumed with more updates averages anew.
-    """
-    newest = training.history.newest(training.settings.average_checkpoints)
-    # Those of the last stage: weights from before it know less of its data.
-    names = [name for name in newest if name > _checkpoint_name_of(training.stage.start)]
-    training.setup.group.barrier()  # rank 0 has written the last of them
-    if len(names) > 1:
-        _score_and_write(training, "average", average_weights([training.run.checkpoint(name) for name in names]))
-
-
-def _score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
-    """Validate fp32 `weights`, the precision they are loaded in; save them, and record their scores."""
-    started = time.perf_counter()
-    result = training.validator(_fp32_model(training, weights))
-    is_best = training.history.add(name, result, training.settings.keep_checkpoints)
-    if training.setup.group.is_main:
-        save_weights(training.run.checkpoint(name), weights)
-        training.history.write_index(training.run)
-        seconds = time.perf_counter() - started
-        training.monitor.log_validation(training.update, name, result, best=is_best, seconds=seconds)
-
-
-def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
-    """Return a model in fp32 with `weights`: the model in training if it holds them, else a copy."""
-    if weights is training.optimizer.model_parameters:
-        return training.model
-    model = copy.deepcopy(training.model).float()
-    load_weights(model, weights)
-    return model

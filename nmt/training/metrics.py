@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from nmt.errors import RunError
 from nmt.files import MAX_METRICS_BYTES, read_at_most, write_text
+from nmt.rundir import MADE_AT_END
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def forget_after(self, update: int) -> None:
-        """Drop the records after `update`, and those of the average: a resumed run writes them anew."""
+        """Drop the records after `update`, and those of checkpoints made at the end: a resumed run writes them anew."""
         if self.path.exists():
             try:
                 lines = read_at_most(self.path, MAX_METRICS_BYTES).decode("utf-8", errors="replace").split("\n")
@@ -109,7 +110,7 @@ class MetricsLog:
 def _is_kept(line: str, update: int) -> bool:
     try:
         record = json.loads(line)
-        return bool(record["update"] <= update and record.get("checkpoint") != "average")
+        return bool(record["update"] <= update and record.get("checkpoint") not in MADE_AT_END)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False  # a line cut short by a crash
 

@@ -50,6 +50,7 @@ _MAY_CHANGE = {
         "log_every",
         "keep_checkpoints",
         "average_checkpoints",
+        "calibrate_length",
         "threads",
         "device",
     },

@@ -1,0 +1,133 @@
+"""What is made of the weights when training ends: their average, and weights whose outputs have the right length."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nmt.checkpoint import average_weights, load_weights, read_weights, save_weights
+from nmt.data.store import Side
+from nmt.model.transformer import Transformer
+from nmt.rundir import AVERAGE, CALIBRATED, checkpoint_quality
+from nmt.special_tokens import EOS_ID
+from nmt.training.checkpoints import checkpoint_name
+from nmt.training.parts import Training
+from nmt.training.validation import ValidationResult
+
+log = logging.getLogger(__name__)
+
+BIAS = "output_proj.bias"
+_STEP = 0.5  # nats
+_MAX_STEPS = 8  # in one direction
+_PATIENCE = 2  # steps in a row without a better score
+_MAX_SENTENCES = 100_000
+
+
+def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
+    """Validate fp32 `weights`, the precision they are loaded in; save them, and record their scores."""
+    started = time.perf_counter()
+    _write(training, name, weights, _validate(training, weights), started)
+
+
+def write_average(training: Training) -> None:
+    """Average the last checkpoints and score the result, which may become the best (Vaswani et al. 2017, section 6.1).
+
+    The average is not part of the saved state: a run that is resumed with more updates averages anew.
+    """
+    newest = training.history.newest(training.settings.average_checkpoints)
+    # Those of the last stage: weights from before it know less of its data.
+    names = [name for name in newest if name > checkpoint_name(training.stage.start)]
+    training.setup.group.barrier()  # rank 0 has written the last of them
+    if len(names) > 1:
+        score_and_write(training, AVERAGE, average_weights([training.run.checkpoint(name) for name in names]))
+
+
+def write_calibrated(training: Training) -> None:
+    """Give the best weights the bias with which their outputs have the right length, and score the result.
+
+    Greedy search often ends a little early or late, which costs BLEU. The bias of each token is moved by a common
+    shift, in nats, times the rate at which the token ends a sentence; the shift is the best one on the validation set.
+    As the average, the result is not part of the saved state.
+    """
+    best, metric = training.history.best, training.settings.early_stopping_metric
+    assert best is not None
+    started = time.perf_counter()
+    training.setup.group.barrier()  # rank 0 has written the best weights
+    weights = read_weights(training.run.checkpoint(best))
+    rates = torch.from_numpy(end_rates(training.store.tgt))
+    results: dict[float, ValidationResult] = {}
+
+    def with_shift(shift: float) -> dict[str, Tensor]:
+        return {**weights, BIAS: weights[BIAS] + shift * rates}
+
+    def quality(shift: float) -> float:
+        results[shift] = _validate(training, with_shift(shift))
+        return checkpoint_quality(results[shift].values(), metric)
+
+    shift = find_peak(quality, checkpoint_quality(training.history.checkpoints[best], metric))
+    if shift:
+        _write(training, CALIBRATED, with_shift(shift), results[shift], started)
+    if training.setup.group.is_main:
+        log.info("length: %s", f"ends of sentences moved by {shift:+g} nats" if shift else "no shift of ends is better")
+
+
+def end_rates(side: Side) -> NDArray[np.float32]:
+    """Return how often each token is the last of a sentence, of all times that it occurs, [V]; 1 for eos."""
+    num_sentences = min(len(side.offsets) - 1, _MAX_SENTENCES)
+    offsets = side.offsets[: num_sentences + 1]
+    tokens = side.tokens[: offsets[-1]]
+    last = tokens[offsets[1:][np.diff(offsets) > 0] - 1]
+    counts = np.bincount(tokens, minlength=side.vocab_size)
+    rates = np.bincount(last, minlength=side.vocab_size) / np.maximum(counts, 1)
+    rates[EOS_ID] = 1.0
+    return rates.astype(np.float32)
+
+
+def find_peak(quality: Callable[[float], float], at_zero: float) -> float:
+    """Return the multiple of `_STEP` where `quality` is highest, by walking down from 0, or up if that brings nothing.
+
+    A walk ends after `_PATIENCE` steps without a better value: scores are not smooth.
+    """
+    found = {0.0: at_zero}
+    for direction in (-_STEP, _STEP):
+        num_worse = 0
+        for number in range(1, _MAX_STEPS + 1):
+            value = quality(number * direction)
+            num_worse = 0 if value > max(found.values()) else num_worse + 1
+            found[number * direction] = value
+            if num_worse == _PATIENCE:
+                break
+        if max(found.values()) > at_zero:
+            break
+    return max(found, key=lambda shift: (found[shift], -abs(shift)))
+
+
+def _validate(training: Training, weights: Mapping[str, Tensor]) -> ValidationResult:
+    return training.validator(_fp32_model(training, weights))
+
+
+def _write(
+    training: Training, name: str, weights: Mapping[str, Tensor], result: ValidationResult, started: float
+) -> None:
+    is_best = training.history.add(name, result, training.settings.keep_checkpoints)
+    if training.setup.group.is_main:
+        save_weights(training.run.checkpoint(name), weights)
+        training.history.write_index(training.run)
+        seconds = time.perf_counter() - started
+        training.monitor.log_validation(training.update, name, result, best=is_best, seconds=seconds)
+
+
+def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
+    """Return a model in fp32 with `weights`: the model in training if it holds them, else a copy."""
+    if weights is training.optimizer.model_parameters:
+        return training.model
+    model = copy.deepcopy(training.model).float()
+    load_weights(model, weights)
+    return model
