@@ -40,9 +40,7 @@ def train(
         raise typer.BadParameter("choose one of --resume, --resume-if-exists and --overwrite")
     if config is None and not (resume and run):
         raise typer.BadParameter("name a configuration with --config (or a run to resume: --resume --run FOLDER)")
-    settings = load_config(config, overrides) if config else None
-    if settings is None and overrides:
-        raise typer.BadParameter("--set needs --config")
+    settings = load_config(config, overrides) if config else _changed(run, overrides)
     if run is None:
         assert config is not None
         run = Path("runs") / config.stem
@@ -55,6 +53,14 @@ def train(
 
         raise typer.Exit(launch(sys.argv[1:], num_processes))
     _train(settings, run, resume=resume, resume_if_exists=resume_if_exists, overwrite=overwrite)
+
+
+def _changed(run: Path | None, overrides: list[str]) -> Config | None:
+    """Return the configuration of the run to resume with `overrides`; None without any."""
+    if run is None or not overrides or not RunDir(run).config_file.exists():
+        return None
+    RunDir(run).check()
+    return load_config(RunDir(run).config_file, overrides)
 
 
 def _train(settings: Config | None, run: Path, *, resume: bool, resume_if_exists: bool, overwrite: bool) -> None:

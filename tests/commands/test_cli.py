@@ -212,8 +212,7 @@ def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, numbe
     training.stderr.close()
     assert training.wait() == code
     assert said.endswith(f"stopped; the state is saved. Resume with: nmt train --resume --run runs/stopped{code}\n")
-    (work / "short.yaml").write_text((work / "digits.yaml").read_text())
-    done = nmt("train", "--resume", "--config", "short.yaml", "--run", f"runs/stopped{code}", cwd=work)
+    done = nmt("train", "--resume", "--run", f"runs/stopped{code}", "--set", "training.max_updates=12", cwd=work)
     assert done.returncode == 0, done.stderr
     assert f"resuming runs/stopped{code} after update" in done.stderr
     os.utime(work / "runs/digits/checkpoints/index.json")
@@ -233,7 +232,7 @@ def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, numbe
         ),
         (["train", "--config", "no.yaml"], "no.yaml"),
         (
-            ["train", "--resume", "--run", "nowhere"],
+            ["train", "--resume", "--run", "nowhere", "--set", "training.max_updates=12"],
             "error: nowhere: there is no run to resume\n  start it without --resume\n",
         ),
     ],
