@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from nmt.commands.documents import document_in, translate_document
+from nmt.commands.identity import identify_models, identify_shortlist
 from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
     Checkpoint,
@@ -28,22 +28,25 @@ from nmt.commands.options import (
     load_translator,
     search_flags,
 )
-from nmt.commands.outputs import Output, PartialFile, Settings, exit_code_of, open_output, stop_on_sigterm
+from nmt.commands.outputs import (
+    Output,
+    PartialFile,
+    Settings,
+    exit_code_of,
+    open_output,
+    stop_on_sigterm,
+    tell_what_is_kept,
+)
 from nmt.commands.progress import Progress
 from nmt.commands.streams import to_json
 from nmt.config import SearchOptions
 from nmt.data.lines import count_lines
-from nmt.errors import DataError, NmtError, in_words
-from nmt.exportdir import ExportDir
-from nmt.files import sha256_of
-from nmt.rundir import RunDir
+from nmt.errors import DataError, NmtError
 
 if TYPE_CHECKING:
     from nmt.translate import SegmentTranslation, Translation, Translator
 
 log = logging.getLogger(__name__)
-
-_CHECKSUM_CHARACTERS = 16
 
 Texts = Annotated[
     list[str] | None,
@@ -110,7 +113,7 @@ def translate(
         return
     wanted = _Wanted(options, format, prefix, to, from_)
     job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
-    job.run({"models": _identify(found), **_identify_shortlist(found, options)})
+    job.run({"models": identify_models(found), **identify_shortlist(found, options)})
 
 
 class _Files(NamedTuple):
@@ -138,20 +141,6 @@ def _check_usage(files: _Files, prefix: str | None) -> None:
         from nmt.plots.saving import picture_format
 
         picture_format(files.attention)  # refuses a name it cannot draw
-
-
-def _identify(models: list[RunDir] | ExportDir) -> list[str]:
-    """Return names that identify the weights."""
-    if isinstance(models, ExportDir):
-        return [models.path.resolve().name]
-    return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
-
-
-def _identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions) -> dict[str, str]:
-    """Return the checksum of the shortlist that the search uses, by the option's name; empty if it uses none."""
-    if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
-        return {}  # the engine says what is wrong
-    return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}
 
 
 class _Wanted(NamedTuple):
@@ -189,7 +178,7 @@ class _Job(NamedTuple):
                 try:
                     self._translate(output, alignments)
                 except BaseException:
-                    _tell_what_is_kept(partial_files)
+                    tell_what_is_kept(partial_files)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None
@@ -277,20 +266,6 @@ class _Job(NamedTuple):
         if num_hypotheses > 1:
             fields["hypotheses"] = [_fields(translation, self.translator) for translation in ranked]
         return to_json(fields)
-
-
-def _tell_what_is_kept(files: list[PartialFile]) -> None:
-    kept = [file for file in files if file.num_texts]
-    if not kept:
-        return
-    again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
-    where = in_words([str(file.partial) for file in kept])
-    log.info(
-        "stopped after %s lines, which are kept in %s\n  Continue with: nmt %s",
-        f"{min(file.num_texts for file in kept):,}",
-        where,
-        shlex.join(again),
-    )
 
 
 def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list[str]]:

@@ -91,7 +91,7 @@ class Translator:
     def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str, scores: bool) -> Translator:
         from nmt.engines.selection import load_engine
 
-        tokenizers = _shared_tokenizers(runs)
+        tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
         return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding)
@@ -231,7 +231,7 @@ def _set_draws(texts: Sequence[SegmentedText], draws: Sequence[int]) -> None:
             segment.segment = segment.segment._replace(draw=draw)
 
 
-def _shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
+def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
     """Return the tokenizers that `runs` share; NmtError if they differ."""
     first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
     for run, other in zip(runs[1:], others, strict=True):
