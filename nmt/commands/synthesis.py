@@ -16,7 +16,7 @@ from nmt.commands.outputs import Settings, exit_code_of, stop_on_sigterm, tell_w
 from nmt.commands.progress import Progress
 from nmt.commands.synthetic_corpus import CandidateFile, CorpusWriter
 from nmt.config import SearchOptions
-from nmt.data.lines import count_lines
+from nmt.data.lines import count_lines, open_text
 from nmt.translate.blocks import BlockTranslator, Request
 from nmt.translate.candidates import candidates_of, fault_of_text
 from nmt.translate.selection import Limits
@@ -99,6 +99,12 @@ class Synthesis(NamedTuple):
         on_terminal = sys.stderr.isatty()
         total = count_lines(Path(self.input)) if Path(self.input).is_file() else None
         return Progress(total=total, start=num_done, bar=on_terminal, log_lines=not on_terminal)
+
+
+def check_input(name: str) -> None:
+    """Raise DataError if the file `name` cannot be opened, before a model is loaded. A pipe is left alone."""
+    if name != STANDARD_INPUT and not Path(name).is_fifo():
+        open_text(Path(name)).close()
 
 
 def describe_search(options: SearchOptions) -> str:

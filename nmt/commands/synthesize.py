@@ -146,14 +146,8 @@ def synthesize(
     options = _Options(input, output, forward, resume, to, from_)
     changes = _noise(noise, drop_words, blank_words, shuffle_words, blank_token)
     limits = _limits(min_score, keep, length_ratio, allow or [])
-    _run(
-        options,
-        find_models(models, checkpoint),
-        search,
-        changes,
-        limits,
-        Computation(engine, device, precision, ray, ray_workers),
-    )
+    computation = Computation(engine, device, precision, ray, ray_workers)
+    _run(options, find_models(models, checkpoint), search, changes, limits, computation)
 
 
 class _Options(NamedTuple):
@@ -171,18 +165,19 @@ def _run(
     options: _Options, models: list[RunDir] | ExportDir, search: SearchFlags, noise: SourceNoise, limits: Limits,
     computation: Computation,
 ) -> None:  # fmt: skip
-    from nmt.commands.synthesis import Synthesis
+    from nmt.commands.synthesis import Synthesis, check_input
     from nmt.commands.synthetic_corpus import CorpusWriter, form_of
     from nmt.translate.blocks import Request
     from nmt.translate.ray_worker import checksums_of_weights
 
     form = form_of(options.output)
     computation.check()
-    if isinstance(models, ExportDir) and search.given.get("sample"):
-        raise NmtError("CTranslate2 cannot draw samples line by line", path=models.path, hint="sample with the run")
+    check_input(options.input)
     scores = limits.needs_scores or form == "jsonl"
     with open_translator(models, computation, token_scores=scores) as translator:
         found = search.change(translator.options)
+        if isinstance(models, ExportDir) and found.sample:
+            raise NmtError("CTranslate2 cannot draw samples line by line", path=models.path, hint="sample with the run")
         direction = translator.languages.direction(options.to, options.from_)
         corpus = CorpusWriter(options.output, form, direction, options.forward, noise, found.seed)
         request = Request(found, None, options.to, options.from_, draw_by_line=True)

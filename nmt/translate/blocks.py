@@ -34,6 +34,7 @@ class BlockTranslator(Protocol):
     tokenizers: TokenizerPair
     languages: LanguagePair
     options: SearchOptions  # the defaults of the model
+    local: Translator | None  # the model, if it is in this process
 
     @property
     def precision(self) -> str:
@@ -56,7 +57,8 @@ class LocalTranslator:
     """A translator of blocks in this process."""
 
     def __init__(self, translator: Translator):
-        self.translator = translator
+        self.local: Translator | None = translator
+        self._translator = translator
         self.tokenizers = translator.tokenizers
         self.languages = translator.languages
         self.options = translator.options
@@ -68,7 +70,7 @@ class LocalTranslator:
     ) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations; take the next block when the one before is used."""
         for block in blocks:
-            yield block, translate_block(self.translator, block, request, first)
+            yield block, translate_block(self._translator, block, request, first)
             first += len(block)
 
 

@@ -17,7 +17,7 @@ from nmt.translate.blocks import Request, TranslatedBlock
 from nmt.translate.languages import LanguagePair
 from nmt.translate.ray_cluster import Shares, connected, share_out
 from nmt.translate.ray_worker import ModelPaths, Result, Worker, WorkerInfo
-from nmt.translate.translator import shared_tokenizers
+from nmt.translate.translator import Translator, shared_tokenizers
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,8 @@ def ray_translator(
 
 class RayTranslator:
     """A translator of blocks, in the workers of a Ray cluster."""
+
+    local: Translator | None = None
 
     def __init__(self, ray: Any, models: Sequence[RunDir] | ExportDir, paths: ModelPaths, shares: Shares):
         """Start the workers and wait until each has loaded the model."""
