@@ -126,7 +126,7 @@ def synthesize(
     drop_words: DropWords = None,
     blank_words: BlankWords = None,
     shuffle_words: ShuffleWords = None,
-    blank_token: BlankToken = "<blank>",
+    blank_token: BlankToken = "[BLANK]",
     min_score: MinScore = None,
     keep: Keep = 1.0,
     length_ratio: LengthRatio = THRESHOLDS["length_ratio"],

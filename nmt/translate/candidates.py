@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -21,7 +22,7 @@ Fault = Literal[
 
 FAULTS: dict[Fault, str] = {
     "blank": "the given line is blank",
-    "unreadable": "the given line holds a NUL character or bytes that are not UTF-8",
+    "unreadable": "a side holds control characters, or bytes that were not UTF-8",
     "too_long": f"a side has over {MAX_CHARACTERS:,} characters",
     "empty": "the output is blank",
     "truncated": "the end of the given line was not translated (--no-split)",
@@ -37,6 +38,7 @@ FAULTS: dict[Fault, str] = {
 }
 """The reasons to drop a pair, in the order in which they are tested."""
 
+_UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
 
@@ -75,7 +77,7 @@ def fault_of_text(text: str) -> Fault | None:
     """Return what makes a given line unfit for translation, if anything."""
     if not text.strip():
         return "blank"
-    if "\0" in text or "\ufffd" in text:
+    if _UNREADABLE.search(text):
         return "unreadable"
     return "too_long" if len(text) > MAX_CHARACTERS else None
 
@@ -101,6 +103,8 @@ def _faults(translation: Translation, output: str) -> Iterator[Fault]:
     """Yield what is wrong with a translation, whose text on one line is `output`."""
     if not output:
         yield "empty"
+    if _UNREADABLE.search(output):
+        yield "unreadable"
     if len(output) > MAX_CHARACTERS:
         yield "too_long"
     if translation.truncated:

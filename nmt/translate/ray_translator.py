@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +35,6 @@ class _WorkerState:
 
     actor: Any
     info: WorkerInfo
-    num_waiting: int = 0
     num_lines: int = 0
     seconds: float = 0.0
 
@@ -97,13 +96,9 @@ class RayTranslator:
         NmtError if the workers die of a block again and again.
         """
         source = iter(blocks)
-        window: deque[_Job] = deque()
+        window: deque[_Job] = deque()  # in order; several may be done that wait for the first
         while True:
-            while len(window) < _WINDOW_PER_WORKER * len(self._workers) and (worker := self._idle_worker()):
-                texts = next(source, None)
-                if texts is None:
-                    break
-                worker.num_waiting += 1
+            while (worker := self._idle_worker(window)) is not None and (texts := next(source, None)) is not None:
                 window.append(_Job(texts, first, worker, worker.actor.translate.remote(texts, request, first)))
                 first += len(texts)
             if not window:
@@ -135,18 +130,19 @@ class RayTranslator:
         infos = [self._get(reference, "while it loaded the model") for reference in references]
         return [_WorkerState(actor, info) for actor, info in zip(actors, infos, strict=True)]
 
-    def _idle_worker(self) -> _WorkerState | None:
-        """Return the worker with the fewest blocks, if it can take another one."""
-        worker = min(self._workers, key=lambda each: each.num_waiting)
-        return worker if worker.num_waiting < _BLOCKS_PER_WORKER else None
+    def _idle_worker(self, window: Sequence[_Job]) -> _WorkerState | None:
+        """Return the worker that has the fewest of the blocks in `window`, if there may be another block."""
+        if len(window) >= _WINDOW_PER_WORKER * len(self._workers):
+            return None
+        counts = Counter(id(job.worker) for job in window if not job.done)
+        worker = min(self._workers, key=lambda each: counts[id(each)])
+        return worker if counts[id(worker)] < _BLOCKS_PER_WORKER else None
 
     def _wait(self, jobs: Sequence[_Job]) -> None:
         """Wait until one of `jobs` is done."""
         ready = self._wait_for([job.reference for job in jobs], 1, "waiting for Ray workers")
         for job in jobs:
-            if job.reference in ready:
-                job.done = True
-                job.worker.num_waiting -= 1
+            job.done = job.done or job.reference in ready
 
     def _wait_for(self, references: list[Any], count: int, message: str) -> list[Any]:
         ready: list[Any] = []

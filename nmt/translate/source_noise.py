@@ -23,7 +23,7 @@ class SourceNoise(NamedTuple):
     drop: float = 0.0
     blank: float = 0.0
     shuffle: int = 0
-    blank_token: str = "<blank>"
+    blank_token: str = "[BLANK]"
 
     def __bool__(self) -> bool:
         return bool(self.drop or self.blank or self.shuffle)
