@@ -41,7 +41,9 @@ class CandidateFile(PartialFile):
     """FILE.partial, with one line of candidates for each given line, until FILE is made of them."""
 
     def __init__(self, path: Path, settings: Settings, *, resume: bool):
-        """Begin `path`, or continue it if `resume` is given. NmtError as in `PartialFile`."""
+        """Begin `path`, or continue it if `resume` is given. NmtError as in `PartialFile`, or if it is a folder."""
+        if path.exists() and not path.is_file():
+            raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
         super().__init__(path, settings, 1, resume=resume)
 
     def read(self) -> Iterator[Candidates]:

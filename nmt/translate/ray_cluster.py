@@ -47,7 +47,10 @@ def connected(address: str, num_workers: int | None) -> Iterator[Any]:
     try:
         ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        hint = "start one with `ray start --head`, or use the cores of this machine: --ray local"
+        hint = (
+            "start one with `ray start --head`, or use the cores of this machine: --ray local; a cluster that asks for "
+            "a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+        )
         raise NmtError(f"cannot connect to a Ray cluster ({_first_line(error)})", path=address, hint=hint) from None
     finally:
         if is_main:

@@ -198,7 +198,7 @@ def test_a_training_takes_the_corpus_as_the_printed_lines_say(folder, digits, me
         "tsv": "out.tsv", "columns": ["src", "tgt"], "quoting": False, "tag": "<bt>", "weight": 1
     }  # fmt: skip
     (folder / "parallel.tsv").write_text("".join(f"{line}\t{line[::-1]}\n" for line in ["123", "456"] * 20))
-    training = {"max_updates": 2, "validate_every": 2}
+    training = {"max_updates": 2, "warmup_updates": 1, "validate_every": 2}
     config = tiny_config(digits, data=printed["data"], tokenizer=printed["tokenizer"], training=training)
     start_run(config, folder / "run")
     tokenizer = TokenizerPair.load(RunDir(folder / "run").tokenizer).src
