@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import typer
 
@@ -47,13 +48,19 @@ class CandidateFile(PartialFile):
         super().__init__(path, settings, 1, resume=resume)
 
     def read(self) -> Iterator[Candidates]:
-        """Yield the candidates of each given line so far. NmtError if a line is damaged."""
-        with open(self.partial, "rb") as file:
+        """Yield the candidates of each given line so far. NmtError if a line is damaged. One reader at a time."""
+        # The file that is open: on Windows its lock keeps others from reading, even in this process.
+        reader = io.BufferedReader(cast(io.RawIOBase, self._file))
+        try:
+            reader.seek(0)
             for number in range(1, self.num_texts + 1):
                 try:
-                    yield Candidates.from_line(file.readline(_MAX_CANDIDATES_BYTES))
+                    yield Candidates.from_line(reader.readline(_MAX_CANDIDATES_BYTES))
                 except ValueError:
                     raise NmtError("this line is damaged", path=self.partial, line=number, hint=_DELETE) from None
+        finally:
+            reader.detach()
+            self._file.seek(0, io.SEEK_END)
 
     def skip_finished(self, lines: Iterator[str], name: str) -> None:
         """Read the lines that are finished. DataError if they are not those that were translated."""

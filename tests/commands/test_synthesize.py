@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from nmt.commands.synthetic_corpus import CorpusWriter
 from nmt.config import ParallelFiles
 from nmt.data.corpus import read_parallel
 from nmt.errors import NmtError
+from nmt.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]
 SAMPLING = ("--sample", "--n-best", "2", "--noise", "--keep", "0.7", "--allow", "copied")
@@ -142,10 +144,12 @@ def test_an_output_is_not_resumed_with_other_options_input_or_weights(folder, di
     (folder / "mono").write_text("\n".join(lines[:50]))
     with pytest.raises(NmtError, match="only 50 lines, but 90 are translated already"):
         synthesize(*arguments, "--resume")
-    other = json.loads((folder / "out.tsv.partial.json").read_text())
-    (folder / "out.tsv.partial.json").write_text(json.dumps({**other, "weights": ["0123456789abcdef"]}))
+    (folder / "mono").write_text("\n".join(lines))
+    run = RunDir(shutil.copytree(digits_run, folder / "other" / digits_run.name))
+    best, *others = sorted(run.checkpoints.glob("*.safetensors"), key=lambda path: path != run.best_checkpoint())
+    shutil.copy(others[0], best)  # a run of the same name, with a checkpoint of the same name
     with pytest.raises(NmtError, match="was written with weights"):
-        synthesize(*arguments, "--resume")
+        synthesize(*arguments, "--model", str(run.path), "--resume")
     assert not (folder / "out.tsv").exists()
 
 
@@ -188,7 +192,6 @@ def test_ray_that_is_not_installed_is_one_message(folder, monkeypatch):
 
 def test_a_training_takes_the_corpus_as_the_printed_lines_say(folder, digits, messages):
     from nmt.data.tokenizer import TokenizerPair
-    from nmt.rundir import RunDir
     from nmt.training.run import start_run
     from tests.tiny import tiny_config
 
