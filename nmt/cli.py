@@ -21,6 +21,7 @@ from nmt.commands import (
     score,
     serve,
     shortlist,
+    synthesize,
     train,
     translate,
     vocab,
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.command()(train.train)
 app.command()(translate.translate)
+app.command()(synthesize.synthesize)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(compare.compare)
 app.command()(score.score)

@@ -8,10 +8,19 @@ from pathlib import Path
 
 from nmt.errors import ConfigError
 
+_limit: int | None = None
+
 
 def num_cores() -> int:
     """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return count if _limit is None else min(count, _limit)
+
+
+def limit_cores(count: int) -> None:
+    """Let this process, one of several on its machine, use `count` cores at most. Engines read it when they load."""
+    global _limit
+    _limit = count
 
 
 def processor() -> str:

@@ -222,7 +222,7 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> list
 def load_translator(
     models: list[RunDir] | ExportDir, engine: str, device: str, precision: str, *, token_scores: bool = False
 ) -> Translator:
-    """Load what `find_models` found, with the environment in which it is fastest; no scores but those per token."""
+    """Load what `find_models` found, with the environment in which it is fastest; without scores or with all."""
     request_exact_mkl()
     from nmt.translate import Translator
 

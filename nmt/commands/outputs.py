@@ -7,10 +7,13 @@ with. FILE itself appears, or is replaced, when it is whole.
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shlex
 import signal
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -19,9 +22,11 @@ from typing import IO, BinaryIO, Protocol, Self, cast
 import typer
 
 from nmt.commands.streams import standard_output
-from nmt.errors import NmtError
+from nmt.errors import NmtError, in_words
 from nmt.files import flush, read_at_most
 from nmt.locks import try_lock
+
+log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
 _MAX_SETTINGS_BYTES = 1_000_000
@@ -166,6 +171,20 @@ class PartialFile:
             self.finish()
         else:
             self.interrupt()
+
+
+def tell_what_is_kept(files: Sequence[PartialFile]) -> None:
+    """Log how many lines an interrupted command has kept, if any, and the command that continues after them."""
+    kept = [file for file in files if file.num_texts]
+    if not kept:
+        return
+    again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
+    log.info(
+        "stopped after %s lines, which are kept in %s\n  Continue with: nmt %s",
+        f"{min(file.num_texts for file in kept):,}",
+        in_words([str(file.partial) for file in kept]),
+        shlex.join(again),
+    )
 
 
 def _is_same(file: BinaryIO, path: Path) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.commands.documents import document_in, translate_document
+from nmt.commands.documents import DocumentPaths, document_in, translate_document
+from nmt.commands.identity import identify_models, identify_shortlist
 from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
     Checkpoint,
@@ -25,25 +25,30 @@ from nmt.commands.options import (
     SearchFlags,
     To,
     find_models,
-    load_translator,
     search_flags,
 )
-from nmt.commands.outputs import Output, PartialFile, Settings, exit_code_of, open_output, stop_on_sigterm
+from nmt.commands.outputs import (
+    Output,
+    PartialFile,
+    Settings,
+    exit_code_of,
+    open_output,
+    stop_on_sigterm,
+    tell_what_is_kept,
+)
 from nmt.commands.progress import Progress
+from nmt.commands.ray_options import Computation, Ray, RayWorkers, open_translator
 from nmt.commands.streams import to_json
-from nmt.config import SearchOptions
 from nmt.data.lines import count_lines
-from nmt.errors import DataError, NmtError, in_words
+from nmt.errors import DataError, NmtError
 from nmt.exportdir import ExportDir
-from nmt.files import sha256_of
 from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
     from nmt.translate import SegmentTranslation, Translation, Translator
+    from nmt.translate.blocks import BlockTranslator, Request
 
 log = logging.getLogger(__name__)
-
-_CHECKSUM_CHARACTERS = 16
 
 Texts = Annotated[
     list[str] | None,
@@ -91,6 +96,8 @@ def translate(
     engine: Engine = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
+    ray: Ray = None,
+    ray_workers: RayWorkers = None,
 ) -> None:
     """Translate text, files, documents or standard input.
 
@@ -98,19 +105,11 @@ def translate(
     when it is whole: if the command is stopped, it continues after the last line with --resume.
     """
     files = _Files(texts or [], input, output, alignments, attention, resume)
-    _check_usage(files, prefix)
+    computation = Computation(engine, device, precision, ray, ray_workers)
+    _check_usage(files, prefix, computation)
     document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
-    found = find_models(models, checkpoint)
-    translator = load_translator(found, engine, device, precision, token_scores=format == "jsonl")
-    options = search.change(translator.options)
-    if to is not None or from_ is not None:
-        translator.languages.direction(to, from_)  # refuses languages that the model does not know
-    if document is not None:
-        translate_document(translator, document, options, to, from_)
-        return
-    wanted = _Wanted(options, format, prefix, to, from_)
-    job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
-    job.run({"models": _identify(found), **_identify_shortlist(found, options)})
+    wanted = _Wanted(search, format, prefix, to, from_, attention_layer, attention_head)
+    _run(files, document, wanted, find_models(models, checkpoint), computation)
 
 
 class _Files(NamedTuple):
@@ -124,8 +123,11 @@ class _Files(NamedTuple):
     resume: bool
 
 
-def _check_usage(files: _Files, prefix: str | None) -> None:
+def _check_usage(files: _Files, prefix: str | None, computation: Computation) -> None:
     """Refuse options that conflict, before anything is computed."""
+    computation.check()
+    if computation.ray is not None and (files.input is None or files.alignments is not None):
+        raise typer.BadParameter("--ray translates a file, without --alignments: name it with --input")
     if files.texts and files.input:
         raise typer.BadParameter("give texts or --input, not both")
     if files.attention is not None and len(files.texts) != 1:
@@ -140,47 +142,56 @@ def _check_usage(files: _Files, prefix: str | None) -> None:
         picture_format(files.attention)  # refuses a name it cannot draw
 
 
-def _identify(models: list[RunDir] | ExportDir) -> list[str]:
-    """Return names that identify the weights."""
-    if isinstance(models, ExportDir):
-        return [models.path.resolve().name]
-    return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
-
-
-def _identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions) -> dict[str, str]:
-    """Return the checksum of the shortlist that the search uses, by the option's name; empty if it uses none."""
-    if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
-        return {}  # the engine says what is wrong
-    return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}
-
-
 class _Wanted(NamedTuple):
     """The options that hold for each translation of one command."""
 
-    options: SearchOptions
+    search: SearchFlags
     format: str
     prefix: str | None
     to: str | None
     from_: str | None
+    layer: int  # of the attention
+    head: int | None
+
+
+def _run(
+    files: _Files, document: DocumentPaths | None, wanted: _Wanted, models: list[RunDir] | ExportDir,
+    computation: Computation,
+) -> None:  # fmt: skip
+    """Load the models and translate."""
+    with open_translator(models, computation, token_scores=wanted.format == "jsonl") as translator:
+        from nmt.translate.blocks import Request
+
+        _, _, prefix, to, from_, layer, head = wanted
+        options = wanted.search.change(translator.options)
+        if to is not None or from_ is not None:
+            translator.languages.direction(to, from_)  # refuses languages that the model does not know
+        if document is not None and translator.local is not None:
+            translate_document(translator.local, document, options, to, from_)
+            return
+        request = Request(options, prefix, to, from_)
+        job = _Job(files, translator, request, wanted.format, _Attention(translator.local, layer, head))
+        job.run({"models": identify_models(models), **identify_shortlist(models, options)})
 
 
 class _Job(NamedTuple):
     """The inputs, outputs and options of one command."""
 
     files: _Files
-    translator: Translator
-    wanted: _Wanted
+    translator: BlockTranslator
+    request: Request
+    format: str
     attention: _Attention
 
     def run(self, identity: dict[str, object]) -> None:
         """Translate block by block; `identity` tells the model from others. When interrupted, say how to continue."""
-        languages = {"to": self.wanted.to, "from": self.wanted.from_}
+        languages = {"to": self.request.to, "from": self.request.from_}
         settings: Settings = {
-            **self.wanted.options.model_dump(),
+            **self.request.options.model_dump(),
             **identity,
-            "precision": self.translator.engine.precision,
-            "format": self.wanted.format,
-            "prefix": self.wanted.prefix,
+            "precision": self.translator.precision,
+            "format": self.format,
+            "prefix": self.request.prefix,
             **{name: code for name, code in languages.items() if code is not None},
         }
         try:
@@ -189,7 +200,7 @@ class _Job(NamedTuple):
                 try:
                     self._translate(output, alignments)
                 except BaseException:
-                    _tell_what_is_kept(partial_files)
+                    tell_what_is_kept(partial_files)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None
@@ -197,7 +208,7 @@ class _Job(NamedTuple):
     @contextmanager
     def _outputs(self, settings: Settings) -> Iterator[tuple[Output, Output | None]]:
         """Yield the files for translations and, if asked for, for alignments."""
-        lines_per_text = self.wanted.options.num_hypotheses if self.wanted.format == "text" else 1
+        lines_per_text = self.request.options.num_hypotheses if self.format == "text" else 1
         files = self.files
         with ExitStack() as stack:
             output = stack.enter_context(open_output(files.output, settings, lines_per_text, resume=files.resume))
@@ -210,11 +221,9 @@ class _Job(NamedTuple):
 
     def _translate(self, output: Output, alignments: Output | None) -> None:
         num_done = self._continue_after(output, alignments)
-        options, _, prefix, to, from_ = self.wanted
+        blocks = _blocks(self.files.texts, self.files.input, num_done)
         with self._progress(num_done) as progress:
-            for block in _blocks(self.files.texts, self.files.input, num_done):
-                prefixes = [prefix] * len(block) if prefix else None
-                translations = self.translator.translate(block, options, prefixes, to=to, from_=from_)
+            for block, translations in self.translator.translate_blocks(blocks, self.request, num_done + 1):
                 for number, translation in enumerate(translations, progress.count + 1):
                     _warn(translation, number, self.translator.max_src_len)
                 if alignments is not None:
@@ -253,8 +262,8 @@ class _Job(NamedTuple):
     def _render(self, best: Translation) -> str:
         """Return one line per hypothesis, or one JSON object, which lists all hypotheses if there are several."""
         ranked = [best, *best.alternatives]
-        num_hypotheses = self.wanted.options.num_hypotheses
-        if self.wanted.format == "text":
+        num_hypotheses = self.request.options.num_hypotheses
+        if self.format == "text":
             # A line break, from an argument or from the model, would shift the lines after it.
             texts = [translation.text.replace("\n", " ") for translation in ranked]
             return "\n".join(texts + [""] * (num_hypotheses - len(texts)))
@@ -277,20 +286,6 @@ class _Job(NamedTuple):
         if num_hypotheses > 1:
             fields["hypotheses"] = [_fields(translation, self.translator) for translation in ranked]
         return to_json(fields)
-
-
-def _tell_what_is_kept(files: list[PartialFile]) -> None:
-    kept = [file for file in files if file.num_texts]
-    if not kept:
-        return
-    again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
-    where = in_words([str(file.partial) for file in kept])
-    log.info(
-        "stopped after %s lines, which are kept in %s\n  Continue with: nmt %s",
-        f"{min(file.num_texts for file in kept):,}",
-        where,
-        shlex.join(again),
-    )
 
 
 def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list[str]]:
@@ -324,7 +319,7 @@ def _warn(translation: Translation, number: int, limit: int) -> None:
         log.warning("line %d: the translation repeats itself", number)
 
 
-def _fields(translation: Translation, translator: Translator) -> dict[str, object]:
+def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, object]:
     return {
         "text": translation.text,
         "score": round(translation.score, 6),
@@ -335,14 +330,15 @@ def _fields(translation: Translation, translator: Translator) -> dict[str, objec
 
 
 class _Attention:
-    """The attention of one decoder layer: one head, or the mean over heads."""
+    """The attention of one decoder layer: one head, or the mean over heads. It needs the model in this process."""
 
-    def __init__(self, translator: Translator, layer: int, head: int | None):
+    def __init__(self, translator: Translator | None, layer: int, head: int | None):
         self.translator = translator
         self.layer = layer
         self.head = head
 
     def _weights(self, segment: SegmentTranslation) -> list[list[float]]:
+        assert self.translator is not None
         return self.translator.cross_attention(segment, self.layer, self.head)
 
     def alignment(self, translation: Translation) -> str:
@@ -370,6 +366,7 @@ class _Attention:
         if len(translation.segments) > 1:
             log.warning("the text was translated in %d segments; the first is drawn", len(translation.segments))
         segment = translation.segments[0]
+        assert self.translator is not None
         weights, tokenizers = self._weights(segment), self.translator.tokenizers
         src_tokens = [*tokenizers.src.tokens(segment.src_ids), "</s>"]
         tgt_tokens = [*tokenizers.tgt.tokens(segment.tgt_ids), "</s>"][: len(weights)]

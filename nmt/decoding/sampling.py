@@ -21,14 +21,18 @@ class Sampler:
 
     def __init__(
         self, options: SearchOptions, sources: Sequence[Sequence[int]], limits: Sequence[int], num_rows: int,
-        device: torch.device,
+        device: torch.device, draws: Sequence[int] | None = None,
     ):  # fmt: skip
-        """Prepare `options.num_hypotheses` samples per source, grouped by source; `limits` has one entry per sample."""
+        """Prepare `options.num_hypotheses` samples per source, grouped by source; `limits` has one entry per sample.
+
+        `draws` has a number per source that changes its random numbers.
+        """
         self.options = options
         numbers = np.zeros((num_rows, max(limits)))
         for row, limit in enumerate(limits):
             source, sample = divmod(row, options.num_hypotheses)
-            numbers[row, :limit] = sampling_numbers(options.seed, sample, sources[source], limit)
+            draw = draws[source] if draws else 0
+            numbers[row, :limit] = sampling_numbers(options.seed, sample, sources[source], limit, draw)
         # Cumulative probabilities need fp64, which Apple's GPUs lack: there, the host draws the tokens.
         self.device = torch.device("cpu") if device.type == "mps" else device
         self.numbers = torch.from_numpy(numbers).to(self.device)  # [R, longest], uniform in [0, 1)

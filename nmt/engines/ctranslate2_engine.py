@@ -104,6 +104,7 @@ class CTranslate2Engine:
         sources: Sequence[Sequence[int]],
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
+        draws: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """Implement `Engine.search`; NmtError for the options `exact` and `shortlist`, which CTranslate2 does not have.
 
@@ -111,6 +112,8 @@ class CTranslate2Engine:
         `token_scores` the scores mean the same as a run's, at the cost of one more pass over the outputs.
         """
         _refuse_unsupported(options)
+        if draws:
+            raise NmtError("CTranslate2 does not support samples that depend on the line", hint="sample with the run")
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
         forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
         limits = self._limits(kept, options, forced or [[]] * len(kept))

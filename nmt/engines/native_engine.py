@@ -64,6 +64,15 @@ def kernels() -> list[str]:
     return _decoder.kernels() if _decoder is not None else []
 
 
+class _Inputs(NamedTuple):
+    """The sources of a search, with the first tokens and the greatest length of each output."""
+
+    sources: Sequence[Sequence[int]]
+    prefixes: Sequence[Sequence[int]]
+    limits: Sequence[int]
+    draws: Sequence[int] | None = None  # as in `Engine.search`
+
+
 class NativeEngine:
     """Translates token ids with one model. Several threads may use it at once."""
 
@@ -138,11 +147,12 @@ class NativeEngine:
         sources: Sequence[Sequence[int]],
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
+        draws: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len)
-        found = self._translate(sources, prefixes, limits, options, with_scores=self.scores)
+        found = self._translate(_Inputs(sources, prefixes, limits, draws), options, with_scores=self.scores)
         results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
         for hypotheses in results:
             for hypothesis in hypotheses:
@@ -157,7 +167,7 @@ class NativeEngine:
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """As `Engine.score`."""
         wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
-        found = self._translate(sources, wanted, [len(ids) for ids in wanted], SearchOptions())
+        found = self._translate(_Inputs(sources, wanted, [len(ids) for ids in wanted]), SearchOptions())
         scores = [outputs[0][3] for outputs, _ in found]
         check_finite(sum(map(sum, scores)))
         return scores
@@ -174,14 +184,12 @@ class NativeEngine:
         if not target:
             return []
         attention = (layer % num_layers, -1 if head is None else head)
-        ((_, weights),) = self._translate([source], [target], [len(target)], SearchOptions(), attention)
+        ((_, weights),) = self._translate(_Inputs([source], [target], [len(target)]), SearchOptions(), attention)
         return weights
 
     def _translate(
         self,
-        sources: Sequence[Sequence[int]],
-        prefixes: Sequence[Sequence[int]],
-        limits: Sequence[int],
+        inputs: _Inputs,
         options: SearchOptions,
         attention: tuple[int, int] = (-1, -1),
         *,
@@ -191,13 +199,14 @@ class NativeEngine:
 
         RunError if memory is short.
         """
+        sources, prefixes, limits, draws = inputs
         if not sources:
             return []
         longest = max(limits)
         rows = options.num_hypotheses if options.sample else options.beam_size
         num_threads = min(self._num_workers, len(sources))
         share = -(-len(sources) // num_threads)
-        numbers = _random_numbers(options, sources, longest) if options.sample else array("d")
+        numbers = _random_numbers(options, sources, longest, draws) if options.sample else array("d")
         divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
         search = (
             options.beam_size, options.num_hypotheses, options.exact, options.sample, options.min_len,
@@ -236,14 +245,16 @@ def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> 
     )  # fmt: skip
 
 
-def _random_numbers(options: SearchOptions, sources: Sequence[Sequence[int]], longest: int) -> array[float]:
+def _random_numbers(
+    options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None = None
+) -> array[float]:
     """Return the numbers that decide each draw, [sources][samples][longest]: those of `nmt.decoding.sampling`."""
     from nmt.decoding.sampling_numbers import sampling_numbers
 
     numbers = array("d")
-    for source in sources:
+    for i, source in enumerate(sources):
         for sample in range(options.num_hypotheses):
-            numbers.extend(sampling_numbers(options.seed, sample, source, longest))
+            numbers.extend(sampling_numbers(options.seed, sample, source, longest, draws[i] if draws else 0))
     return numbers
 
 

@@ -110,6 +110,7 @@ class TorchEngine:
         sources: Sequence[Sequence[int]],
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
+        draws: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """Implement `Engine.search`."""
         if not sources:
@@ -130,7 +131,7 @@ class TorchEngine:
         if not options.sample and (width > 1 or options.exact):
             return beam_search(decoder, limits, constraints, options)
         limits = [limit for limit in limits for _ in range(width)]
-        sampler = Sampler(options, sources, limits, num_rows, device) if options.sample else None
+        sampler = Sampler(options, sources, limits, num_rows, device, draws) if options.sample else None
         found = greedy_search(decoder, limits, constraints, sampler)
         best_first = partial(sorted, key=lambda h: -options.normalized(h.score, len(h.token_scores)))
         return [best_first(found[i : i + width]) for i in range(0, len(found), width)]

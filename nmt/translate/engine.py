@@ -36,10 +36,12 @@ class Engine(Protocol):
         sources: Sequence[Sequence[int]],
         options: SearchOptions,
         prefixes: Sequence[Sequence[int]] | None = None,
+        draws: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return up to `num_hypotheses` outputs for each source (token ids without specials), best first.
 
-        The outputs of source i begin with the tokens `prefixes[i]`.
+        The outputs of source i begin with the tokens `prefixes[i]`. In sampling, equal sources get equal samples,
+        unless their `draws` differ.
         """
         ...
 

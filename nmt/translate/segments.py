@@ -20,6 +20,7 @@ class Segment(NamedTuple):
 
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()
+    draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
 
 
 class SegmentTranslation(NamedTuple):
@@ -59,10 +60,12 @@ def translate_segments(
     limit = engine.max_src_len - 1  # eos
     sources = [segment.src_ids[:limit] for segment in segments]
     has_prefixes = any(segment.prefix_ids for segment in segments)
+    has_draws = options.sample and any(segment.draw for segment in segments)
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         prefixes = [segments[i].prefix_ids for i in batch] if has_prefixes else None
-        return engine.search([sources[i] for i in batch], options, prefixes)
+        draws = [segments[i].draw for i in batch] if has_draws else None
+        return engine.search([sources[i] for i in batch], options, prefixes, draws)
 
     translations = [[untranslated("")] for _ in segments]
     batches = list(make_batches([len(source) for source in sources], engine, options.batch_tokens))

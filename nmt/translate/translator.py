@@ -20,7 +20,7 @@ from nmt.translate.languages import LanguagePair
 from nmt.translate.rerank import search_candidates
 from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
 from nmt.translate.segments import ForcedScore, SegmentTranslation, score_segments, translate_segments, untranslated
-from nmt.translate.texts import TextSegmenter
+from nmt.translate.texts import SegmentedText, TextSegment, TextSegmenter
 from nmt.translate.translation import Translation, put_together
 
 Model = str | Path | RunDir | ExportDir | Sequence[RunDir]
@@ -91,7 +91,7 @@ class Translator:
     def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str, scores: bool) -> Translator:
         from nmt.engines.selection import load_engine
 
-        tokenizers = _shared_tokenizers(runs)
+        tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
         return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding)
@@ -105,6 +105,11 @@ class Translator:
         tokenizers = TokenizerPair.load(export.tokenizer)
         engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
         return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding)
+
+    @property
+    def precision(self) -> str:
+        """The precision of the computation, such as fp32."""
+        return self.engine.precision
 
     @property
     def max_src_len(self) -> int:
@@ -124,6 +129,7 @@ class Translator:
         *,
         to: str | None = None,
         from_: str | None = None,
+        draws: Sequence[int] | None = None,
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
 
@@ -135,14 +141,19 @@ class Translator:
         Texts longer than the model's limit are split into sentences, protected spans are kept, and outputs that repeat
         themselves are decoded again, all according to `options` (default: the decoding section of the run). If
         `options.num_hypotheses` exceeds 1, the rest of the n-best list is in `Translation.alternatives`. The
-        translation of text i begins with `prefixes[i]`. NmtError for a text that is not a str, or a prefix with a line
-        break.
+        translation of text i begins with `prefixes[i]`. In sampling, equal texts get equal samples, unless their
+        `draws` differ. NmtError for a text that is not a str, or a prefix with a line break.
         """
         options = options or self.options
         texts = _list_of_texts("texts", texts)
         directed = [self.languages.direct(text, to, from_) for text in texts]
         segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)))
-        segments = [segment for text in segmented for segment in text.segments]
+        _set_draws(segmented, draws or [0] * len(texts))
+        self._search([segment for text in segmented for segment in text.segments], options)
+        return [put_together(text) for text in segmented]
+
+    def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
+        """Give each of `segments` its hypotheses, best first."""
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         searched = [segment for segment in segments if not segment.protected.is_only_spans()]
         found = search([segment.segment for segment in searched], options)
@@ -154,7 +165,6 @@ class Translator:
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.text)]
-        return [put_together(text) for text in segmented]
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None) -> list[ForcedScore]:
         """Score each of `targets`, in the language `to`, as the translation of the source with the same index.
@@ -214,7 +224,14 @@ def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[st
     return prefixes
 
 
-def _shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
+def _set_draws(texts: Sequence[SegmentedText], draws: Sequence[int]) -> None:
+    """Give the segments of text i the number `draws[i]`, on which their samples depend."""
+    for text, draw in zip(texts, draws, strict=True):
+        for segment in text.segments:
+            segment.segment = segment.segment._replace(draw=draw)
+
+
+def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
     """Return the tokenizers that `runs` share; NmtError if they differ."""
     first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
     for run, other in zip(runs[1:], others, strict=True):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, BinaryIO, cast
 
 from nmt.config.sections import DataConfig
 from nmt.data.check.rules import RULES, rules_in
 from nmt.data.check.stream import CheckedPairs
 from nmt.data.corpus import SentencePair, path_of
-from nmt.files import write_atomically
+from nmt.data.writing import as_cell, open_new_text
 
 
 class Outputs:
@@ -26,8 +23,8 @@ class Outputs:
         self.num_kept = self.num_rejected = 0
         self.by_rule = dict.fromkeys(RULES, 0)
         self._corpora = data.corpora("train")
-        self._kept = [_open(stack, path) for path in kept]
-        self._rejected = None if rejected is None else _open(stack, rejected)
+        self._kept = [open_new_text(stack, path) for path in kept]
+        self._rejected = None if rejected is None else open_new_text(stack, rejected)
 
     def write(self, chunk: CheckedPairs) -> None:
         """Write the pairs of a chunk to the files where they belong."""
@@ -40,7 +37,7 @@ class Outputs:
     def _keep(self, pair: SentencePair) -> None:
         self.num_kept += 1
         if len(self._kept) == 1:
-            self._kept[0].write(f"{_cell(pair.src)}\t{_cell(pair.tgt)}\n")
+            self._kept[0].write(f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n")
         else:
             for file, text in zip(self._kept, (pair.src, pair.tgt), strict=True):
                 file.write(f"{text}\n")
@@ -52,8 +49,8 @@ class Outputs:
             self.by_rule[rule] += 1
         if self._rejected is not None:
             names = ",".join(rule.name for rule in rules)
-            place = f"{_cell(str(path_of(self._corpora, pair)))}:{pair.line}"
-            self._rejected.write(f"{names}\t{place}\t{_cell(pair.src)}\t{_cell(pair.tgt)}\n")
+            place = f"{as_cell(str(path_of(self._corpora, pair)))}:{pair.line}"
+            self._rejected.write(f"{names}\t{place}\t{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n")
 
 
 def describe_counts(outputs: Outputs) -> str:
@@ -61,16 +58,3 @@ def describe_counts(outputs: Outputs) -> str:
     total = outputs.num_kept + outputs.num_rejected
     rules = ", ".join(f"{count:,} {rule.name}" for rule, count in outputs.by_rule.items() if count)
     return f"kept {outputs.num_kept:,} of {total:,} pairs" + (f"; rejected: {rules}" if rules else "")
-
-
-def _open(stack: ExitStack, path: Path) -> IO[str]:
-    """Open a file that gets its name when `stack` closes: closed and flushed first, then renamed."""
-    partial = stack.enter_context(write_atomically(path))
-    file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
-    if path.suffix == ".gz":  # without a name and a time in it, so that equal text gives equal bytes
-        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
-    return stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
-
-
-def _cell(text: str) -> str:
-    return text.replace("\t", " ")

@@ -1,0 +1,24 @@
+"""What identifies the model of a command, so that its output is not continued with another one."""
+
+from __future__ import annotations
+
+from nmt.config import SearchOptions
+from nmt.exportdir import ExportDir
+from nmt.files import sha256_of
+from nmt.rundir import RunDir
+
+_CHECKSUM_CHARACTERS = 16
+
+
+def identify_models(models: list[RunDir] | ExportDir) -> list[str]:
+    """Return names that identify the weights."""
+    if isinstance(models, ExportDir):
+        return [models.path.resolve().name]
+    return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
+
+
+def identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions) -> dict[str, str]:
+    """Return the checksum of the shortlist that the search uses, by the option's name; empty if it uses none."""
+    if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
+        return {}  # the engine says what is wrong
+    return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}

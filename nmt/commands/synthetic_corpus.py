@@ -1,0 +1,135 @@
+"""The files of `nmt synthesize`: candidates that are kept when the command is stopped, and the corpus made of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import typer
+
+from nmt.commands.outputs import PartialFile, Settings
+from nmt.commands.streams import to_json
+from nmt.data.lines import MAX_LINE_BYTES
+from nmt.data.writing import as_cell, open_new_text
+from nmt.errors import DataError, NmtError
+from nmt.files import flush
+from nmt.languages import Direction, written_without_spaces
+from nmt.translate.candidates import Candidates
+from nmt.translate.selection import Kept, Limits, Selection
+from nmt.translate.source_noise import SourceNoise
+
+_MAX_CANDIDATES_BYTES = 64 * MAX_LINE_BYTES  # one given line with its outputs, most characters written as escapes
+_DELETE = "delete it to start over"
+
+
+Form = Literal["tsv", "jsonl"]
+FORMS: tuple[Form, ...] = ("tsv", "jsonl")
+
+
+def form_of(path: Path) -> Form:
+    """Return the form that the name of the corpus says. typer.BadParameter if it says none."""
+    name = path.name.removesuffix(".gz")
+    for form in FORMS:
+        if name.endswith(f".{form}"):
+            return form
+    raise typer.BadParameter(f"--output {path}: the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz")
+
+
+class CandidateFile(PartialFile):
+    """FILE.partial, with one line of candidates for each given line, until FILE is made of them."""
+
+    def __init__(self, path: Path, settings: Settings, *, resume: bool):
+        """Begin `path`, or continue it if `resume` is given. NmtError as in `PartialFile`, or if it is a folder."""
+        if path.exists() and not path.is_file():
+            raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
+        super().__init__(path, settings, 1, resume=resume)
+
+    def read(self) -> Iterator[Candidates]:
+        """Yield the candidates of each given line so far. NmtError if a line is damaged. One reader at a time."""
+        # The file that is open: on Windows its lock keeps others from reading, even in this process.
+        reader = io.BufferedReader(cast(io.RawIOBase, self._file))
+        try:
+            reader.seek(0)
+            for number in range(1, self.num_texts + 1):
+                try:
+                    yield Candidates.from_line(reader.readline(_MAX_CANDIDATES_BYTES))
+                except ValueError:
+                    raise NmtError("this line is damaged", path=self.partial, line=number, hint=_DELETE) from None
+        finally:
+            reader.detach()
+            self._file.seek(0, io.SEEK_END)
+
+    def skip_finished(self, lines: Iterator[str], name: str) -> None:
+        """Read the lines that are finished. DataError if they are not those that were translated."""
+        hint = f"resume with the same input, or delete {self.partial.name} to start over"
+        for number, candidates in enumerate(self.read(), 1):
+            line = next(lines, None)
+            if line is None:
+                message = f"only {number - 1:,} lines, but {self.num_texts:,} are translated already"
+                raise DataError(message, path=name, hint=hint)
+            if line != candidates.text:
+                raise DataError("not the line that was translated before", path=name, line=number, hint=hint)
+
+    def finish(self) -> None:
+        """Remove the candidates; FILE is whole."""
+        self._file.close()
+        self.partial.unlink()
+        self.settings_file.unlink(missing_ok=True)
+        flush(self.path.parent)
+
+
+class CorpusWriter(NamedTuple):
+    """How pairs are written: as tab-separated text with the header `src`, `tgt`, or as JSON Lines."""
+
+    path: Path
+    form: Form
+    direction: Direction  # of the model
+    forward: bool  # the given text is the source of a pair, not its target
+    noise: SourceNoise
+    seed: int
+
+    @property
+    def languages(self) -> Direction:
+        """The direction of the training that the pairs are for."""
+        return self.direction if self.forward else Direction(self.direction.tgt, self.direction.src)
+
+    def write(self, file: CandidateFile, limits: Limits) -> Selection:
+        """Write the pairs of `file` that meet `limits`; return the selection, with its counts."""
+        selection = Selection(file.read, limits)
+        with ExitStack() as stack:
+            text = open_new_text(stack, self.path)
+            if self.form == "tsv":
+                text.write("src\ttgt\n")
+            text.writelines(map(self._render, selection.pairs()))
+        return selection
+
+    def _render(self, pair: Kept) -> str:
+        """Return the line of a pair, with noise on its source."""
+        given, output = pair.text.strip(), pair.candidate.output
+        src, tgt = (given, output) if self.forward else (output, given)
+        if self.noise:
+            spaces = not written_without_spaces(self.languages.src)
+            src = self.noise.apply(src, (self.seed, pair.line, pair.rank), spaces=spaces)
+        if self.form == "tsv":
+            return "\t".join(as_cell(text).replace("\r", " ") for text in (src, tgt)) + "\n"
+        return to_json({"src": src, "tgt": tgt, "score": pair.candidate.score, "line": pair.line}) + "\n"
+
+    def describe_training(self) -> str:
+        """Return the lines of a configuration that trains on the corpus."""
+        src, tgt = self.languages
+        columns = "columns: [src, tgt], quoting: false, " if self.form == "tsv" else ""
+        tag = "<st>" if self.forward else "<bt>"
+        lines = [
+            "data:",
+            f"  src_lang: {src}",
+            f"  tgt_lang: {tgt}",
+            "  train:",
+            "    - {…, weight: 1}  # your parallel corpus",
+            f"    - {{{self.form}: {to_json(str(self.path))}, {columns}tag: {tag}, weight: 1}}",
+        ]
+        if self.noise.blank:
+            lines += ["tokenizer:", f"  user_symbols: [{to_json(self.noise.blank_token)}]"]
+        return "\n".join(f"  {line}" for line in lines)

@@ -1,0 +1,28 @@
+"""Write new text files, plain or compressed by their name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from nmt.files import write_atomically
+
+
+def open_new_text(stack: ExitStack, path: Path) -> IO[str]:
+    """Open a file that gets its name when `stack` closes: closed and flushed first, then renamed.
+
+    A name that ends in `.gz` is written as gzip; equal text gives equal bytes.
+    """
+    partial = stack.enter_context(write_atomically(path))
+    file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
+    if path.suffix == ".gz":  # without a name and a time in it, so that equal text gives equal bytes
+        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
+    return stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+
+
+def as_cell(text: str) -> str:
+    """Return `text` as a cell of tab-separated text: a tab inside it becomes a space."""
+    return text.replace("\t", " ")

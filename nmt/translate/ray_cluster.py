@@ -1,0 +1,98 @@
+"""Connect to a Ray cluster, or start one on this machine; without importing Ray before."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from nmt.errors import NmtError
+from nmt.machine import num_cores
+
+_CONNECT_SECONDS = 10.0
+_LOCAL_STORE_BYTES = 256 << 20  # of a cluster on this machine, for texts and translations on their way
+_ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})")
+
+
+class Shares(NamedTuple):
+    """How many workers a cluster gets, and what each of them takes."""
+
+    num_workers: int
+    num_cpus: int
+    num_gpus: int
+
+
+@contextmanager
+def connected(address: str, num_workers: int | None) -> Iterator[Any]:
+    """Yield the module ray, connected to the cluster at `address`: auto, local, HOST:PORT or ray://HOST:PORT.
+
+    `local` starts a cluster on this machine with a CPU per core, at least `num_workers`, and stops it at the end.
+    NmtError if Ray is not installed, or there is no cluster.
+    """
+    if address not in ("auto", "local"):
+        _check_address(address)
+    ray = _import_ray()
+    options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    if address == "local":
+        num_cpus = max(num_cores(), num_workers or 1)
+        options |= {"num_cpus": num_cpus, "include_dashboard": False, "object_store_memory": _LOCAL_STORE_BYTES}
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address, **options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        hint = (
+            "start one with `ray start --head`, or use the cores of this machine: --ray local; a cluster that asks for "
+            "a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+        )
+        raise NmtError(f"cannot connect to a Ray cluster ({_first_line(error)})", path=address, hint=hint) from None
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)  # Ray's own handler would end the program without a word
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def share_out(ray: Any, num_workers: int | None, device: str) -> Shares:
+    """Return how to share the free resources of the cluster among `num_workers`; default: one per GPU, else per CPU."""
+    free = ray.available_resources()
+    num_cpus, num_gpus = max(1, int(free.get("CPU", 1))), int(free.get("GPU", 0)) if device in ("auto", "cuda") else 0
+    count = num_workers or num_gpus or num_cpus
+    largest = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
+    return Shares(count, max(1, min(num_cpus // count, largest)), 1 if num_gpus else 0)
+
+
+def _check_address(address: str) -> None:
+    """Raise NmtError unless something listens at `address`; Ray itself would wait for it for minutes."""
+    match = _ADDRESS.fullmatch(address)
+    if not match or int(match["port"]) > 65535:
+        hint = "auto, local, HOST:PORT of the head of a cluster, or ray://HOST:PORT"
+        raise NmtError(f"--ray {address}: not an address of a Ray cluster", hint=hint)
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_SECONDS).close()
+    except OSError as error:
+        hint = "see if the cluster runs there: ray status --address HOST:PORT"
+        raise NmtError(f"no Ray cluster answers ({error.strerror or error})", path=address, hint=hint) from None
+
+
+def _import_ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to others
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about what will change in Ray
+    try:
+        import ray
+    except ImportError:
+        hint = "install it: pip install 'nmt-toolkit[ray]'"
+        raise NmtError("--ray needs the package ray, which is not installed", hint=hint) from None
+    return ray
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

@@ -1,0 +1,135 @@
+"""Select the pairs of a synthetic corpus: by faults, length ratio and score, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.config.filters import THRESHOLDS
+from nmt.data.check.lengths import LengthModel
+from nmt.translate.candidates import FAULTS, Candidate, Candidates, Fault
+
+_SAMPLE_PAIRS = 100_000  # from which the usual ratio of the lengths is learned
+_MIN_SAMPLE_PAIRS = 30  # fewer say nothing about what is usual
+_BINS_PER_NAT = 10_000
+_MAX_NATS = 50
+
+
+class Limits(NamedTuple):
+    """What pairs must meet to be kept."""
+
+    length_ratio: float | None = THRESHOLDS["length_ratio"]  # standard deviations; None: any
+    min_score: float | None = None  # mean log-probability per token
+    keep: float = 1.0  # share of the pairs that meet all else, those with the best scores
+    allowed: Collection[str] = ()  # faults that do not count
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether outputs need a score."""
+        return self.min_score is not None or self.keep < 1
+
+
+class Kept(NamedTuple):
+    """A pair that is kept."""
+
+    line: int  # of the given text, from 1
+    rank: int  # of the output in its n-best list, from 0
+    text: str
+    candidate: Candidate
+
+
+class Selection:
+    """The pairs to keep of candidates that can be read several times.
+
+    Reads the candidates once to learn the usual length ratio, from the first 100,000 sound pairs, and which score the
+    best share has; memory does not grow with their number. `dropped` counts each reason in `pairs`.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Candidates]], limits: Limits):
+        """Read the candidates, which each call of `read` gives anew, as far as `limits` needs it."""
+        self.limits = limits
+        self._read = read
+        self.dropped: Counter[Fault] = Counter()
+        self.num_lines = self.num_kept = 0
+        self._model: LengthModel | None = None
+        self._lowest_bin, self._in_lowest_bin = _num_bins(), 0
+        if limits.length_ratio is not None:
+            self._model = self._learn_lengths()
+        if limits.keep < 1:
+            self._choose_best()
+
+    def pairs(self) -> Iterator[Kept]:
+        """Yield the pairs to keep, in order, and count the others by reason. Call it once."""
+        room = self._in_lowest_bin
+        for line, (text, outputs) in enumerate(self._read(), 1):
+            self.num_lines = line
+            for rank, candidate in enumerate(outputs):
+                fault = self._fault(text, candidate)
+                if fault is None and self.limits.keep < 1:
+                    place = _bin(candidate)
+                    if place > self._lowest_bin or (place == self._lowest_bin and not room):
+                        fault = "not_best"
+                    room -= fault is None and place == self._lowest_bin
+                if fault is not None:
+                    self.dropped[fault] += 1
+                    continue
+                self.num_kept += 1
+                yield Kept(line, rank, text, candidate)
+
+    def describe(self) -> str:
+        """Return how many pairs were kept, and how many were dropped for which reason, as a line for a person."""
+        total = self.num_kept + self.dropped.total()
+        counts = ", ".join(f"{self.dropped[fault]:,} {fault}" for fault in FAULTS if self.dropped[fault])
+        kept = f"kept {self.num_kept:,} of {total:,} pairs from {self.num_lines:,} lines"
+        return kept + (f"; dropped: {counts}" if counts else "")
+
+    def _fault(self, text: str, candidate: Candidate) -> Fault | None:
+        """Return the first fault of a pair that counts; the best share is not considered."""
+        always = not text.strip() or not candidate.output
+        if candidate.fault is not None and (always or candidate.fault not in self.limits.allowed):
+            return candidate.fault
+        if self._model is not None and self.limits.length_ratio is not None:
+            lengths = np.array([[len(text)], [len(candidate.output)]], dtype=np.float64)
+            if abs(float(self._model.deviations(*lengths)[0])) > self.limits.length_ratio:
+                return "length_ratio"
+        if self.limits.min_score is not None and (candidate.score is None or candidate.score < self.limits.min_score):
+            return "low_score"
+        return None
+
+    def _learn_lengths(self) -> LengthModel | None:
+        lengths: list[tuple[int, int]] = []
+        for text, outputs in self._read():
+            lengths += [(len(text), len(each.output)) for each in outputs if self._fault(text, each) is None]
+            if len(lengths) >= _SAMPLE_PAIRS:
+                break
+        if len(lengths) < _MIN_SAMPLE_PAIRS:
+            return None
+        return LengthModel.from_lengths(*np.array(lengths[:_SAMPLE_PAIRS]).T)
+
+    def _choose_best(self) -> None:
+        """Find the lowest score of the best share: its bin, and how many pairs of that bin belong to the share."""
+        counts = np.zeros(_num_bins(), dtype=np.int64)
+        for text, outputs in self._read():
+            for candidate in outputs:
+                if self._fault(text, candidate) is None:
+                    counts[_bin(candidate)] += 1
+        wanted = round(self.limits.keep * int(counts.sum()))
+        if wanted:
+            before = counts.cumsum()
+            self._lowest_bin = int(np.searchsorted(before, wanted))
+            self._in_lowest_bin = wanted - int(before[self._lowest_bin] - counts[self._lowest_bin])
+        else:
+            self._lowest_bin = -1
+
+
+def _num_bins() -> int:
+    return _BINS_PER_NAT * _MAX_NATS + 1
+
+
+def _bin(candidate: Candidate) -> int:
+    """Return the bin of a score: 0 for the best."""
+    score = -_MAX_NATS if candidate.score is None else candidate.score
+    return min(_num_bins() - 1, max(0, round(-score * _BINS_PER_NAT)))

@@ -1,0 +1,91 @@
+"""Each reason to drop a synthetic pair is found, and candidates survive being written."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from nmt.errors import NmtError
+from nmt.languages import Direction
+from nmt.translate import SegmentTranslation, Translation
+from nmt.translate.candidates import Candidate, Candidates, candidates_of, fault_of_text
+
+DE_EN = Direction("de", "en")
+
+
+def translation(text: str, score: float = -2.0, *, alternatives=(), source="ein Haus", **fields) -> Translation:
+    flags = {name: fields.pop(name) for name in ("truncated", "finished") if name in fields}
+    ids = fields.pop("ids", [11, 12, 13])
+    segment = SegmentTranslation(text, score, [7, 8], ids, **{"truncated": False, "finished": True, **flags})
+    fields = {"without_spans": (source, text), "direction": DE_EN, **fields}
+    return Translation(text, score, [segment], alternatives=list(alternatives), **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "blank"),
+        (" \u3000", "blank"),
+        ("a\0b", "unreadable"),
+        ("a\ufffdb", "unreadable"),
+        ("a\x85b", "unreadable"),
+        ("a\tb\rc", None),
+        ("a" * 1001, "too_long"),
+        ("a" * 1000, None),
+    ],
+)
+def test_lines_that_become_no_pair(text, fault):
+    assert fault_of_text(text) == fault
+    if fault:
+        assert candidates_of(text, Translation("")) == Candidates(text, [Candidate("", None, fault)])
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        (translation("a house"), None),
+        (translation(" "), "empty"),
+        (translation("a\x1c house"), "unreadable"),
+        (translation("a" * 1001), "too_long"),
+        (translation("a house", truncated=True), "truncated"),
+        (translation("a house", finished=False), "unfinished"),
+        (translation("a house", loop_unresolved=True), "looped"),
+        (translation("das ist ein", source="das ist ein Haus"), "copied"),
+        (translation("это большой дом у реки"), "wrong_language"),
+        (translation("a house", protected_lost=["{name}"]), "protected_lost"),
+    ],
+)
+def test_outputs_that_look_wrong(found, fault):
+    (candidate,) = candidates_of("ein Haus", found).outputs
+    assert candidate.fault == fault
+    assert candidate.score == -0.5 or not found.finished
+
+
+def test_an_n_best_list_gives_a_candidate_each_and_repeated_texts_are_duplicates():
+    found = translation("a house", alternatives=[translation("a\thouse "), translation("one house", -6.0)])
+    assert candidates_of("ein Haus", found).outputs == [
+        ("a house", -0.5, None),
+        ("a house", -0.5, "duplicate"),
+        ("one house", -1.5, None),
+    ]
+
+
+def test_scores_may_be_missing_but_not_infinite():
+    assert candidates_of("ein Haus", translation("a house", math.nan)).outputs[0].score is None
+    with pytest.raises(NmtError, match="not a finite number"):
+        candidates_of("ein Haus", translation("a house", -math.inf))
+
+
+def test_candidates_are_read_as_they_were_written():
+    candidates = Candidates('tab\t"quote" \u2028', [Candidate("汉字", -1.25, None), Candidate("", None, "empty")])
+    assert candidates.to_line().count("\n") == 1
+    assert Candidates.from_line(candidates.to_line().encode()) == candidates
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[", b"[]", b'["a"]', b"7", b'["a", ["b"]]', b'["a", [1, null, null]]', b"[" * 9999, b"\xff"]
+)
+def test_damaged_candidates_are_a_value_error(line):
+    with pytest.raises(ValueError):  # noqa: PT011 (the message is that of json)
+        Candidates.from_line(line)

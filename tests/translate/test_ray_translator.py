@@ -1,0 +1,165 @@
+"""Ray workers translate as this process does, in order, even if one of them is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import NmtError
+from nmt.rundir import RunDir
+from nmt.translate.blocks import Request, translate_texts
+from nmt.translate.ray_cluster import Shares, connected
+from nmt.translate.ray_worker import ModelPaths, Result, Worker
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [str(1000 + 37 * number) for number in range(200)]
+
+
+def paths_of(run: Path, **changes) -> ModelPaths:
+    paths = ModelPaths.of([RunDir(run)], ("auto", "cpu", "fp32"), token_scores=True)
+    return paths._replace(**changes)
+
+
+class TestWithoutRay:
+    """What needs no cluster: the code of a worker, and addresses that lead nowhere."""
+
+    @pytest.fixture(autouse=True)
+    def _all_cores_afterwards(self, monkeypatch):
+        monkeypatch.setattr("nmt.machine._limit", None)
+
+    def test_a_worker_translates_as_this_process_does(self, digits_run):
+        from nmt import Translator, __version__
+
+        worker = Worker(paths_of(digits_run), 1, __version__)
+        info = worker.load()
+        assert (info.pid, info.precision, info.max_src_len) == (os.getpid(), "fp32", 32)
+        result = worker.translate(TEXTS, Request(RunDir(digits_run).config().decoding), 1)
+        assert isinstance(result, Result)
+        here = Translator.load(digits_run, precision="fp32", device="cpu").translate(TEXTS)
+        assert [t.text for t in result.translations] == [t.text for t in here]
+
+    @pytest.mark.parametrize(
+        ("changes", "version", "message"),
+        [
+            ({"folders": ("/nowhere",)}, None, "finds no such folder"),
+            ({"checksums": ("0",)}, None, "are not those that were asked for"),
+            ({}, "0.0.0", "has nmt .*, not 0.0.0"),
+        ],
+    )
+    def test_a_worker_that_cannot_serve_returns_the_error(self, changes, version, message, digits_run):
+        from nmt import __version__
+
+        worker = Worker(paths_of(digits_run, **changes), 1, version or __version__)
+        for result in (worker.load(), worker.translate(["1"], Request(RunDir(digits_run).config().decoding), 1)):
+            assert isinstance(result, NmtError)
+            with pytest.raises(NmtError, match=message):
+                raise result
+
+    @pytest.mark.parametrize("address", ["host", "a:b", "http://a:1", "a:99999", "", ":1"])
+    def test_what_is_not_an_address_is_refused(self, address):
+        with pytest.raises(NmtError, match="not an address of a Ray cluster"), connected(address, None):
+            pass
+
+    def test_an_address_where_nothing_listens_is_said_at_once(self):
+        with pytest.raises(NmtError, match="no Ray cluster answers"), connected("127.0.0.1:1", None):
+            pass
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of this machine with two CPUs."""
+    pytest.importorskip("ray", reason="needs the extra ray")
+    with connected("local", 2) as ray:
+        yield ray
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+class TestWithRay:
+    """Two workers on this machine."""
+
+    @pytest.fixture(scope="class")
+    def translator(self, cluster, digits_run):
+        from nmt.translate.ray_translator import RayTranslator
+
+        return RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), Shares(2, 1, 0))
+
+    @pytest.fixture(scope="class")
+    def local(self, digits_run):
+        from nmt import Translator
+        from nmt.translate.blocks import LocalTranslator
+
+        return LocalTranslator(Translator.load(digits_run, precision="fp32", device="cpu"))
+
+    @pytest.mark.parametrize("sample", [False, True])
+    def test_workers_translate_as_this_process_does_in_order(self, sample, translator, local):
+        assert (translator.precision, translator.max_src_len) == (local.precision, local.max_src_len)
+        request = Request(local.options.changed(sample=sample), draw_by_line=True)
+        found, expected = (list(translate_texts(each, TEXTS * 5, request)) for each in (translator, local))
+        assert [(text, t.text) for text, t in found] == [(text, t.text) for text, t in expected]
+
+    def test_workers_are_not_given_the_whole_stream(self, translator):
+        read = []
+        blocks = (read.append(number) or [str(number)] for number in range(1000))
+        found = translator.translate_blocks(blocks, Request(translator.options))
+        assert [next(found)[0] for _ in range(3)] == [["0"], ["1"], ["2"]]
+        assert len(read) <= 3 + 8
+        found.close()
+
+    def test_a_killed_worker_loses_nothing(self, translator, local):
+        request = Request(local.options.changed(beam_size=4))
+        found = translator.translate_blocks(([text] * 20 for text in TEXTS), request)
+        pids = {worker.info.pid for worker in translator._workers}
+        outputs = []
+        for number, (_, translations) in enumerate(found):
+            outputs += [translation.text for translation in translations]
+            if number in (5, 60):
+                os.kill(pids.pop(), signal.SIGKILL)
+        expected = local.translate_blocks([[text] * 20 for text in TEXTS], request)
+        assert outputs == [translation.text for _, translations in expected for translation in translations]
+
+    def test_a_block_that_kills_every_worker_is_an_error(self, cluster, digits_run, monkeypatch):
+        from nmt.translate import ray_translator
+
+        class Deadly(Worker):
+            def translate(self, texts, request, first):
+                os._exit(1)
+
+        monkeypatch.setattr(ray_translator, "Worker", Deadly)
+        monkeypatch.setattr(ray_translator, "MAX_RETRIES", 1)
+        translator = ray_translator.RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run), Shares(1, 0, 0))
+        with pytest.raises(NmtError, match="a Ray worker failed while it translated the lines 1 to 16"):
+            list(translate_texts(translator, TEXTS, Request(translator.options)))
+
+    def test_a_model_that_workers_do_not_find_is_an_error(self, cluster, digits_run):
+        from nmt.translate.ray_translator import RayTranslator
+
+        with pytest.raises(NmtError, match="finds no such folder"):
+            RayTranslator(cluster, [RunDir(digits_run)], paths_of(digits_run, folders=("/nowhere",)), Shares(1, 0, 0))
+
+    def test_the_rate_of_each_worker_is_logged(self, translator, messages):
+        translator.log_rates()
+        assert [line.split(" (")[0] for line in messages] == ["Ray worker 1", "Ray worker 2"]
+        assert all(" 1 thread): " in line and line.endswith(" lines/s") for line in messages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["translate", "synthesize"])
+def test_commands_write_the_same_bytes_with_ray(command, digits_run, tmp_path):
+    pytest.importorskip("ray", reason="needs the extra ray")
+    (tmp_path / "in").write_text("".join(f"{text}\n" for text in TEXTS))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = [sys.executable, "-m", "nmt", command, "-m", str(digits_run), "-i", "in", "--beam", "2", "-o"]
+    for output, more in (("here.tsv", []), ("there.tsv", ["--ray", "local", "--ray-workers", "2"])):
+        done = subprocess.run(
+            [*arguments, output, *more], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ""
+    assert "Ray worker 2" in done.stderr
+    assert (tmp_path / "here.tsv").read_bytes() == (tmp_path / "there.tsv").read_bytes()
