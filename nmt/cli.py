@@ -27,6 +27,7 @@ from nmt.commands import (
 )
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
+from nmt.missing_torch import missing_torch
 
 app = typer.Typer(
     name="nmt",
@@ -107,6 +108,8 @@ def main() -> None:
         app()
     except NmtError as error:
         _fail(error)
+    except ModuleNotFoundError as error:
+        _fail(missing_torch(error))
     except OSError as error:  # a full disk, a folder that cannot be written to
         _fail(NmtError(str(error.strerror or error), path=error.filename))
 

@@ -18,7 +18,9 @@ from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir, is_export
 from nmt.find_model import find_model
 from nmt.interop.hf_folder import HfFolder
+from nmt.interop.hf_model import model_config
 from nmt.interop.license import license_of
+from nmt.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.model.shapes import parameter_shapes
 from nmt.rundir import RunDir
 
@@ -55,8 +57,6 @@ def describe_model(model: str | None) -> ModelInfo:
 
 
 def _describe_run(run: RunDir) -> ModelInfo:
-    from nmt.interop import ctranslate2, hf_export
-
     config, weights = run.config(), run.best_checkpoint()
     return ModelInfo(
         path=str(run.path),
@@ -69,8 +69,8 @@ def _describe_run(run: RunDir) -> ModelInfo:
         scores=_scores(run, weights.stem),
         license=license_of(run.card),
         can_become={
-            "nmt export ctranslate2": _obstacle(ctranslate2.refuse_unsupported, config, run.config_file),
-            "nmt export hf": _obstacle(hf_export.refuse_unsupported, config, run.config_file),
+            "nmt export ctranslate2": _obstacle(refuse_for_ctranslate2, config, run.config_file),
+            "nmt export hf": _obstacle(refuse_for_marian, config, run.config_file),
         },
     )
 
@@ -93,8 +93,6 @@ def _describe_export(export: ExportDir) -> ModelInfo:
 
 
 def _describe_hf(folder: HfFolder) -> ModelInfo:
-    from nmt.interop.hf_import import model_config
-
     folder.check()
     marian, settings = folder.config(), folder.tokenizer_settings()
     config = model_config(marian)
