@@ -17,6 +17,7 @@ from nmt.commands import (
     export,
     import_,
     info,
+    pack,
     plot,
     score,
     serve,
@@ -47,6 +48,7 @@ app.command()(vocab.vocab)
 app.command()(shortlist.shortlist)
 app.command()(plot.plot)
 app.command()(info.info)
+app.command()(pack.pack)
 app.add_typer(config.app, name="config")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")

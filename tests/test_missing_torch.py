@@ -71,6 +71,8 @@ WORK = {
     "compare": "compare run",
     "score": "score -m run --tsv test.tsv",
     "info": "info run",
+    "pack": "pack run -o new.zip",
+    "translate with a packed model": "translate -m new.zip 12",
     "plot": "plot -m run -o curves.png",
     "vocab": "vocab -c x.yaml -o vocab",
     "shortlist": "shortlist -m run",
@@ -110,7 +112,8 @@ def test_every_command_is_tried():
     assert missing == NOT_TRIED
 
 
-def test_all_commands_that_do_not_train_work(folder):
+def test_all_commands_that_do_not_train_work(folder, monkeypatch):
+    monkeypatch.setenv("NMT_CACHE", str(folder / "cache"))
     for name, (code, _, messages) in zip(
         WORK, without_torch(*(line.split() for line in WORK.values()), cwd=folder), strict=True
     ):

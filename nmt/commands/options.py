@@ -30,7 +30,9 @@ log = logging.getLogger(__name__)
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", help="Run directory. Default: $NMT_MODEL, or the most recently trained run in ./runs."
+        "--model",
+        "-m",
+        help="Run directory or packed model. Default: $NMT_MODEL, or the most recently trained run in ./runs.",
     ),
 ]
 Models = Annotated[
@@ -38,7 +40,7 @@ Models = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Run directory or export. Default: $NMT_MODEL, or the most recently trained run in ./runs. "
+        help="Run directory, export or packed model. Default: $NMT_MODEL, or the most recently trained run in ./runs. "
         "Repeat for an ensemble of runs.",
     ),
 ]

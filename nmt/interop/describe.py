@@ -22,9 +22,10 @@ from nmt.interop.hf_model import model_config
 from nmt.interop.license import license_of
 from nmt.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.model.shapes import parameter_shapes
+from nmt.packed import PACK_INFO
 from nmt.rundir import RunDir
 
-Kind = Literal["run", "export to CTranslate2", "Hugging Face folder (Marian)"]
+Kind = Literal["run", "packed model", "export to CTranslate2", "Hugging Face folder (Marian)"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,14 @@ def describe_model(model: str | None) -> ModelInfo:
     if path is not None and not is_export(path) and HfFolder(path).config_file.is_file():
         return _describe_hf(HfFolder(path))
     found = find_model(model)
-    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found)
+    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found, model)
 
 
-def _describe_run(run: RunDir) -> ModelInfo:
+def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
     config, weights = run.config(), run.best_checkpoint()
     return ModelInfo(
-        path=str(run.path),
-        kind="run",
+        path=str(run.path) if name is None else name,
+        kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
         languages=list(map(str, config.data.directions)),
         megabytes=_megabytes(weights, run.tokenizer),
         parameters=_count_parameters(weights),
