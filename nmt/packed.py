@@ -66,14 +66,19 @@ def cache_folder() -> Path:
 
 def write_packed(folder: Path, out: Path) -> None:
     """Write the files of `folder` as the packed model `out`, atomically. The same files give the same bytes."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    check_names(names, folder)
+    check_names((path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()), folder)
+    zip_folder(folder, out)
+
+
+def zip_folder(folder: Path, out: Path) -> None:
+    """Write the files of `folder` into the zip file `out`, atomically, as they are. Equal files give equal bytes."""
+    files = sorted((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
     with write_atomically(out) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-        for name in names:
+        for name, path in files:
             info = zipfile.ZipInfo(name, _EPOCH)
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16  # 3: Unix, on every system
-            info.file_size = (folder / name).stat().st_size
-            with open(folder / name, "rb") as source, archive.open(info, "w") as target:
+            info.file_size = path.stat().st_size
+            with open(path, "rb") as source, archive.open(info, "w") as target:
                 shutil.copyfileobj(source, target, _BLOCK_BYTES)
 
 

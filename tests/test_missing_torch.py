@@ -89,6 +89,7 @@ NEED_TORCH = {
     "resume": "train --resume --run run",
     "export ctranslate2": "export ctranslate2 run new",
     "export hf": "export hf run new",
+    "export argos": "export argos run -o new.argosmodel",
     "import hf": "import hf nothing new",
 }
 NOT_TRIED = {"serve"}  # it does not end; see below
