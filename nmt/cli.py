@@ -19,6 +19,7 @@ from nmt.commands import (
     info,
     pack,
     plot,
+    push,
     score,
     serve,
     shortlist,
@@ -49,6 +50,7 @@ app.command()(shortlist.shortlist)
 app.command()(plot.plot)
 app.command()(info.info)
 app.command()(pack.pack)
+app.command()(push.push)
 app.add_typer(config.app, name="config")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")

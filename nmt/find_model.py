@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nmt.errors import RunError
 from nmt.exportdir import ExportDir, is_export
+from nmt.hub import HUB_PREFIX, fetch
 from nmt.packed import unpack
 from nmt.rundir import RunDir, restore_replaced
 
@@ -16,8 +17,8 @@ _NAME_A_RUN = "name a folder that `nmt train` made, or a file that `nmt pack` ma
 def find_model(model: str | None) -> RunDir | ExportDir:
     """Return the run, the export or the packed model `model` (--model), else $NMT_MODEL, else the newest run in ./runs.
 
-    A packed model is unpacked into the cache, and is a run there. RunError if there is none, or it is a run without a
-    checkpoint.
+    A packed model, or one on the hub (`hf:user/name`), is a run in the cache. RunError if there is none, or it is a run
+    without a checkpoint.
     """
     name = _name(model)
     if name is None:
@@ -28,7 +29,7 @@ def find_model(model: str | None) -> RunDir | ExportDir:
 def find_run(model: str | None) -> RunDir:
     """Return the run `model` (--model), else $NMT_MODEL, else the most recently trained run under ./runs.
 
-    It may be a packed model, as in `find_model`. RunError if there is none, or it has no checkpoint.
+    It may be packed or on the hub, as in `find_model`. RunError if there is none, or it has no checkpoint.
     """
     name = _name(model)
     return _newest_run() if name is None else _checked_run(name)
@@ -39,12 +40,17 @@ def _name(model: str | None) -> str | None:
     name = model or os.environ.get("NMT_MODEL")
     if not name:
         return None
-    restore_replaced(Path(name))
+    if not name.startswith(HUB_PREFIX):
+        restore_replaced(Path(name))
     return name
 
 
 def _located(name: str) -> RunDir:
-    """Return the run that `name` means, unpacked if it is a file, unchecked."""
+    """Return the run that `name` means, unchecked: unpacked if it is a file, downloaded if it is on the hub."""
+    if name.startswith(HUB_PREFIX):
+        run = RunDir(fetch(name))
+        run.results = Path(f"{run.path.name}-eval")
+        return run
     path = Path(name)
     if not path.is_file():
         return RunDir(path)

@@ -114,11 +114,16 @@ def is_packed(path: Path) -> bool:
     return path.is_file() and zipfile.is_zipfile(path)
 
 
+def is_name(name: str) -> bool:
+    """Return whether a file of a packed model may have this name."""
+    return _NAMES.fullmatch(name) is not None
+
+
 def check_names(names: Iterable[str], path: Path | str) -> None:
     """Raise RunError unless `names`, of the model at `path`, are those of the files of a packed model."""
     names = list(names)
     for name in names:
-        if not _NAMES.fullmatch(name):
+        if not is_name(name):
             hint = f"this nmt reads format {FORMAT} of packed models; a newer one may read it"
             raise RunError(f"a packed model has no file {name[:100]!r}", path=path, hint=hint)
     if len(set(names)) < len(names):

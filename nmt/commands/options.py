@@ -32,7 +32,8 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Run directory or packed model. Default: $NMT_MODEL, or the most recently trained run in ./runs.",
+        help="Run directory, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained run in "
+        "./runs.",
     ),
 ]
 Models = Annotated[
@@ -40,8 +41,8 @@ Models = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Run directory, export or packed model. Default: $NMT_MODEL, or the most recently trained run in ./runs. "
-        "Repeat for an ensemble of runs.",
+        help="Run directory, export, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained "
+        "run in ./runs. Repeat for an ensemble of runs.",
     ),
 ]
 Checkpoint = Annotated[
