@@ -90,8 +90,13 @@ def hub_errors(model: HubModel, action: str) -> Iterator[None]:
     except ValueError as error:
         message = f"cannot {action} {model}: the answer of the hub cannot be read ({type(error).__name__})"
         raise NmtError(message, hint="try again later") from None
+    except RuntimeError as error:  # what a thread of an upload raised is its cause
+        cause = error.__cause__
+        if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
+            raise _refused(model, action, cause.response.status_code, False) from None
+        raise _unreachable(model, action, cause if isinstance(cause, Exception) else error) from None
     except OSError as error:  # connections, time limits
-        if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        if error.errno is not None and error.filename is not None:
             raise  # a file of this machine
         raise _unreachable(model, action, error) from None
     except Exception as error:

@@ -48,6 +48,7 @@ class Hub(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}  # of Git LFS, by SHA-256
         self.requests: list[str] = []
         self.failing = 0  # a status to answer everything with
+        self.refuses_weights = False  # after it has accepted everything else
 
     @property
     def url(self) -> str:
@@ -159,7 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         repo = f"{wanted['organization']}/{wanted['name']}"
         status = 409 if repo in self.server.repositories else 200
         if status == 200:
-            self.server.repositories[repo] = Repository(bool(wanted.get("private")))
+            self.server.repositories[repo] = Repository(
+                bool(wanted.get("private")) or wanted.get("visibility") == "private"
+            )
             self.server.repositories[repo].commit({".gitattributes": b"*.safetensors filter=lfs\n"})
         self._send(status, {"url": f"{self.server.url}/{repo}", "name": repo})
 
@@ -181,6 +184,9 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {"transfer": "basic", "objects": objects})
 
     def put(self, oid: str) -> None:
+        if self.server.refuses_weights:
+            self._send(403, {"error": "no"})
+            return
         assert hashlib.sha256(self.body).hexdigest() == oid
         self.server.objects[oid] = self.body
         self._send(200, {})

@@ -40,7 +40,9 @@ def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
         # What a program reads from HF_ENDPOINT when it starts:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
         template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        monkeypatch.setattr("huggingface_hub.file_download.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # the stand-in has Git LFS alone
+        for module in ("constants", "file_download"):  # which of them counts depends on the version
+            monkeypatch.setattr(f"huggingface_hub.{module}.HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
         yield hub
 
 
@@ -151,6 +153,13 @@ def test_an_upload_that_the_hub_refuses_is_one_message(hub, status, word):
     with pytest.raises(NmtError, match=word) as caught:
         push(RunDir(Path("run")), NAME)
     assert TOKEN not in str(caught.value)
+
+
+def test_weights_that_the_hub_refuses_are_one_message_and_no_commit(hub):
+    hub.refuses_weights = True
+    with pytest.raises(NmtError, match="cannot upload hf:me/digits: the hub"):
+        push(RunDir(Path("run")), NAME)
+    assert list(files_of(hub)) == [".gitattributes"]
 
 
 def test_without_a_token_nothing_is_sent(hub, monkeypatch, tmp_path):
