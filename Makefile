@@ -93,7 +93,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 $(RUNTIME): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e ".[train]"
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
@@ -101,5 +101,5 @@ $(DEV): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	@touch $(RUNTIME) $@
 
 $(DOCS): pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
-	$(PIP_INSTALL) -e ".[docs]"
+	$(PIP_INSTALL) -e ".[docs,train]"
 	@touch $(RUNTIME) $@

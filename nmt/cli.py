@@ -17,7 +17,9 @@ from nmt.commands import (
     export,
     import_,
     info,
+    pack,
     plot,
+    push,
     score,
     serve,
     shortlist,
@@ -28,6 +30,7 @@ from nmt.commands import (
 )
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
+from nmt.missing_torch import missing_torch
 
 app = typer.Typer(
     name="nmt",
@@ -48,6 +51,8 @@ app.command()(vocab.vocab)
 app.command()(shortlist.shortlist)
 app.command()(plot.plot)
 app.command()(info.info)
+app.command()(pack.pack)
+app.command()(push.push)
 app.add_typer(config.app, name="config")
 app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
@@ -109,6 +114,8 @@ def main() -> None:
         app()
     except NmtError as error:
         _fail(error)
+    except ModuleNotFoundError as error:
+        _fail(missing_torch(error))
     except OSError as error:  # a full disk, a folder that cannot be written to
         _fail(NmtError(str(error.strerror or error), path=error.filename))
 

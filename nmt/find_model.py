@@ -7,42 +7,61 @@ from pathlib import Path
 
 from nmt.errors import RunError
 from nmt.exportdir import ExportDir, is_export
+from nmt.hub import HUB_PREFIX, fetch
+from nmt.packed import unpack
 from nmt.rundir import RunDir, restore_replaced
 
-_NAME_A_RUN = "name a folder that `nmt train` made"
+_NAME_A_RUN = "name a folder that `nmt train` made, or a file that `nmt pack` made"
 
 
 def find_model(model: str | None) -> RunDir | ExportDir:
-    """Return the run or the export `model` (--model), else $NMT_MODEL, else the newest run under ./runs.
+    """Return the run, the export or the packed model `model` (--model), else $NMT_MODEL, else the newest run in ./runs.
 
-    RunError if there is none, or it is a run without a checkpoint.
+    A packed model, or one on the hub (`hf:user/name`), is a run in the cache. RunError if there is none, or it is a run
+    without a checkpoint.
     """
-    path = _named(model)
-    if path is None:
+    name = _name(model)
+    if name is None:
         return _newest_run()
-    return ExportDir(path) if is_export(path) else _checked_run(path)
+    return ExportDir(Path(name)) if is_export(Path(name)) else _checked_run(name)
 
 
 def find_run(model: str | None) -> RunDir:
     """Return the run `model` (--model), else $NMT_MODEL, else the most recently trained run under ./runs.
 
-    RunError if there is none, or it has no checkpoint.
+    It may be packed or on the hub, as in `find_model`. RunError if there is none, or it has no checkpoint.
     """
-    path = _named(model)
-    return _newest_run() if path is None else _checked_run(path)
+    name = _name(model)
+    return _newest_run() if name is None else _checked_run(name)
 
 
-def _named(model: str | None) -> Path | None:
-    """Return the folder that the user names, with its name restored if a process was killed while replacing it."""
+def _name(model: str | None) -> str | None:
+    """Return what the user names; a folder gets its name back if a process was killed while replacing it."""
     name = model or os.environ.get("NMT_MODEL")
     if not name:
         return None
-    restore_replaced(Path(name))
-    return Path(name)
+    if not name.startswith(HUB_PREFIX):
+        restore_replaced(Path(name))
+    return name
 
 
-def _checked_run(path: Path) -> RunDir:
-    run = RunDir(path)
+def _located(name: str) -> RunDir:
+    """Return the run that `name` means, unchecked: unpacked if it is a file, downloaded if it is on the hub."""
+    if name.startswith(HUB_PREFIX):
+        run = RunDir(fetch(name))
+        run.results = Path(f"{run.path.name}-eval")
+        return run
+    path = Path(name)
+    if not path.is_file():
+        return RunDir(path)
+    run = RunDir(unpack(path))
+    run.results = path.with_name(f"{path.stem}-eval")
+    return run
+
+
+def _checked_run(name: str) -> RunDir:
+    run = _located(name)
+    path = run.path
     if not path.is_dir():
         raise RunError("no such run", path=path, hint=_NAME_A_RUN)
     if not run.config_file.is_file():

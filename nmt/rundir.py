@@ -152,6 +152,7 @@ class RunDir:
         self.previous_state = path / "state" / "previous.safetensors"
         self.metrics = path / "logs" / "metrics.jsonl"
         self.evaluations = path / "eval"
+        self.results = self.evaluations  # what `nmt eval` writes; elsewhere for a run in a cache
         self._usable: Path | None = None
         self._config: Config | None = None
 
@@ -305,11 +306,11 @@ class RunDir:
     def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
         """Return `split` by direction. A set of one direction does not name it: that is `only`.
 
-        RunError if the run has none, because its model was imported.
+        RunError if the run has none, because its model was imported or packed.
         """
         if not self.data.is_dir():
             hint = "name sentences with --src and --ref, or with --tsv"
-            raise RunError(f"this run was imported, so it has no {split} set", path=self.path, hint=hint)
+            raise RunError(f"this model was imported or packed, so it has no {split} set", path=self.path, hint=hint)
         sources, references = self.read_pairs(split)
         path = self.data / f"{split}.json"
         if not path.exists():

@@ -5,7 +5,8 @@
 
 Builds into dist/. In each environment nmt prints its version, writes a configuration, trains a tiny run and translates
 with it: by the native decoder, and by torch in a third environment, where the sdist is installed without a C compiler.
-Exit code 1 if a file is missing or does not belong, or if a command fails.
+In a fourth one, without PyTorch, the wheel uses the first run, and `nmt train` says what is missing. Exit code 1 if a
+file is missing or does not belong, or if a command fails.
 """
 
 from __future__ import annotations
@@ -40,6 +41,17 @@ model: {d_model: 32, num_heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 
 training: {batch_tokens: 512, max_updates: 8, warmup_updates: 2, validate_every: 4, device: cpu, precision: fp32}
 """
 EXTENSION = "nmt/native/_decoder"
+BLOCK_TORCH = "import sys; sys.modules['torch'] = None"
+USES_WITHOUT_TORCH = (
+    ("info", "tiny"),
+    ("translate", "--model", "tiny", "1234"),
+    ("eval", "--model", "tiny"),
+    ("score", "--model", "tiny", "--tsv", "valid.tsv"),
+    ("plot", "--model", "tiny", "--output", "curves.svg"),
+    ("config", "new", "--tsv", "train.tsv", "--src-lang", "en", "--tgt-lang", "en"),
+    ("data", "check", "--config", "tiny.yaml"),
+    ("serve", "--help"),
+)
 WITHOUT_COMPILER = {"CC": "/bin/false", "CXX": "/bin/false"}
 WHERE = "import nmt, sys; from nmt import Translator; sys.stdout.write(nmt.__file__ + ' ' + Translator.__name__)"
 
@@ -50,13 +62,17 @@ def run(
     stdin: str | None = None,
     variables: dict[str, str] | None = None,
     stderr: bool = False,
+    exit_code: int = 0,
 ) -> str:
-    """Return the standard output (or error) of a program without this checkout on its path; SystemExit if it fails."""
+    """Return the standard output (or error) of a program without this checkout on its path.
+
+    SystemExit unless it ends with `exit_code`.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     environment |= {"PYTHONUTF8": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **(variables or {})}
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=cwd, env=environment, input=stdin, capture_output=True, encoding="utf-8")
-    if done.returncode:
+    if done.returncode != exit_code:
         raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stderr if stderr else done.stdout
 
@@ -96,17 +112,24 @@ def check_names(wheel: Path, sdist: Path) -> None:
             raise SystemExit(f"{fault} {', '.join(sorted(names))}")
 
 
-def make_environment(folder: Path, package: Path, variables: dict[str, str], *, with_dependencies: bool) -> Path:
-    """Install `package` under `variables` into a new environment in `folder`; return its programs' folder."""
+def make_environment(
+    folder: Path, package: Path, variables: dict[str, str], *, with_dependencies: bool, extra: str = "[train]"
+) -> Path:
+    """Install `package` with `extra` into a new environment in `folder`; return its programs' folder.
+
+    Without the extra, PyTorch cannot be imported in it.
+    """
     venv.create(folder, with_pip=True)
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     python = programs / ("python.exe" if os.name == "nt" else "python")
     if with_dependencies:
-        run(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", package, cwd=folder, variables=variables)
+        constraints = ("-c", ROOT / "constraints.txt")
+        run(python, "-m", "pip", "install", *constraints, f"{package}{extra}", cwd=folder, variables=variables)
         return programs
     packages = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
     borrowed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    Path(packages, "borrowed.pth").write_text("".join(f"{entry}\n" for entry in borrowed), encoding="utf-8")
+    lines = borrowed if extra else [*borrowed, BLOCK_TORCH]
+    Path(packages, "borrowed.pth").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     run(python, "-m", "pip", "uninstall", "--yes", "setuptools", cwd=folder)  # what venv puts there may be too old
     options = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--force-reinstall")
     run(python, "-m", "pip", "install", *options, package, cwd=folder, variables=variables)
@@ -147,6 +170,17 @@ def use(programs: Path, folder: Path) -> None:
     sys.stdout.write(f"{version}: a tiny run trains and translates, from {Path(place).parent}\n")
 
 
+def use_without_torch(programs: Path, folder: Path) -> None:
+    """Use the run in `folder` where PyTorch is not installed; SystemExit unless `nmt train` says what is missing."""
+    nmt = programs / "nmt"
+    for arguments in USES_WITHOUT_TORCH:
+        run(nmt, *arguments, cwd=folder)
+    said = run(nmt, "train", "--config", "tiny.yaml", "--run", "new", cwd=folder, stderr=True, exit_code=1)
+    if "needs PyTorch, which is not installed" not in said or (folder / "new").exists():
+        raise SystemExit(f"`nmt train` without PyTorch says {said!r}")
+    sys.stdout.write(f"without PyTorch: {len(USES_WITHOUT_TORCH)} commands work, and `nmt train` names the extra\n")
+
+
 def main() -> None:
     """Build, compare, install and use."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,6 +197,11 @@ def main() -> None:
             )
             use(programs, folder)
             check_engine(programs, folder, is_native=not variables)
+            if package == wheel:
+                bare = make_environment(
+                    folder / "bare", package, variables, with_dependencies=arguments.with_dependencies, extra=""
+                )
+                use_without_torch(bare, folder)
         suffix = ", installed without a C compiler" if variables else ""
         sys.stdout.write(f"{package.name}{suffix}: {package.stat().st_size / 1000:,.0f} kB\n")
 

@@ -29,6 +29,7 @@ from nmt.config.corpora import DATA_SETS
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError, in_words
 from nmt.files import write_text
+from nmt.hub import HUB_PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -93,10 +94,12 @@ def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (
 def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     """Check a configuration, and that the files it names are there and readable."""
     wanted = load_config(config, overrides)
-    for key, folder in (("tokenizer.path", wanted.tokenizer.path), ("training.init_from", wanted.training.init_from)):
-        if folder is not None and not Path(folder).is_dir():
-            hint = f"paths are taken from {Path.cwd()}"
-            raise ConfigError(f"{key}: no such folder: {folder}", path=config, hint=hint)
+    hint = f"paths are taken from {Path.cwd()}"
+    if (folder := wanted.tokenizer.path) is not None and not Path(folder).is_dir():
+        raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
+    base = wanted.training.init_from
+    if base is not None and not Path(base).exists() and not base.startswith(HUB_PREFIX):
+        raise ConfigError(f"training.init_from: no such folder: {base}", path=config, hint=hint)
     from nmt.data.corpus import read_parallel
 
     for split in DATA_SETS:

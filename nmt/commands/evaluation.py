@@ -18,7 +18,9 @@ from nmt.evaluate import MetricScore
 from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval, mean_scores
 from nmt.exportdir import ExportDir
 from nmt.files import write_text
+from nmt.hub import HUB_PREFIX
 from nmt.languages import bleu_tokenizer
+from nmt.packed import is_packed
 from nmt.rundir import DirectedPairs, RunDir
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class Model(NamedTuple):
         if isinstance(found, ExportDir):
             return cls([found.path], [], found.path / "eval")
         checkpoints = [run.usable_checkpoint().stem for run in found]
-        return cls([run.path for run in found], checkpoints, found[0].evaluations)
+        return cls([run.path for run in found], checkpoints, found[0].results)
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.paths))
@@ -227,7 +229,7 @@ class Other(NamedTuple):
     def find(cls, name: str, test_set: TestSet) -> Other:
         """Find what `name` means. NmtError if there is nothing, or its translations are not of this test set."""
         path = Path(name)
-        if path.is_dir():
+        if name.startswith(HUB_PREFIX) or path.is_dir() or is_packed(path):
             return cls(path, find_models([name]), [])
         if not path.exists():
             raise NmtError("no such run, export or file of translations", path=path)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nmt.errors import NmtError
 from nmt.exportdir import Quantization, refuse_existing_export
 from nmt.find_model import find_run
 
@@ -53,6 +55,39 @@ def hf(
     refuse_existing_hf(out, overwrite=overwrite)
     export_hf(found, out, overwrite=overwrite)
     log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  MarianMTModel.from_pretrained({str(out)!r}) reads it")
+
+
+@app.command()
+def argos(
+    run: Annotated[Path, typer.Argument(help="The run to export.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as de_en.argosmodel.")],
+    quantization: Annotated[
+        Quantization, typer.Option(help="How the weights are kept; none: fp32. See docs/how-to/export.md.")
+    ] = "int8",
+    package_version: Annotated[str, typer.Option(help="Version of the package.")] = "1.0",
+    from_name: Annotated[str | None, typer.Option(help="Name of the source language. Default: its code.")] = None,
+    to_name: Annotated[str | None, typer.Option(help="Name of the target language. Default: its code.")] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(
+            help="MiniSBD model (.onnx) or stanza folder to include, which splits texts into sentences. Default: none; "
+            "Argos Translate downloads its own."
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Export a run to a package of Argos Translate, which LibreTranslate uses too."""
+    found = find_run(str(run))
+    if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.]*", package_version):
+        raise typer.BadParameter("a version consists of numbers and dots, such as 1.0")
+    if output.exists() and not overwrite:
+        hint = "replace it by --overwrite, or choose another name"
+        raise NmtError("there is something here already", path=output, hint=hint)
+    from nmt.interop.argos import PackageOptions, export_argos
+
+    export_argos(found, output, PackageOptions(package_version, from_name, to_name, sentences), quantization)
+    size = output.stat().st_size / 1e6
+    log.info(f"done: {output}, {size:.1f} MB\n  argostranslate.package.install_from_path({str(output)!r}) installs it")
 
 
 def _megabytes(folder: Path) -> float:

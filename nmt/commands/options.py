@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", "-m", help="Run directory. Default: $NMT_MODEL, or the most recently trained run in ./runs."
+        "--model",
+        "-m",
+        help="Run directory, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained run in "
+        "./runs.",
     ),
 ]
 Models = Annotated[
@@ -38,8 +41,8 @@ Models = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Run directory or export. Default: $NMT_MODEL, or the most recently trained run in ./runs. "
-        "Repeat for an ensemble of runs.",
+        help="Run directory, export, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained "
+        "run in ./runs. Repeat for an ensemble of runs.",
     ),
 ]
 Checkpoint = Annotated[

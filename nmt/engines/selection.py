@@ -10,7 +10,8 @@ from pathlib import Path
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines import native_engine
 from nmt.engines.native_engine import NativeEngine, NativePrecision
-from nmt.errors import NmtError, RunError
+from nmt.errors import NmtError
+from nmt.missing_torch import missing_torch
 from nmt.rundir import RunDir
 from nmt.translate.engine import Engine
 
@@ -40,9 +41,10 @@ def load_engine(
     """
     obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
-        raise NmtError(f"the native engine does not support {obstacle}", hint="use the engine torch, or auto")
+        message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"
+        raise NmtError(message, hint="use the engine torch, or auto")
     if engine == "torch" or obstacle or (device == "auto" and _has_gpu()):
-        return _load_torch(runs, tokenizers, device, precision)
+        return _load_torch(runs, tokenizers, device, precision, obstacle)
     return NativeEngine.load(runs[0], tokenizers, _native_precision(runs[0], precision), scores=scores)
 
 
@@ -97,12 +99,13 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def _load_torch(runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str) -> Engine:
+def _load_torch(
+    runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str, obstacle: str
+) -> Engine:
+    """Load the engine torch; `obstacle` is what keeps the native engine from translating instead."""
     try:
         from nmt.engines.torch_engine import TorchEngine
     except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        hint = "install it (pip install torch), or translate with an export of the run"
-        raise RunError("this run needs PyTorch, which is not installed", path=runs[0].path, hint=hint) from None
+        reason = obstacle if obstacle in ("", NOT_BUILT) else f"the native engine does not support {obstacle}"
+        raise missing_torch(error, f"{reason}; the engine torch needs PyTorch".removeprefix("; ")) from None
     return TorchEngine.load(runs, tokenizers, device, precision)

@@ -14,56 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nmt import DISTRIBUTION
-from nmt.config.sections import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
 from nmt.exportdir import Quantization
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import NORM_EPS, DecoderLayer, EncoderLayer, FeedForward
 from nmt.model.transformer import Embedding, Transformer
-
-# Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
-# number, is one the export does not know.
-_SUPPORTED: dict[str, tuple[str | bool, ...]] = {
-    "attention": ("scaled_dot_product",),
-    "positions": ("sinusoidal", "learned", "rotary"),
-    "norm_position": ("pre", "post"),
-    "norm": ("layer", "rms"),
-    "activation": ("relu", "gelu", "silu", "swiglu"),
-    "qk_norm": (False,),
-    "tied_embeddings": ("none", "target", "all"),
-    "output_bias": (False, True),
-}
-_NUMBERS = {
-    "d_model",
-    "num_heads",
-    "d_ff",
-    "encoder_layers",
-    "decoder_layers",
-    "dropout",
-    "attention_dropout",
-    "embedding_dropout",
-    "max_src_len",
-    "max_tgt_len",
-}
-
-
-def refuse_unsupported(config: ModelConfig, path: Path) -> None:
-    """Raise RunError, naming the option, if CTranslate2 cannot compute a model of `config` (of the run at `path`)."""
-    for key in type(config).model_fields:
-        value = getattr(config, key)
-        if key in _NUMBERS:
-            continue
-        if value not in _SUPPORTED.get(key, ()):
-            can = _SUPPORTED.get(key)
-            hint = (
-                f"it can with {' or '.join(map(_as_yaml, can))}" if can else f"the export does not know model.{key} yet"
-            )
-            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {_as_yaml(value)}", path=path, hint=hint)
-
-
-def _as_yaml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def require_ctranslate2() -> None:

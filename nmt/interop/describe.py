@@ -18,11 +18,14 @@ from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir, is_export
 from nmt.find_model import find_model
 from nmt.interop.hf_folder import HfFolder
+from nmt.interop.hf_model import model_config
 from nmt.interop.license import license_of
+from nmt.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.model.shapes import parameter_shapes
+from nmt.packed import PACK_INFO
 from nmt.rundir import RunDir
 
-Kind = Literal["run", "export to CTranslate2", "Hugging Face folder (Marian)"]
+Kind = Literal["run", "packed model", "export to CTranslate2", "Hugging Face folder (Marian)"]
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,14 @@ def describe_model(model: str | None) -> ModelInfo:
     if path is not None and not is_export(path) and HfFolder(path).config_file.is_file():
         return _describe_hf(HfFolder(path))
     found = find_model(model)
-    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found)
+    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found, model)
 
 
-def _describe_run(run: RunDir) -> ModelInfo:
-    from nmt.interop import ctranslate2, hf_export
-
+def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
     config, weights = run.config(), run.best_checkpoint()
     return ModelInfo(
-        path=str(run.path),
-        kind="run",
+        path=str(run.path) if name is None else name,
+        kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
         languages=list(map(str, config.data.directions)),
         megabytes=_megabytes(weights, run.tokenizer),
         parameters=_count_parameters(weights),
@@ -69,8 +70,8 @@ def _describe_run(run: RunDir) -> ModelInfo:
         scores=_scores(run, weights.stem),
         license=license_of(run.card),
         can_become={
-            "nmt export ctranslate2": _obstacle(ctranslate2.refuse_unsupported, config, run.config_file),
-            "nmt export hf": _obstacle(hf_export.refuse_unsupported, config, run.config_file),
+            "nmt export ctranslate2": _obstacle(refuse_for_ctranslate2, config, run.config_file),
+            "nmt export hf": _obstacle(refuse_for_marian, config, run.config_file),
         },
     )
 
@@ -93,8 +94,6 @@ def _describe_export(export: ExportDir) -> ModelInfo:
 
 
 def _describe_hf(folder: HfFolder) -> ModelInfo:
-    from nmt.interop.hf_import import model_config
-
     folder.check()
     marian, settings = folder.config(), folder.tokenizer_settings()
     config = model_config(marian)

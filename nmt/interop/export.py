@@ -20,7 +20,8 @@ from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
 from nmt.exportdir import ExportInfo, Quantization, new_export
 from nmt.interop.agreement import NUM_SENTENCES, compare, describe, measure_loss, require_agreement
-from nmt.interop.ctranslate2 import refuse_unsupported, require_ctranslate2, write_ctranslate2
+from nmt.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
+from nmt.interop.supported import refuse_for_ctranslate2
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate import LanguagePair, Translator
@@ -42,7 +43,7 @@ def export_ctranslate2(
     """
     require_ctranslate2()
     config = run.config()
-    refuse_unsupported(config.model, run.config_file)
+    refuse_for_ctranslate2(config.model, run.config_file)
     with new_export(out, overwrite=overwrite) as export:
         tokenizers = TokenizerPair.load(run.tokenizer)
         model = load_model(run, tokenizers, torch.device("cpu"))

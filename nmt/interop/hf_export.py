@@ -16,7 +16,6 @@ import torch
 from nmt.checkpoint import check_size, read_weights, write_tensors
 from nmt.checksum import NO_CHECKSUM
 from nmt.config import Config
-from nmt.config.sections import ModelConfig
 from nmt.data.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
@@ -25,33 +24,9 @@ from nmt.interop.hf_folder import ACTIVATIONS, HfFolder, MarianConfig
 from nmt.interop.hf_vocabulary import hf_tokens
 from nmt.interop.hf_weights import Weights, to_hf
 from nmt.interop.license import front_matter, license_of
+from nmt.interop.supported import refuse_for_marian
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
-
-_SUPPORTED: dict[str, tuple[str | bool, ...]] = {
-    "attention": ("scaled_dot_product",),
-    "positions": ("sinusoidal",),
-    "norm_position": ("post",),
-    "norm": ("layer",),
-    "activation": ("relu", "gelu", "silu"),
-    "tied_embeddings": ("none", "target", "all"),
-    "output_bias": (False, True),
-}
-"""Per key of the model section that is no number: the values that Marian computes as nmt does."""
-
-
-def refuse_unsupported(config: ModelConfig, path: Path) -> None:
-    """Raise RunError, naming the option, if Marian's architecture has no model of `config` (of the run at `path`)."""
-    for key in type(config).model_fields:
-        value = getattr(config, key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            continue
-        can = _SUPPORTED.get(key)
-        if can is None and value is False:  # an option of a later version that is off
-            continue
-        if value not in (can or ()):
-            hint = f"it has {' or '.join(map(str, can))}" if can else f"the export does not know model.{key} yet"
-            raise RunError(f"Marian's architecture has no model.{key}: {value}", path=path, hint=hint)
 
 
 def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
@@ -60,7 +35,7 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     RunError if Marian's architecture has no such model, or if `out` exists and may not be replaced.
     """
     config = run.config()
-    refuse_unsupported(config.model, run.config_file)
+    refuse_for_marian(config.model, run.config_file)
     path = run.usable_checkpoint()
     tokenizers = TokenizerPair.load(run.tokenizer)
     check_size(config.model, tokenizers, path)

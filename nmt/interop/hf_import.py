@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from nmt import __version__
 from nmt.checkpoint import save_weights
 from nmt.config import Config
-from nmt.config.sections import ModelConfig
 from nmt.errors import RunError
 from nmt.files import write_text
-from nmt.interop.hf_folder import ACTIVATIONS, GenerationConfig, HfFolder, MarianConfig
+from nmt.interop.hf_folder import GenerationConfig, HfFolder, MarianConfig
+from nmt.interop.hf_model import model_values
 from nmt.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.interop.hf_weights import from_hf
 from nmt.interop.license import front_matter, license_of
@@ -68,7 +68,7 @@ def _run_config(folder: HfFolder, marian: MarianConfig, vocabularies: HfVocabula
                     "vocab_size": max(8, vocabularies.tokenizers.tgt.vocab_size),
                     "joint": vocabularies.tokenizers.joint,
                 },
-                "model": _model(marian),
+                "model": model_values(marian),
                 "decoding": _decoding(folder.generation()),
             }
         )
@@ -80,37 +80,6 @@ def _run_config(folder: HfFolder, marian: MarianConfig, vocabularies: HfVocabula
         raise RunError(
             f"{name}: {first['msg']}", path=folder.path, hint=hint if name.startswith("data") else ""
         ) from None
-
-
-def model_config(marian: MarianConfig) -> ModelConfig:
-    """Return nmt's configuration of a Marian model. RunError if it is too large."""
-    try:
-        return ModelConfig.model_validate(_model(marian))
-    except ValidationError as error:
-        raise RunError(error.errors()[0]["msg"].removeprefix("Value error, "), path="config.json") from None
-
-
-def _model(marian: MarianConfig) -> dict[str, Any]:
-    tied = "none"  # nmt scales a tied embedding always
-    if marian.tie_word_embeddings and marian.scale_embedding:
-        tied = "all" if marian.share_encoder_decoder_embeddings else "target"
-    return {
-        "d_model": marian.d_model,
-        "num_heads": marian.encoder_attention_heads,
-        "d_ff": marian.encoder_ffn_dim,
-        "encoder_layers": marian.encoder_layers,
-        "decoder_layers": marian.decoder_layers,
-        "positions": "sinusoidal",
-        "norm_position": "post",
-        "activation": ACTIVATIONS[marian.activation_function],
-        "tied_embeddings": tied,
-        "output_bias": True,
-        "dropout": marian.dropout,
-        "attention_dropout": marian.attention_dropout,
-        "embedding_dropout": marian.dropout,
-        "max_src_len": marian.max_position_embeddings,
-        "max_tgt_len": marian.max_position_embeddings,
-    }
 
 
 def _data(folder: HfFolder, targets: list[str], languages: Languages) -> dict[str, Any]:

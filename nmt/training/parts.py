@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.config import Config
 from nmt.data.redraw import Redraw
 from nmt.errors import RunError
+from nmt.find_model import find_run
 from nmt.model.flops import TrainingFlops
 from nmt.model.initialization import zero_output_projections
 from nmt.model.transformer import Transformer
@@ -138,7 +138,7 @@ class Training:
         if self.setup.group.is_main:
             self.monitor.metrics.forget_after(0)
         if self.settings.init_from:
-            path = RunDir(Path(self.settings.init_from)).best_checkpoint()
+            path = find_run(self.settings.init_from).best_checkpoint()
             weights = with_rows_for_new_tokens(self.model, read_weights(path))
             check_weights(self.model, weights, path)
             self.optimizer.load_weights(weights)

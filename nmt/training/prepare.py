@@ -26,6 +26,7 @@ from nmt.data.store import FORMAT, TokenStore, build_store
 from nmt.data.tags import corpus_tags, language_prefix, language_tags, tags_before_sources, user_symbols
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError, in_words
+from nmt.find_model import find_run
 from nmt.languages import Direction, written_without_spaces
 from nmt.rundir import RunDir
 from nmt.training.corpus_files import whole
@@ -166,7 +167,7 @@ def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> Tokenize
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
     if config.training.init_from:
-        base = TokenizerPair.load(RunDir(Path(config.training.init_from)).tokenizer)
+        base = TokenizerPair.load(find_run(config.training.init_from).tokenizer)
         tokenizers = base.with_symbols(user_symbols(config))
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
             log.info("the tokenizer of %s gets %d new tokens for tags", config.training.init_from, added)

@@ -18,6 +18,7 @@ from nmt.data.shortlist import Shortlist
 from nmt.data.store import Side, TokenStore
 from nmt.data.tags import language_prefix
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
+from nmt.errors import RunError
 from nmt.evaluate import MetricScore, score_sets
 from nmt.languages import Direction
 from nmt.rundir import DirectedPairs, RunDir
@@ -78,6 +79,9 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
     A source token has its `best` most probable translations; every source has the `frequent` most frequent target
     tokens. RunError if the training data is not what the run was trained on.
     """
+    if not run.data.is_dir():
+        hint = "make the shortlist of the run that it was packed from, and pack that anew"
+        raise RunError("this model was imported or packed, so it has no training data", path=run.path, hint=hint)
     tokenizers = TokenizerPair.load(run.tokenizer)
     store = _open_store(run)
     log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")

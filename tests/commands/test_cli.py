@@ -223,7 +223,7 @@ def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, numbe
     [
         (
             ["translate", "x", "--model", "nowhere"],
-            "error: nowhere: no such run\n  name a folder that `nmt train` made\n",
+            "error: nowhere: no such run\n  name a folder that `nmt train` made, or a file that `nmt pack` made\n",
         ),
         (
             ["translate", "x"],

@@ -15,7 +15,8 @@ from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
 from nmt.exportdir import ExportDir, ExportInfo
 from nmt.interop.agreement import compare
-from nmt.interop.ctranslate2 import _NUMBERS, _SUPPORTED, refuse_unsupported, write_ctranslate2
+from nmt.interop.ctranslate2 import write_ctranslate2
+from nmt.interop.supported import IN_CTRANSLATE2, NUMBERS, refuse_for_ctranslate2
 from nmt.model.transformer import Transformer
 
 pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
@@ -181,14 +182,14 @@ def test_tokens_that_are_never_generated_are_not(tokenizers, tmp_path):
 def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value, can):
     config = ModelConfig.model_validate({**BASE, option: value})
     with pytest.raises(RunError) as caught:
-        refuse_unsupported(config, Path("run/config.yaml"))
+        refuse_for_ctranslate2(config, Path("run/config.yaml"))
     assert str(caught.value) == (
         f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it can with {can}"
     )
 
 
 def test_every_key_of_the_model_section_is_known_to_the_export():
-    assert {*_SUPPORTED, *_NUMBERS} == {*ModelConfig.model_fields}
-    for option, values in _SUPPORTED.items():
+    assert {*IN_CTRANSLATE2, *NUMBERS} == {*ModelConfig.model_fields}
+    for option, values in IN_CTRANSLATE2.items():
         for value in values:
-            refuse_unsupported(ModelConfig.model_validate({option: value}), Path("config.yaml"))
+            refuse_for_ctranslate2(ModelConfig.model_validate({option: value}), Path("config.yaml"))

@@ -110,7 +110,7 @@ def test_an_imported_run_translates_and_is_fine_tuned_and_exported_as_any_other(
 
 def test_an_imported_run_has_no_test_set(made, tmp_path):
     run = import_hf(made[1], tmp_path / "run")
-    with pytest.raises(RunError, match="this run was imported, so it has no test set"):
+    with pytest.raises(RunError, match="this model was imported or packed, so it has no test set"):
         run.read_sets("test", run.config().data.directions[0])
 
 

@@ -19,3 +19,4 @@ def test_wheel_and_sdist_are_whole_and_run_elsewhere(tmp_path):
     assert done.returncode == 0, done.stderr
     assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".whl", ".gz"]
     assert done.stdout.count("a tiny run trains and translates") == 3
+    assert done.stdout.count("without PyTorch: 8 commands work") == 1

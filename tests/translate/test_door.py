@@ -336,8 +336,7 @@ def test_what_needs_torch_is_one_message_without_it(digits_run):
     done = without_torch("translate", "--engine", "torch", "-m", str(digits_run), "12")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"error: {digits_run}: this run needs PyTorch, which is not installed\n"
-        "  install it (pip install torch), or translate with an export of the run\n"
+        'error: the engine torch needs PyTorch, which is not installed\n  pip install "nmt-toolkit[train]"\n'
     )
 
 

@@ -1,0 +1,56 @@
+"""`nmt pack`: a run as one file."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.commands.options import Checkpoint
+from nmt.errors import NmtError
+from nmt.find_model import find_run
+from nmt.packed import StoredPrecision
+from nmt.rundir import RunDir
+
+log = logging.getLogger(__name__)
+
+Precision = Annotated[
+    StoredPrecision, typer.Option(help="How weights are stored. fp16 halves the file; it is unpacked to fp32.")
+]
+
+
+def pack(
+    run: Annotated[Path, typer.Argument(help="The run to pack.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as model.zip.")],
+    checkpoint: Checkpoint = None,
+    precision: Precision = "fp32",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Pack a run into one file; use it with: nmt translate --model FILE
+
+    The file holds the weights of one checkpoint, tokenizer, configuration, model card and scores. It holds neither the
+    training state nor text of the corpus.
+    """
+    if output.exists() and not overwrite:
+        hint = "replace it by --overwrite, or choose another name"
+        raise NmtError("there is something here already", path=output, hint=hint)
+    found = find_run(str(run))
+    if checkpoint is not None:
+        found.use_checkpoint(checkpoint)
+    from nmt.interop.sharing import pack as write_file
+
+    write_file(found, output, precision)
+    warn_of_no_license(found)
+    size = output.stat().st_size / 1e6
+    log.info(f"done: {output}, {size:.1f} MB\n  nmt translate --model {shlex.quote(str(output))} 'text'")
+
+
+def warn_of_no_license(run: RunDir) -> None:
+    """Warn if the card of `run` names no license."""
+    from nmt.interop.license import license_of
+
+    if license_of(run.card) is None:
+        log.warning("%s names no license: begin it with the lines ---, license: NAME, ---", run.card)

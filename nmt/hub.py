@@ -1,0 +1,170 @@
+"""Models on the Hugging Face Hub: `hf:user/name` or `hf:user/name@revision`, downloaded into a cache.
+
+Only files that a packed model may have are downloaded, and the folder is then checked like any run: whoever uploaded it
+may be a stranger. The package `huggingface_hub` is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt import DISTRIBUTION
+from nmt.errors import NmtError, RunError
+from nmt.packed import cache_folder, check_names, into_cache, is_name, restore_precision
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+HUB_PREFIX = "hf:"
+
+_NAME = re.compile(
+    r"(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
+    r"(@(?P<revision>[A-Za-z0-9][A-Za-z0-9._/-]{0,200}))?"
+)
+_COMMIT = re.compile("[0-9a-f]{40}")
+_TIMEOUT_SECONDS = 30.0
+
+
+class HubModel(NamedTuple):
+    """The name of a model on the hub."""
+
+    user: str
+    name: str
+    revision: str | None = None  # a branch, a tag or a commit
+
+    @classmethod
+    def parse(cls, text: str) -> HubModel:
+        """Read `user/name` or `user/name@revision`, with or without `hf:`. NmtError if it is neither."""
+        found = _NAME.fullmatch(text.removeprefix(HUB_PREFIX))
+        if found is None or ".." in text:
+            hint = "write user/name, or user/name@revision"
+            raise NmtError(f"{text[:200]!r} is not the name of a model on the hub", hint=hint)
+        return cls(found["user"], found["name"], found["revision"])
+
+    @property
+    def repository(self) -> str:
+        """Return `user/name`."""
+        return f"{self.user}/{self.name}"
+
+    def __str__(self) -> str:
+        return f"{HUB_PREFIX}{self.repository}" + (f"@{self.revision}" if self.revision else "")
+
+
+def hub_api() -> HfApi:
+    """Return the client of the hub at $HF_ENDPOINT, with the token of $HF_TOKEN if there is one.
+
+    NmtError if huggingface_hub is not installed.
+    """
+    try:
+        from huggingface_hub import HfApi
+        from huggingface_hub.utils.tqdm import disable_progress_bars
+    except ModuleNotFoundError as error:
+        hint = f'pip install "{DISTRIBUTION}[hub]"'
+        raise NmtError(f"models on the hub need huggingface_hub, which is not installed ({error})", hint=hint) from None
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    return HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
+
+
+@contextmanager
+def hub_errors(model: HubModel, action: str) -> Iterator[None]:
+    """Turn what huggingface_hub raises into one NmtError, which holds no token. `action`: "download" or "upload"."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        raise _refused(model, action, status, isinstance(error, errors.RevisionNotFoundError)) from None
+    except errors.HFValidationError:
+        raise NmtError(f"cannot {action} {model}: this is not a name that the hub allows") from None
+    except NmtError:
+        raise
+    except ValueError as error:
+        message = f"cannot {action} {model}: the answer of the hub cannot be read ({type(error).__name__})"
+        raise NmtError(message, hint="try again later") from None
+    except RuntimeError as error:  # what a thread of an upload raised is its cause
+        cause = error.__cause__
+        if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
+            raise _refused(model, action, cause.response.status_code, False) from None
+        raise _unreachable(model, action, cause if isinstance(cause, Exception) else error) from None
+    except OSError as error:  # connections, time limits
+        if error.errno is not None and error.filename is not None:
+            raise  # a file of this machine
+        raise _unreachable(model, action, error) from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
+            raise
+        raise _unreachable(model, action, error) from None
+
+
+def _refused(model: HubModel, action: str, status: int, no_revision: bool) -> NmtError:
+    """Return the error for an HTTP status."""
+    token = "set $HF_TOKEN to a token that may do this"
+    if no_revision:
+        return NmtError(f"{model.repository} has no revision {model.revision!r} on the hub")
+    if status in (401, 404):  # the hub does not tell private models from missing ones
+        hint = f"check the name; if the model is private, {token}"
+        message = "there is no such model, or the token may not see it"
+        if action == "upload":
+            message, hint = "the hub knows no such user, or does not accept the token", token
+        return NmtError(f"cannot {action} {model}: {message} ({status})", hint=hint)
+    if status == 403:
+        return NmtError(f"cannot {action} {model}: the hub forbids it (403)", hint=token)
+    return NmtError(f"cannot {action} {model}: the hub answers with the status {status}", hint="try again later")
+
+
+def _unreachable(model: HubModel, action: str, error: Exception) -> NmtError:
+    hint = "check the network; a model that was downloaded before works without one as hf:user/name@COMMIT"
+    return NmtError(f"cannot {action} {model}: the hub cannot be reached ({type(error).__name__})", hint=hint)
+
+
+def fetch(text: str) -> Path:
+    """Return the folder in the cache with the model `text` (`hf:user/name@revision`), downloaded if it is not there.
+
+    A revision that is a whole commit needs no network once it is in the cache. NmtError if there is no such model, if
+    the hub cannot be reached, or if it is not a model that `nmt push` uploaded.
+    """
+    model = HubModel.parse(text)
+    api = hub_api()
+    if model.revision is not None and _COMMIT.fullmatch(model.revision):
+        folder = _folder(model, model.revision)
+        if folder.is_dir():
+            return folder
+    with hub_errors(model, "download"):
+        info = api.model_info(model.repository, revision=model.revision, timeout=_TIMEOUT_SECONDS)
+    commit = str(info.sha)
+    if not _COMMIT.fullmatch(commit):
+        raise NmtError(f"cannot download {model}: the hub names no commit")
+    folder = _folder(model, commit)
+    if not folder.is_dir():
+        names = sorted(each.rfilename for each in info.siblings or [] if is_name(each.rfilename))
+        _refuse_other_models(model, names, [each.rfilename for each in info.siblings or []])
+        check_names(names, str(model))
+        with into_cache(folder) as partial:
+            with hub_errors(model, "download"):
+                for name in names:
+                    api.hf_hub_download(model.repository, name, revision=commit, local_dir=partial)
+            shutil.rmtree(partial / ".cache", ignore_errors=True)  # huggingface_hub's notes on its downloads
+            restore_precision(partial, str(model))
+    return folder
+
+
+def _folder(model: HubModel, commit: str) -> Path:
+    return cache_folder() / "hub" / model.user / model.name / commit / model.name
+
+
+def _refuse_other_models(model: HubModel, names: list[str], all_names: list[str]) -> None:
+    """Raise RunError if the model was not uploaded by `nmt push`."""
+    if "packed.json" not in names:
+        hint = "nmt uses models that `nmt push` uploaded"
+        if "source.spm" in all_names:
+            hint = f"hf download {model.repository} --local-dir FOLDER, then nmt import hf FOLDER RUN"
+        raise RunError(f"{model} is not a model of nmt: it has no packed.json", hint=hint)

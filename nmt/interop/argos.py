@@ -1,0 +1,122 @@
+"""A run becomes a package of Argos Translate (`.argosmodel`), which LibreTranslate serves too.
+
+The layout is that of argostranslate.package 1.11: a zip file with one folder that holds metadata.json, README.md, a
+CTranslate2 model in `model/`, and `sentencepiece.model` for both sides.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from nmt.checkpoint import load_model
+from nmt.config import Config
+from nmt.data.tags import language_tags
+from nmt.data.tokenizer import TokenizerPair
+from nmt.errors import RunError
+from nmt.exportdir import Quantization
+from nmt.files import write_text
+from nmt.interop.ctranslate2 import write_ctranslate2
+from nmt.interop.export import export_ctranslate2
+from nmt.interop.share_card import share_card
+from nmt.model.positions import sinusoidal_positions
+from nmt.packed import zip_folder
+from nmt.rundir import RunDir
+
+ARGOS_VERSION = "1.9.0"
+"""The version of Argos Translate that the package names: the first with this layout."""
+
+MAX_TOKENS = 1024
+"""Argos Translate gives CTranslate2 sources of up to so many tokens, whatever the model's limit is."""
+
+
+class PackageOptions(NamedTuple):
+    """What the user says of a package; names of languages default to their codes."""
+
+    version: str = "1.0"
+    from_name: str | None = None
+    to_name: str | None = None
+    sentences: Path | None = None  # a MiniSBD model (.onnx), or a folder of stanza
+
+
+DEFAULT_OPTIONS = PackageOptions()
+
+
+def export_argos(
+    run: RunDir, out: Path, options: PackageOptions = DEFAULT_OPTIONS, quantization: Quantization = "int8"
+) -> None:
+    """Write the best model of `run` as the package `out`, once its CTranslate2 form is found to agree with the run.
+
+    RunError as in `export_ctranslate2`, or if Argos Translate cannot use such a model.
+    """
+    config, tokenizers = run.config(), TokenizerPair.load(run.tokenizer)
+    _refuse_unsupported(run, config, tokenizers, options)
+    with tempfile.TemporaryDirectory(prefix="nmt-") as name:
+        checked = Path(name, "checked")
+        export_ctranslate2(run, checked, quantization=quantization)
+        direction = config.data.directions[0]
+        folder = Path(name, "zip", f"translate-{direction.src}_{direction.tgt}-{options.version.replace('.', '_')}")
+        (folder / "model").mkdir(parents=True)
+        _write_model(run, tokenizers, folder / "model", quantization)
+        (folder / "sentencepiece.model").write_bytes(tokenizers.src.model_bytes)
+        write_text(folder / "metadata.json", json.dumps(_metadata(config, options), indent=2, ensure_ascii=False))
+        write_text(folder / "README.md", share_card(run, config, out.stem, out.name))
+        if options.sentences is not None:
+            _copy_sentence_splitter(options.sentences, folder)
+        zip_folder(folder.parent, out)
+
+
+def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair, options: PackageOptions) -> None:
+    """Raise RunError, naming the obstacle, if Argos Translate cannot translate with such a run."""
+    if len(config.data.directions) > 1 or language_tags(config.data):
+        directions = ", ".join(map(str, config.data.directions))
+        hint = "export it with `nmt export ctranslate2`, or train a model of one direction"
+        raise RunError(f"a package of Argos Translate has one direction, not {directions}", path=run.path, hint=hint)
+    if tokenizers.tgt.byte_tokens and not tokenizers.src.byte_tokens:
+        hint = "train it with tokenizer.joint, or with bytes on both sides"
+        message = (
+            "Argos Translate decodes with the tokenizer of the source, which has no bytes as tokens, as the target's"
+        )
+        raise RunError(message, path=run.tokenizer, hint=hint)
+    path = options.sentences
+    if path is not None and not (path.is_dir() or (path.is_file() and path.suffix == ".onnx")):
+        raise RunError("neither a MiniSBD model (.onnx) nor a folder of stanza", path=path)
+
+
+def _write_model(run: RunDir, tokenizers: TokenizerPair, folder: Path, quantization: Quantization) -> None:
+    """Write the CTranslate2 model: with positions for the longest source that it may get, and an eos for each."""
+    model = load_model(run, tokenizers, torch.device("cpu"))
+    for embedding in (model.src_embedding, model.tgt_embedding):
+        if embedding.sinusoidal is not None and len(embedding.sinusoidal) <= MAX_TOKENS:
+            embedding.sinusoidal = sinusoidal_positions(MAX_TOKENS + 1, model.config.d_model)
+    write_ctranslate2(model, tokenizers, folder, quantization)
+    path = folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    write_text(path, json.dumps({**settings, "add_source_eos": True}, indent=2))
+
+
+def _metadata(config: Config, options: PackageOptions) -> dict[str, object]:
+    direction = config.data.directions[0]
+    return {
+        "type": "translate",
+        "package_version": options.version,
+        "argos_version": ARGOS_VERSION,
+        "from_code": direction.src,
+        "from_name": options.from_name or direction.src,
+        "to_code": direction.tgt,
+        "to_name": options.to_name or direction.tgt,
+        "links": [],
+    }
+
+
+def _copy_sentence_splitter(path: Path, folder: Path) -> None:
+    if path.is_dir():
+        shutil.copytree(path, folder / "stanza")
+    else:
+        (folder / "minisbd").mkdir()
+        shutil.copyfile(path, folder / "minisbd" / path.name)

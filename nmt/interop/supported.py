@@ -1,0 +1,77 @@
+"""The models that other toolkits compute as nmt does, and refusal of the others. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nmt.config.sections import ModelConfig
+from nmt.errors import RunError
+
+# Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
+# number, is one the export does not know.
+IN_CTRANSLATE2: dict[str, tuple[str | bool, ...]] = {
+    "attention": ("scaled_dot_product",),
+    "positions": ("sinusoidal", "learned", "rotary"),
+    "norm_position": ("pre", "post"),
+    "norm": ("layer", "rms"),
+    "activation": ("relu", "gelu", "silu", "swiglu"),
+    "qk_norm": (False,),
+    "tied_embeddings": ("none", "target", "all"),
+    "output_bias": (False, True),
+}
+NUMBERS = {
+    "d_model",
+    "num_heads",
+    "d_ff",
+    "encoder_layers",
+    "decoder_layers",
+    "dropout",
+    "attention_dropout",
+    "embedding_dropout",
+    "max_src_len",
+    "max_tgt_len",
+}
+
+
+def refuse_for_ctranslate2(config: ModelConfig, path: Path) -> None:
+    """Raise RunError, naming the option, if CTranslate2 cannot compute a model of `config` (of the run at `path`)."""
+    for key in type(config).model_fields:
+        value = getattr(config, key)
+        if key in NUMBERS:
+            continue
+        if value not in IN_CTRANSLATE2.get(key, ()):
+            can = IN_CTRANSLATE2.get(key)
+            hint = (
+                f"it can with {' or '.join(map(_as_yaml, can))}" if can else f"the export does not know model.{key} yet"
+            )
+            raise RunError(f"CTranslate2 cannot run a model with model.{key}: {_as_yaml(value)}", path=path, hint=hint)
+
+
+def _as_yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_IN_MARIAN: dict[str, tuple[str | bool, ...]] = {
+    "attention": ("scaled_dot_product",),
+    "positions": ("sinusoidal",),
+    "norm_position": ("post",),
+    "norm": ("layer",),
+    "activation": ("relu", "gelu", "silu"),
+    "tied_embeddings": ("none", "target", "all"),
+    "output_bias": (False, True),
+}
+"""Per key of the model section that is no number: the values that Marian computes as nmt does."""
+
+
+def refuse_for_marian(config: ModelConfig, path: Path) -> None:
+    """Raise RunError, naming the option, if Marian's architecture has no model of `config` (of the run at `path`)."""
+    for key in type(config).model_fields:
+        value = getattr(config, key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            continue
+        can = _IN_MARIAN.get(key)
+        if can is None and value is False:  # an option of a later version that is off
+            continue
+        if value not in (can or ()):
+            hint = f"it has {' or '.join(map(str, can))}" if can else f"the export does not know model.{key} yet"
+            raise RunError(f"Marian's architecture has no model.{key}: {value}", path=path, hint=hint)

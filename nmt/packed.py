@@ -1,0 +1,211 @@
+"""Packed models: one zip file with all that translating needs, unpacked into a cache when it is first used.
+
+A packed model may come from a stranger. Its members are stored, not compressed, so none is larger than the file; their
+names are those of a small run; the unpacked folder is then checked like any run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+import struct
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
+from nmt.config.sections import Section
+from nmt.errors import RunError
+from nmt.files import new_folder, read_at_most, sha256_of, write_atomically
+from nmt.rundir import MAX_JSON_BYTES
+
+FORMAT = 1
+PACK_INFO = "packed.json"
+StoredPrecision = Literal["fp32", "fp16"]
+
+_NAMES = re.compile(
+    r"config\.yaml|packed\.json|README\.md|shortlist\.safetensors|eval/test\.json|checkpoints/index\.json|"
+    r"checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.safetensors|tokenizer/[a-z-]+\.model"
+)
+_REQUIRED = ("config.yaml", PACK_INFO, "checkpoints/index.json")
+_MAX_MEMBERS = 16
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
+_ENCRYPTED = 0x1
+_BLOCK_BYTES = 1 << 20
+_PACK_AGAIN = "copy the file again, or make it again with `nmt pack`"
+
+
+class PackInfo(Section):
+    """The contents of packed.json."""
+
+    format: Literal[1] = FORMAT  # type: ignore[assignment]
+    nmt: str = Field(description="version that packed the model")
+    precision: StoredPrecision = Field("fp32", description="type of the stored weights; they are unpacked to fp32")
+
+
+def cache_folder() -> Path:
+    """Return the folder for unpacked and downloaded models: $NMT_CACHE, else `nmt` in the user's cache folder."""
+    if named := os.environ.get("NMT_CACHE"):
+        return Path(named)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "nmt")
+
+
+def write_packed(folder: Path, out: Path) -> None:
+    """Write the files of `folder` as the packed model `out`, atomically. The same files give the same bytes."""
+    check_names((path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()), folder)
+    zip_folder(folder, out)
+
+
+def zip_folder(folder: Path, out: Path) -> None:
+    """Write the files of `folder` into the zip file `out`, atomically, as they are. Equal files give equal bytes."""
+    files = sorted((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
+    with write_atomically(out) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+        for name, path in files:
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16  # 3: Unix, on every system
+            info.file_size = path.stat().st_size
+            with open(path, "rb") as source, archive.open(info, "w") as target:
+                shutil.copyfileobj(source, target, _BLOCK_BYTES)
+
+
+def unpack(path: Path) -> Path:
+    """Return the folder in the cache with the packed model at `path`, unpacked if it is not there yet.
+
+    The folder is named after the file, below its SHA-256. RunError if the file is not a packed model, or is damaged.
+    """
+    folder = cache_folder() / "packed" / sha256_of(path) / _safe_stem(path)
+    if not folder.is_dir():
+        with into_cache(folder) as partial:
+            _unpack_into(partial, path)
+            restore_precision(partial, path)
+    return folder
+
+
+@contextmanager
+def into_cache(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes `folder` in the cache, unless another process was faster.
+
+    RunError if the cache cannot be written to.
+    """
+    try:
+        with suppress(FileExistsError), new_folder(folder) as partial:
+            yield partial
+    except OSError as error:
+        hint = "name another folder for unpacked and downloaded models in $NMT_CACHE"
+        raise RunError(f"cannot be written to ({error.strerror or error})", path=folder, hint=hint) from None
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether the file at `path` is a zip file, as packed models are."""
+    return path.is_file() and zipfile.is_zipfile(path)
+
+
+def is_name(name: str) -> bool:
+    """Return whether a file of a packed model may have this name."""
+    return _NAMES.fullmatch(name) is not None
+
+
+def check_names(names: Iterable[str], path: Path | str) -> None:
+    """Raise RunError unless `names`, of the model at `path`, are those of the files of a packed model."""
+    names = list(names)
+    for name in names:
+        if not is_name(name):
+            hint = f"this nmt reads format {FORMAT} of packed models; a newer one may read it"
+            raise RunError(f"a packed model has no file {name[:100]!r}", path=path, hint=hint)
+    if len(set(names)) < len(names):
+        raise RunError("the same name stands in it twice", path=path, hint=_PACK_AGAIN)
+    if len(names) > _MAX_MEMBERS:
+        raise RunError(f"a packed model has at most {_MAX_MEMBERS} files, not {len(names):,}", path=path)
+    for name in _REQUIRED:
+        if name not in names:
+            hint = "name the folder of a run, or a file that `nmt pack` made"
+            raise RunError(f"not a packed model: it has no {name}", path=path, hint=hint)
+
+
+def restore_precision(folder: Path, path: Path | str) -> None:
+    """Make the weights in `folder` fp32, if they are stored in fp16. RunError, naming `path`, if they are damaged."""
+    try:
+        info = PackInfo.model_validate_json(read_at_most(folder / PACK_INFO, MAX_JSON_BYTES))
+    except (ValidationError, ValueError, RecursionError):
+        hint = f"this nmt reads format {FORMAT} of packed models; a newer one may read it"
+        raise RunError(f"cannot read its {PACK_INFO}", path=path, hint=hint) from None
+    for weights in (folder / "checkpoints").glob("*.safetensors") if info.precision == "fp16" else ():
+        if fault := find_corruption(weights):
+            raise RunError(f"the weights {weights.name} are {fault}", path=path, hint=_PACK_AGAIN)
+        convert_weights(weights, weights, "float32")
+
+
+def convert_weights(source: Path, target: Path, numpy_type: str) -> None:
+    """Write the tensors in `source` to `target` as `numpy_type`, with a checksum. RunError if they do not fit it."""
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load, save_file
+
+    try:
+        tensors = load(source.read_bytes())
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # a type that numpy does not have
+        raise RunError(f"cannot read these weights ({error})", path=source) from None
+    with np.errstate(over="ignore"):
+        converted = {name: tensor.astype(numpy_type) for name, tensor in tensors.items()}
+    if not all(np.isfinite(tensor).all() for tensor in converted.values()):
+        raise RunError(f"these weights hold numbers that {numpy_type} cannot hold", path=source, hint="keep fp32")
+    with write_atomically(target) as partial:
+        save_file(converted, partial, metadata=NO_CHECKSUM)
+        write_checksum(partial)
+
+
+def _unpack_into(folder: Path, path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            check_names((member.filename for member in members), path)
+            _check_members(members, path)
+            for member in members:
+                target = folder / member.filename
+                target.parent.mkdir(exist_ok=True)
+                with archive.open(member) as source, open(target, "xb") as file:
+                    shutil.copyfileobj(source, file, _BLOCK_BYTES)
+    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise RunError(f"not a packed model, or it is damaged ({error})", path=path, hint=_PACK_AGAIN) from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        message = "not a packed model, or it is damaged (a file lies before its beginning)"
+        raise RunError(message, path=path, hint=_PACK_AGAIN) from None
+
+
+def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
+    """Raise RunError unless the members are plain files that are stored in the file at `path` as they are."""
+    for member in members:
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        fault = (
+            "is encrypted"
+            if member.flag_bits & _ENCRYPTED
+            else "is compressed; packed models are stored as they are"
+            if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size
+            else "is a link or a special file"
+            if kind not in (0, stat.S_IFREG)
+            else ""
+        )
+        if fault:
+            raise RunError(f"{member.filename} {fault}", path=path, hint=_PACK_AGAIN)
+    if sum(member.file_size for member in members) > path.stat().st_size:
+        raise RunError("its files claim to be larger than the whole", path=path, hint=_PACK_AGAIN)
+
+
+def _safe_stem(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", path.stem).strip(".-")[:100] or "model"
