@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands import (
+    adapt,
     compare,
     config,
     data,
@@ -37,6 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(train.train)
+app.command()(adapt.adapt)
 app.command()(translate.translate)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(compare.compare)

@@ -149,6 +149,7 @@ class RunDir:
         self.previous_state = path / "state" / "previous.safetensors"
         self.metrics = path / "logs" / "metrics.jsonl"
         self.evaluations = path / "eval"
+        self.adaptation = path / "adaptation.json"
         self._usable: Path | None = None
         self._config: Config | None = None
 
