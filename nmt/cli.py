@@ -14,6 +14,7 @@ from nmt.commands import (
     compare,
     config,
     data,
+    distill,
     evaluate,
     export,
     import_,
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command()(train.train)
 app.command()(adapt.adapt)
+app.command()(distill.distill)
 app.command()(translate.translate)
 app.command(name="eval")(evaluate.evaluate)
 app.command()(compare.compare)

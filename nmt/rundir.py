@@ -150,6 +150,7 @@ class RunDir:
         self.metrics = path / "logs" / "metrics.jsonl"
         self.evaluations = path / "eval"
         self.adaptation = path / "adaptation.json"
+        self.distillation = path / "distillation.json"
         self._usable: Path | None = None
         self._config: Config | None = None
 
