@@ -148,6 +148,7 @@ class RunDir:
         self.state = path / "state" / "training.safetensors"
         self.previous_state = path / "state" / "previous.safetensors"
         self.metrics = path / "logs" / "metrics.jsonl"
+        self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
         self.adaptation = path / "adaptation.json"
         self.distillation = path / "distillation.json"

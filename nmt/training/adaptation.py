@@ -24,12 +24,14 @@ from nmt.rundir import DirectedPairs, RunDir
 from nmt.training.adaptation_corpus import NEW, OLD, AdaptationCorpus, epochs_for, old_sets
 from nmt.translate import Translator
 
-LR_SHARE = 0.1
-"""The peak learning rate of an adaptation, as a share of the run's own."""
+LR_SHARE, MAX_LR = 0.3, 6e-4
+"""The peak learning rate of an adaptation that replays old text: a share of the run's own, and the most it may be."""
 
-MAX_LR = 1e-4
+LR_SHARE_ALONE, MAX_LR_ALONE = 0.1, 1e-4
+"""The same without old text, where nothing holds the model back."""
+
 MIN_UPDATES, MAX_UPDATES = 40, 5000
-_MIN_UPDATES_PER_EPOCH = 20
+_MIN_UPDATES_PER_EPOCH = 10
 _MIN_BATCH_TOKENS = 512
 _SAMPLE_PAIRS = 2000  # pairs that the tokens of a corpus are estimated from
 _NUM_VALIDATIONS = 5
@@ -48,8 +50,8 @@ def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, over
 def suited_training(base: TrainingConfig, num_new: int, tokens_per_pair: float, mix: float) -> TrainingConfig:
     """Return the settings of a run's training, changed to suit an adaptation to `num_new` pairs.
 
-    A tenth of the learning rate, falling to 0; few passes over the new pairs; smaller updates if the corpus would make
-    fewer than 20 of them. `tokens_per_pair` are those of the longer side, `mix` is the share of the old corpus.
+    A lower learning rate, falling to 0; few passes over the new pairs; smaller updates if a pass would make fewer than
+    10 of them. `tokens_per_pair` are those of the longer side, `mix` is the share of the old corpus.
     """
     tokens_per_epoch = num_new * tokens_per_pair / (1 - mix)
     in_batch = 0 if base.batch_tokens == "auto" else base.batch_tokens
@@ -60,11 +62,12 @@ def suited_training(base: TrainingConfig, num_new: int, tokens_per_pair: float, 
         changes = {"batch_tokens": smaller, "tokens_per_update": 0}
         tokens_per_update = smaller
     wanted = round(epochs_for(num_new) * tokens_per_epoch / tokens_per_update)
+    share, limit = (LR_SHARE, MAX_LR) if mix else (LR_SHARE_ALONE, MAX_LR_ALONE)
     max_updates = min(max(wanted, MIN_UPDATES), MAX_UPDATES)
     return base.model_copy(
         update={
             **changes,
-            "lr": min(LR_SHARE * base.lr, MAX_LR),
+            "lr": min(share * base.lr, limit),
             "max_updates": max_updates,
             "warmup_updates": max_updates // 10,
             "schedule": "cosine",

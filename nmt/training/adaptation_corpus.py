@@ -30,6 +30,8 @@ DEFAULT_MIX = 0.5
 NEW, OLD = "new", "old"
 """The names of the two corpora, in file names and messages."""
 
+_EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # passes over up to so many pairs; over more, one
+
 _Texts = Sequence[tuple[str, str]]
 
 
@@ -134,7 +136,7 @@ def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
 
 def epochs_for(num_pairs: int) -> int:
     """Return how often training passes over `num_pairs` new pairs."""
-    return 5 if num_pairs <= 10_000 else 3 if num_pairs <= 100_000 else 1
+    return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
 
 
 def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:

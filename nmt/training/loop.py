@@ -107,6 +107,7 @@ def _score_and_write(training: Training, name: str, weights: Mapping[str, Tensor
         training.history.write_index(training.run)
         seconds = time.perf_counter() - started
         training.monitor.log_validation(training.update, name, result, best=is_best, seconds=seconds)
+        training.monitor.log_samples(training.update, name, training.validator.samples)
 
 
 def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:

@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.commands.adapt import candidate_of
+from nmt.config.corpora import ParallelFiles
 from nmt.errors import ConfigError, NmtError, RunError
+from nmt.languages import Direction
 from nmt.rundir import RunDir
+from nmt.training.adaptation_corpus import Request, collect
 from nmt.training.step import Step
 
 FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
@@ -44,6 +47,20 @@ def client(tmp_path_factory) -> Path:
     rows = ["".join(draw.choices("0123456789", k=draw.randint(3, 7))) for _ in range(300)]
     path.write_text("".join(f"{row}\t{row}\n" for row in rows))
     return path
+
+
+def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client, tmp_path):
+    few = tmp_path / "few.tsv"
+    few.write_text("".join(client.read_text().splitlines(keepends=True)[:60]))
+    found = [
+        collect(RunDir(base), Request((ParallelFiles(tsv=str(few)),), Direction("en", "th"), (), mix))
+        for mix in (0.25, 0.25, 0.5)
+    ]
+    samples = [corpus.train[1].pairs for corpus in found]
+    num_new = found[0].num_new
+    assert [len(sample) for sample in samples] == [round(20 * num_new / 3), round(20 * num_new / 3), 20 * num_new]
+    assert samples[0] == samples[1]
+    assert {*samples[0]} < {*samples[2]}
 
 
 @pytest.fixture
@@ -90,8 +107,9 @@ def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs
     held_out += old.read_pairs("test")[0]
     assert not {*sources["new"], *sources["old-1"]} & {*held_out}
     assert len(sources["new"]) >= 230
-    num_old = 5 * len(sources["new"])  # five passes over the new pairs
-    assert len(sources["old-1"]) == num_old
+    corpus = [line.split("\t")[0] for line in Path(old.config().data.corpora("train")[0].tsv).read_text().splitlines()]
+    allowed = [source for source in corpus if source not in held_out]
+    assert sources["old-1"] == allowed  # twenty passes over the new pairs need more old ones than there are
     valid = run.read_pairs("valid")[0]
     assert len({*valid} & {*old.read_pairs("valid")[0]}) == len(valid) // 2
     record = json.loads(run.adaptation.read_text())

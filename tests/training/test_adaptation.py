@@ -19,8 +19,9 @@ LARGE = TrainingConfig(batch_tokens=4096, tokens_per_update=25_000, lr=7e-4, max
 @pytest.mark.parametrize(
     ("num_new", "mix", "tokens_per_update", "max_updates"),
     [
-        (300, 0.5, 600, 100),  # 12,000 tokens in 20 updates, 5 times
-        (300, 0.0, 512, 59),
+        (300, 0.5, 1200, 200),  # 12,000 tokens in 10 updates, 20 times
+        (300, 0.0, 600, 200),
+        (5000, 0.5, 20_000, 100),  # 200,000 tokens in 10 updates, 10 times
         (50_000, 0.5, 25_000, 240),  # as the run was trained, 3 times
         (5_000_000, 0.5, 25_000, 5000),
     ],
@@ -29,12 +30,14 @@ def test_updates_suit_the_size_of_the_corpus(num_new, mix, tokens_per_update, ma
     found = suited_training(LARGE, num_new, 20.0, mix)
     assert max(found.batch_tokens, found.tokens_per_update) == tokens_per_update
     assert found.max_updates == max_updates
-    assert found.lr == pytest.approx(7e-5)
     TrainingConfig.model_validate(found.model_dump())
 
 
-def test_a_rate_that_was_high_is_cut_to_the_limit():
-    assert suited_training(TrainingConfig(lr=3e-3), 1000, 20.0, 0.5).lr == 1e-4
+@pytest.mark.parametrize(
+    ("lr", "mix", "expected"), [(7e-4, 0.5, 2.1e-4), (7e-4, 0.0, 7e-5), (3e-3, 0.5, 6e-4), (3e-3, 0.0, 1e-4)]
+)
+def test_the_rate_is_lower_where_nothing_old_is_replayed(lr, mix, expected):
+    assert suited_training(TrainingConfig(lr=lr), 1000, 20.0, mix).lr == pytest.approx(expected)
 
 
 def test_protection_is_learned_later_by_a_model_without_placeholders(digits, digits_run, tmp_path):
