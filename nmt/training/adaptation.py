@@ -35,23 +35,34 @@ _MIN_UPDATES_PER_EPOCH = 10
 _MIN_BATCH_TOKENS = 512
 _SAMPLE_PAIRS = 2000  # pairs that the tokens of a corpus are estimated from
 _NUM_VALIDATIONS = 5
+_UPDATES = "training.max_updates"
 
 
 def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, overrides: Sequence[str] = ()) -> Config:
     """Return the configuration that adapts `run` to `corpus`, whose files `data` names; `overrides` as in `--set`."""
     base = run.config()
-    training = suited_training(base.training, corpus.num_new, _tokens_per_pair(run, corpus), corpus.mix)
+    tokens_per_pair, max_updates = _tokens_per_pair(run, corpus), _named_updates(overrides)
+    training = suited_training(base.training, corpus.num_new, tokens_per_pair, corpus.mix, max_updates)
     training = training.model_copy(update={"init_from": str(run.path)})
     tokenizer = base.tokenizer.model_copy(update={"path": None})
     changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "training": training})
     return load_text(dump_config(changed), Path("configuration of the adaptation"), overrides)
 
 
-def suited_training(base: TrainingConfig, num_new: int, tokens_per_pair: float, mix: float) -> TrainingConfig:
+def _named_updates(overrides: Sequence[str]) -> int | None:
+    """Return the number of updates that `--set` names, to which warmup and validations then belong."""
+    values = [value.strip() for name, _, value in (each.partition("=") for each in overrides) if name == _UPDATES]
+    return int(values[-1]) if values and values[-1].isdecimal() else None
+
+
+def suited_training(
+    base: TrainingConfig, num_new: int, tokens_per_pair: float, mix: float, max_updates: int | None = None
+) -> TrainingConfig:
     """Return the settings of a run's training, changed to suit an adaptation to `num_new` pairs.
 
     A lower learning rate, falling to 0; few passes over the new pairs; smaller updates if a pass would make fewer than
-    10 of them. `tokens_per_pair` are those of the longer side, `mix` is the share of the old corpus.
+    10 of them. `tokens_per_pair` are those of the longer side, `mix` is the share of the old corpus,
+    `max_updates` the number of updates if it was named.
     """
     tokens_per_epoch = num_new * tokens_per_pair / (1 - mix)
     in_batch = 0 if base.batch_tokens == "auto" else base.batch_tokens
@@ -63,7 +74,7 @@ def suited_training(base: TrainingConfig, num_new: int, tokens_per_pair: float, 
         tokens_per_update = smaller
     wanted = round(epochs_for(num_new) * tokens_per_epoch / tokens_per_update)
     share, limit = (LR_SHARE, MAX_LR) if mix else (LR_SHARE_ALONE, MAX_LR_ALONE)
-    max_updates = min(max(wanted, MIN_UPDATES), MAX_UPDATES)
+    max_updates = max_updates or min(max(wanted, MIN_UPDATES), MAX_UPDATES)
     return base.model_copy(
         update={
             **changes,

@@ -33,6 +33,11 @@ def test_updates_suit_the_size_of_the_corpus(num_new, mix, tokens_per_update, ma
     TrainingConfig.model_validate(found.model_dump())
 
 
+def test_warmup_and_validations_follow_a_number_of_updates_that_was_named():
+    found = suited_training(LARGE, 300, 20.0, 0.5, 50)
+    assert (found.max_updates, found.warmup_updates, found.validate_every) == (50, 5, 10)
+
+
 @pytest.mark.parametrize(
     ("lr", "mix", "expected"), [(7e-4, 0.5, 2.1e-4), (7e-4, 0.0, 7e-5), (3e-3, 0.5, 6e-4), (3e-3, 0.0, 1e-4)]
 )
