@@ -138,7 +138,7 @@ def _translate_all(
 
     beam, device, precision = computation
     options = teachers[0].config().decoding.greedy().changed(beam_size=beam)
-    text = write_distillation_text(student, teachers, options, find_store_root(student, run))
+    text = write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
     missing = [part for part in text.parts if not part.hyp.exists()]
     if missing:
         num_pairs = sum(part.size for part in missing)

@@ -72,7 +72,8 @@ def suited_training(
     if smaller < tokens_per_update:
         changes = {"batch_tokens": smaller, "tokens_per_update": 0}
         tokens_per_update = smaller
-    wanted = round(epochs_for(num_new) * tokens_per_epoch / tokens_per_update)
+    epochs = epochs_for(num_new) if mix else max(1, epochs_for(num_new) // 4)
+    wanted = round(epochs * tokens_per_epoch / tokens_per_update)
     share, limit = (LR_SHARE, MAX_LR) if mix else (LR_SHARE_ALONE, MAX_LR_ALONE)
     max_updates = max_updates or min(max(wanted, MIN_UPDATES), MAX_UPDATES)
     return base.model_copy(

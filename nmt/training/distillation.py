@@ -95,12 +95,12 @@ def _weighted(corpora: Sequence[ParallelFiles], weights: Sequence[float], share:
 
 
 def write_distillation_text(
-    config: Config, teachers: Sequence[RunDir], options: SearchOptions, store_root: Path
+    config: Config, teachers: Sequence[RunDir], options: SearchOptions, precision: str, store_root: Path
 ) -> DistillationText:
     """Write the training pairs of `config`, and what is held out of them, into a folder of `store_root`, if needed.
 
-    The folder is named after the text, the weights of the teachers and their search `options`, so that a distillation
-    that was stopped finds the translations it has. DataError if there is no pair to train on.
+    The folder is named after the text, the weights of the teachers, their search `options` and the `precision` that was
+    asked for, so that a distillation that was stopped finds the translations it has. DataError if there is no pair.
     """
     corpus = FilteredCorpus(config, store_root)
     identity = {
@@ -108,6 +108,7 @@ def write_distillation_text(
         "languages": [config.data.src_lang, config.data.tgt_lang],
         "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
         "options": options.model_dump(),
+        "precision": precision,
         **corpus.filter_identity(),
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

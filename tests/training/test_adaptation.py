@@ -20,7 +20,7 @@ LARGE = TrainingConfig(batch_tokens=4096, tokens_per_update=25_000, lr=7e-4, max
     ("num_new", "mix", "tokens_per_update", "max_updates"),
     [
         (300, 0.5, 1200, 200),  # 12,000 tokens in 10 updates, 20 times
-        (300, 0.0, 600, 200),
+        (300, 0.0, 600, 50),  # with nothing old, 5 times
         (5000, 0.5, 20_000, 100),  # 200,000 tokens in 10 updates, 10 times
         (50_000, 0.5, 25_000, 240),  # as the run was trained, 3 times
         (5_000_000, 0.5, 25_000, 5000),
