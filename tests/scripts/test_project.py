@@ -85,6 +85,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "pydantic_core": "pydantic",
         "prometheus_client": "prometheus-client",
         "docx": "python-docx",
+        "google": "protobuf",
     }  # import: distribution
     imported = set()
     for path in (ROOT / "nmt").rglob("*.py"):
@@ -96,7 +97,11 @@ def test_every_package_that_nmt_imports_is_asked_for():
     foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
     asked = [
         *PROJECT["dependencies"],
-        *(r for extra in ("ctranslate2", "documents", "langid", "mbr", "serve", "xlsx") for r in EXTRAS[extra]),
+        *(
+            r
+            for extra in ("ctranslate2", "documents", "langid", "mbr", "serve", "tensorboard", "xlsx")
+            for r in EXTRAS[extra]
+        ),
     ]
     through_others = {"httptools", "python-multipart", "uvloop"}  # uvicorn and starlette use them
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_others
