@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from nmt.commands import (
+    adapt,
     compare,
     config,
     data,
+    distill,
     evaluate,
     export,
     import_,
@@ -41,6 +43,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(train.train)
+app.command()(adapt.adapt)
+app.command()(distill.distill)
 app.command()(translate.translate)
 app.command()(synthesize.synthesize)
 app.command(name="eval")(evaluate.evaluate)

@@ -151,8 +151,11 @@ class RunDir:
         self.state = path / "state" / "training.safetensors"
         self.previous_state = path / "state" / "previous.safetensors"
         self.metrics = path / "logs" / "metrics.jsonl"
+        self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
         self.results = self.evaluations  # what `nmt eval` writes; elsewhere for a run in a cache
+        self.adaptation = path / "adaptation.json"
+        self.distillation = path / "distillation.json"
         self._usable: Path | None = None
         self._config: Config | None = None
 

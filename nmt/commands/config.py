@@ -77,7 +77,7 @@ def new(
 
 def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
     """Return the suggested configuration for `data` as commented YAML; its header calls it `name`."""
-    num_pairs, num_blank = _count_pairs(data.corpora("train"))
+    num_pairs, num_blank = count_pairs(data.corpora("train"))
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data, student=student)
@@ -108,7 +108,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     print_text(f"{config}: ok\n  {_summary(wanted)}")
 
 
-def _count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
+def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
     """Count the pairs with text on both sides and the other rows. Raises `DataError` if no pair has both."""
     from nmt.data.corpus import paths_of, read_parallel
 

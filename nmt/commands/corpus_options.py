@@ -61,6 +61,22 @@ class CorpusOptions(NamedTuple):
         others = [(name, "tsv") for name in self.tsv] + list(map(_recognized, self.corpus))
         return _corpora(self.src, self.tgt, others)
 
+    def for_files(self, names: list[str]) -> CorpusOptions:
+        """Return options that name other files: two aligned ones, or one with both languages. ConfigError if odd."""
+        if len(names) > 2:
+            hint = "one with both languages, or two: sources and their translations"
+            raise ConfigError(f"{len(names)} files for one test set", hint=hint)
+        src, tgt = (names[:1], names[1:]) if len(names) == 2 else ([], [])
+        return self._replace(src=src, tgt=tgt, tsv=[], corpus=[] if src else names)
+
+    def corpora_of(self, data: DataConfig) -> tuple[ParallelFiles, ...]:
+        """Return the named corpora, with the languages of `data` where no option names them. ConfigError if odd."""
+        given = (("--src-lang", self.src_lang, data.src_lang), ("--tgt-lang", self.tgt_lang, data.tgt_lang))
+        languages = [default if code is None else _language(name, code, [], []) for name, code, default in given]
+        corpora = _with_options(self.corpora(), columns=_columns(self.columns), fields=_fields(self.fields))
+        named = {"src_lang": languages[0], "tgt_lang": languages[1]}
+        return tuple(files.model_copy(update=named) for files in corpora)
+
     def data_section(self, corpora: list[ParallelFiles]) -> DataConfig:
         """Return the data section for `corpora`, with the safe filters. ConfigError for odd columns or languages."""
         corpora = _with_options(corpora, columns=_columns(self.columns), fields=_fields(self.fields))

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,6 +17,9 @@ from nmt.machine import environment_count
 from nmt.rundir import RunDir, refuse_existing
 
 log = logging.getLogger(__name__)
+
+How = Literal["start", "resume", "either"]
+"""Start a run, resume it, or resume it if it exists."""
 
 
 def train(
@@ -52,7 +55,10 @@ def train(
         from nmt.training.distributed import launch
 
         raise typer.Exit(launch(sys.argv[1:], num_processes))
-    _train(settings, run, resume=resume, resume_if_exists=resume_if_exists, overwrite=overwrite)
+    how_to_resume = f"nmt train --resume --run {shlex.quote(str(run))}"
+    how: How = "resume" if settings is None or resume else "either" if resume_if_exists else "start"
+    train_run(settings, run, how, how_to_resume, overwrite=overwrite)
+    log_next_steps(run)
 
 
 def _changed(run: Path | None, overrides: list[str]) -> Config | None:
@@ -63,28 +69,41 @@ def _changed(run: Path | None, overrides: list[str]) -> Config | None:
     return load_config(RunDir(run).config_file, overrides)
 
 
-def _train(settings: Config | None, run: Path, *, resume: bool, resume_if_exists: bool, overwrite: bool) -> None:
-    """Train, and say how to continue after an interruption."""
+def log_next_steps(run: Path) -> None:
+    """Log the commands to use the finished run with."""
+    data = RunDir(run).config().data
+    to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
+    log.info(f"done: {run}\n  nmt translate --model {run}{to} 'text'\n  nmt eval --model {run}")
+
+
+def train_run(
+    settings: Config | None,
+    run: Path,
+    how: How,
+    how_to_resume: str,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Train to the end; typer.Exit after an interruption, once `how_to_resume`, a command, was logged.
+
+    A run is resumed with its own configuration if `settings` is None.
+    """
     from nmt.training.interrupt import Interrupt
 
-    how_to_resume = f"Resume with: nmt train --resume --run {shlex.quote(str(run))}"
     with Interrupt() as interrupt:
         try:
             from nmt.training.run import resume_run, start_or_resume_run, start_run
 
-            if settings is None or resume:
+            if settings is None or how == "resume":
                 finished = resume_run(settings, run, interrupt)
-            elif resume_if_exists:
+            elif how == "either":
                 finished = start_or_resume_run(settings, run, interrupt)
             else:
                 finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
         except KeyboardInterrupt:
-            saved = f"the last saved state is kept. {how_to_resume}" if interrupt.deferred else "training had not begun"
-            log.info(f"stopped at once; {saved}")
+            resume = f"the last saved state is kept. Resume with: {how_to_resume}"
+            log.info(f"stopped at once; {resume if interrupt.deferred else 'training had not begun'}")
             raise typer.Exit(interrupt.exit_code) from None
     if not finished:
-        log.info(f"stopped; the state is saved. {how_to_resume}")
+        log.info(f"stopped; the state is saved. Resume with: {how_to_resume}")
         raise typer.Exit(interrupt.exit_code)
-    data = RunDir(run).config().data
-    to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
-    log.info(f"done: {run}\n  nmt translate --model {run}{to} 'text'\n  nmt eval --model {run}")

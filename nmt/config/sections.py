@@ -379,6 +379,9 @@ class TrainingConfig(Section):
         False, description="begin with zeros in the last projection of each sublayer, so that layers begin as identity"
     )
     log_every: Count = Field(50, description="updates per line of the log")
+    tensorboard: bool = Field(
+        False, description="write curves and samples for TensorBoard into the run (needs nmt-toolkit[tensorboard])"
+    )
     validate_every: Count = Field(500, description="updates per validation; each writes a checkpoint")
     early_stopping_patience: int = Field(
         0, ge=0, description="stop after so many validations without a better score; 0: never stop early"

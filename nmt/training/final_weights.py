@@ -34,6 +34,8 @@ def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]
     """Validate fp32 `weights`, the precision they are loaded in; save them, and record their scores."""
     started = time.perf_counter()
     _write(training, name, weights, _validate(training, weights), started)
+    if training.setup.group.is_main:
+        training.monitor.log_samples(training.update, name, training.validator.samples)
 
 
 def write_average(training: Training) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from nmt.training.environment import Setup
 from nmt.training.metrics import MetricsLog, Progress, TrainRecord, ValidRecord, Window
 from nmt.training.optimizer import learning_rate
 from nmt.training.stages import StageSpan
+from nmt.training.tensorboard import Sample, TensorBoardLog
 from nmt.training.validation import ValidationResult
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Monitor:
     def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
         self.run, self.settings, self.setup, self.flops = run, settings, setup, flops
         self.metrics = MetricsLog(run.metrics)
+        self.tensorboard = TensorBoardLog(run.tensorboard) if settings.tensorboard else None
         self.stage: StageSpan | None = None  # of the training; set with each stage
         self.window = Window()
         self.train_seconds = 0.0
@@ -139,6 +141,8 @@ class Monitor:
         )
         if self.setup.group.is_main:
             self.metrics.append(record)
+            if self.tensorboard is not None:
+                self.tensorboard.train(record)
             if self._progress is not None:
                 self._progress.report(record)
 
@@ -154,22 +158,34 @@ class Monitor:
     def log_validation(self, number: int, name: str, result: ValidationResult, *, best: bool, seconds: float) -> None:
         """Write and show the scores of the checkpoint `name`."""
         loss, perplexity, bleu, chrf, _, directions = result
-        self.metrics.append(
-            ValidRecord(
-                update=number,
-                checkpoint=name,
-                loss=loss,
-                perplexity=perplexity,
-                bleu=bleu,
-                chrf=chrf,
-                seconds=seconds,
-                directions=directions,
-                stage=self._stage_number(),
-            )
+        record = ValidRecord(
+            update=number,
+            checkpoint=name,
+            loss=loss,
+            perplexity=perplexity,
+            bleu=bleu,
+            chrf=chrf,
+            seconds=seconds,
+            directions=directions,
+            stage=self._stage_number(),
         )
+        self.metrics.append(record)
+        if self.tensorboard is not None:
+            self.tensorboard.valid(record)
         log.info(
             f"valid {name}: loss {loss:.3f}  perplexity {perplexity:.2f}  BLEU {bleu:.2f}  "
             f"chrF {chrf:.2f}{'  (best)' if best else ''}  [{seconds:.0f} s]"
         )
         for direction, scores in directions.items():
             log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")
+
+    def log_samples(self, number: int, name: str, samples: Mapping[str, Sequence[Sample]]) -> None:
+        """Write the translations of a few validation sentences by the checkpoint `name`, if somebody reads them."""
+        if self.tensorboard is not None:
+            self.tensorboard.samples(number, name, samples)
+
+    def forget_after(self, update: int) -> None:
+        """Drop what the logs hold after `update`: a resumed run writes it anew."""
+        self.metrics.forget_after(update)
+        if self.tensorboard is not None:
+            self.tensorboard.forget_after(update)

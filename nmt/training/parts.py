@@ -136,7 +136,7 @@ class Training:
     def start(self) -> None:
         """Begin at update 0, with the weights of `training.init_from` if it is set; save the state."""
         if self.setup.group.is_main:
-            self.monitor.metrics.forget_after(0)
+            self.monitor.forget_after(0)
         if self.settings.init_from:
             path = find_run(self.settings.init_from).best_checkpoint()
             weights = with_rows_for_new_tokens(self.model, read_weights(path))
@@ -183,7 +183,7 @@ class Training:
         except (ValueError, RuntimeError) as error:
             raise RunError(f"the training state does not fit this run ({error})", path=self.run.state) from error
         if group.is_main:
-            self.monitor.metrics.forget_after(self.update)
+            self.monitor.forget_after(self.update)
             if self.history.checkpoints:
                 self.history.write_index(self.run)
                 self.history.delete_unlisted(self.run)

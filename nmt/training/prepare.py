@@ -166,11 +166,11 @@ def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> Tokenize
     """Return the tokenizers of the run, else those that the configuration names, else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
-    if config.training.init_from:
-        base = TokenizerPair.load(find_run(config.training.init_from).tokenizer)
-        tokenizers = base.with_symbols(user_symbols(config))
+    if place := config.training.init_from:
+        base = TokenizerPair.load(find_run(place).tokenizer)
+        tokenizers = base.with_symbols(_symbols(config))
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
-            log.info("the tokenizer of %s gets %d new tokens for tags", config.training.init_from, added)
+            log.info("the tokenizer of %s gets %d new tokens for tags and placeholders", place, added)
     elif config.tokenizer.path:
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:

@@ -37,6 +37,7 @@ from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, refuse_differing_ranks
 from nmt.training.prepare import find_store_root, open_prepared, prepare
 from nmt.training.stages import stage_spans
+from nmt.training.tensorboard import require_tensorboard
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ _MAY_CHANGE = {
         "calibrate_length",
         "threads",
         "device",
+        "tensorboard",
     },
     "decoding": set(SearchOptions.model_fields),
     "data": {"store_dir", "train", "valid", "test"},
@@ -113,6 +115,8 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
         old = run.config()
         config = config or old
         _refuse_changes(old, config, path)
+        if config.training.tensorboard:
+            require_tensorboard()
         info = run.info()
         if group.is_main:
             _clean_up(config, path)
@@ -152,6 +156,8 @@ def _clean_up(config: Config, path: Path) -> None:
 
 def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
     """Prepare the data and create the run, still untrained."""
+    if config.training.tensorboard:
+        require_tensorboard()
     _clean_up(config, path)
     with new_run(path, overwrite=overwrite) as run:
         if config.training.init_from:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from nmt.model.transformer import Transformer
 from nmt.rundir import DirectedPairs
 from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup
+from nmt.training.tensorboard import NUM_SAMPLES, Sample
 from nmt.translate import LanguagePair, Translator
 from nmt.translate.engine import Engine
 from nmt.translate.retries import RETRY_BEAM_SIZE
@@ -64,6 +66,7 @@ class Validator:
         self.sets = sets
         self.tokenizers = tokenizers
         self.config = config
+        self.samples: dict[str, list[Sample]] = {}  # of the last model that was scored, by direction
 
     def __call__(self, model: Transformer) -> ValidationResult:
         """Score `model`; its mode (training or evaluation) is restored."""
@@ -91,6 +94,8 @@ class Validator:
         texts = [""] * len(sources)
         for start, share in enumerate(self.group.gather([translation.text for translation in translations])):
             texts[start::count] = share
+        pairs = zip(sources, each.references, texts, strict=True)
+        self.samples[str(each.direction)] = [Sample(*row) for row in islice(pairs, NUM_SAMPLES)]
         return texts
 
     def dry_run(self, model: Transformer, src_len: int) -> None:

@@ -1,0 +1,254 @@
+"""`nmt adapt`: a trained model on the text of a client or a domain."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.corpus_options import Columns, CorpusFiles, CorpusOptions, Fields, Src, Tgt, Tsv
+from nmt.commands.options import Overrides
+from nmt.commands.streams import print_text
+from nmt.commands.train import log_next_steps, train_run
+from nmt.config import Config, dump_config
+from nmt.config.load import load_text
+from nmt.config.sections import DataConfig
+from nmt.data.corpus import read_parallel
+from nmt.errors import ConfigError, RunError
+from nmt.files import flush, write_text
+from nmt.find_model import find_run
+from nmt.machine import request_exact_mkl
+from nmt.rundir import DirectedPairs, RunDir, refuse_existing, replaceable_run, restore_replaced
+
+if TYPE_CHECKING:
+    from nmt.training.adaptation import Verdict
+    from nmt.training.adaptation_corpus import AdaptationCorpus, Request
+
+log = logging.getLogger(__name__)
+
+_MORE_MIX = "more of the old corpus (such as --mix old:0.7)"
+
+BaseRun = Annotated[Path | None, typer.Argument(help="Run to adapt.", show_default=False)]
+NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
+Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
+Mix = Annotated[
+    str | None,
+    typer.Option(
+        metavar="old:SHARE",
+        help="Share of the old corpus in training, from 0 to 0.95. Default: old:0.5, or old:0 with a warning if the "
+        "old corpus cannot be read.",
+    ),
+]
+Test = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Test set of the new domain: one file with both languages, or --test SRC --test TGT. Default: held out of "
+        "the new corpus."
+    ),
+]
+OldTest = Annotated[
+    list[str] | None,
+    typer.Option(help="Test set for what must not be lost, named as with --test. Default: the test set of the run."),
+]
+MaxLoss = Annotated[
+    float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Most that the old test set may lose.")
+]
+
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an adaptation that was interrupted, or check it anew.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
+
+
+def adapt(
+    run: NewRun,
+    base: BaseRun = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    fields: Fields = "src,tgt",
+    src_lang: Language = None,
+    tgt_lang: Language = None,
+    mix: Mix = None,
+    test: Test = None,
+    old_test: OldTest = None,
+    max_loss: MaxLoss = 1.0,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Adapt a model to another domain: nmt adapt runs/general --tsv client.tsv --run runs/client
+
+    Trains on with settings that suit the size of the new corpus, and replays a share of the old one, so that the model
+    does not forget it. BLEU and chrF on a new and an old test set are printed, before and after.
+    """
+    options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    if resume and options.name_a_file:
+        raise typer.BadParameter("a resumed adaptation has its corpus; leave --src, --tgt, --tsv and --corpus out")
+    request_exact_mkl()
+    if not overwrite:
+        refuse_existing(run)
+    if resume:
+        _resume(run, overrides)
+    elif base is not None:
+        request = _request(find_run(str(base)).config().data, options, test or [], _share(mix), overrides)
+        _start(RunDir(base), run, request, overrides, overwrite=overwrite)
+    else:
+        raise typer.BadParameter("name the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
+    _finish(run, None if base is None else RunDir(base), old_test or [], max_loss)
+
+
+def candidate_of(run: Path) -> Path:
+    """Return the folder in which the model that may become `run` is trained; `./runs` does not list it as a model."""
+    return run.with_name(f".{run.name}.candidate")
+
+
+def _share(mix: str | None) -> float | None:
+    """Return the share in `old:SHARE`."""
+    if mix is None:
+        return None
+    try:
+        share = float(mix.strip().removeprefix("old:"))
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 0.95:
+        raise typer.BadParameter(f"--mix {mix}: expected old:SHARE, with a share from 0 to 0.95, such as old:0.5")
+    return share
+
+
+def _request(
+    data: DataConfig, options: CorpusOptions, test: list[str], mix: float | None, overrides: list[str]
+) -> Request:
+    """Return the text that the command line names, with the languages of the run where it names none."""
+    from nmt.training.adaptation_corpus import Request
+
+    corpora = options.corpora_of(data)
+    direction = data.direction_of(corpora[0])
+    if direction not in data.directions:
+        listed = ", ".join(map(str, data.directions))
+        hint = "name the languages with --src-lang and --tgt-lang"
+        raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
+    held_out = [override for override in overrides if override.startswith(("data.holdout_size=", "data.holdout_seed="))]
+    named = load_text(dump_config(Config(data=data)), Path("configuration of the run"), held_out).data
+    tests = options.for_files(test).corpora_of(data) if test else ()
+    return Request(corpora, direction, tests, mix, named.holdout_size, named.holdout_seed)
+
+
+def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, overwrite: bool) -> None:
+    """Train the candidate from the beginning."""
+    from nmt.training.adaptation import adapted_config
+    from nmt.training.adaptation_corpus import collect
+    from nmt.training.prepare import find_store_root
+
+    candidate = candidate_of(run)
+    if candidate.exists() and not overwrite:
+        hint = f"go on with it by --resume ({_command(run)}), or start over by --overwrite"
+        raise RunError("an adaptation that was interrupted or not delivered is here", path=candidate, hint=hint)
+    if base.path.resolve() == run.resolve():
+        raise RunError("a run cannot be replaced by its own adaptation", path=run, hint="name another --run")
+    corpus = collect(base, request)
+    config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
+    log.info(_describe(base, corpus, config))
+    train_run(config, candidate, "start", _command(run), overwrite=overwrite)
+
+
+def _resume(run: Path, overrides: list[str]) -> None:
+    candidate = candidate_of(run)
+    restore_replaced(candidate)
+    if not candidate.is_dir():
+        hint = "start it without --resume"
+        raise RunError("there is no adaptation to resume", path=run, hint=hint)
+    settings = None
+    if overrides:
+        text = dump_config(RunDir(candidate).config())
+        settings = load_text(text, RunDir(candidate).config_file, overrides)
+    train_run(settings, candidate, "resume", _command(run))
+
+
+def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
+    num_old = sum(len(part.pairs) for part in corpus.train[1:])
+    old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training" if num_old else "no old pairs"
+    settings = config.training
+    sizes = f"{len(corpus.test[0].pairs):,} new pairs to test, {len(corpus.valid[0].pairs):,} to validate"
+    return (
+        f"adapting {base.path} to {corpus.num_new:,} new pairs, with {old}; {sizes}\n"
+        f"  {settings.max_updates:,} updates, learning rate {settings.lr:.2g}"
+    )
+
+
+def _command(run: Path) -> str:
+    return f"nmt adapt --resume --run {shlex.quote(str(run))}"
+
+
+def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float) -> None:
+    """Score the candidate beside its base, print both, and deliver it, or raise RunError if it lost too much."""
+    from nmt.evaluate.model_comparison import render_table
+    from nmt.training.adaptation import base_of, check_adaptation
+
+    candidate = candidate_of(run)
+    adapted = RunDir(candidate)
+    base = base or base_of(adapted)
+    verdict = check_adaptation(base, adapted, max_loss, _read_old_test(base, adapted, old_test))
+    table = "\n".join(render_table(verdict.comparisons, "before", "after"))
+    print_text(table)
+    if verdict.worst is None:
+        log.warning(
+            "%s has no test set of its own, so what the adaptation costs elsewhere is not known; --old-test names one",
+            base.path,
+        )
+    if not verdict.is_acceptable:
+        raise _refusal(verdict, candidate, run)
+    _complete_card(adapted, run, table)
+    _deliver(candidate, run)
+    log_next_steps(run)
+
+
+def _read_old_test(base: RunDir, adapted: RunDir, named: list[str]) -> list[DirectedPairs]:
+    """Return the old test set that the command line names, if any, in the direction of the adaptation."""
+    if not named:
+        return []
+    options = CorpusOptions([], [], [], [], "1,2", "src,tgt", None, None).for_files(named)
+    direction = adapted.config().data.directions[0]
+    languages = base.config().data.model_copy(update={"src_lang": direction.src, "tgt_lang": direction.tgt})
+    pairs = [pair for pair in read_parallel(options.corpora_of(languages)) if pair.src and pair.tgt]
+    return [DirectedPairs(direction, [pair.src for pair in pairs], [pair.tgt for pair in pairs])]
+
+
+def _refusal(verdict: Verdict, candidate: Path, run: Path) -> RunError:
+    worst = verdict.worst
+    assert worst is not None
+    loss, before, after = -worst.bleu.gain, worst.bleu.other, worst.bleu.value
+    return RunError(
+        f"not delivered: the old test set ({worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, {after:.2f} "
+        f"after), more than --max-loss {verdict.max_loss:g}",
+        path=run,
+        hint=f"the weights are kept in {candidate}; adapt anew by --overwrite with {_MORE_MIX}, fewer updates "
+        f"(--set training.max_updates=N) or a lower rate (--set training.lr=RATE); or deliver them as they are: "
+        f"{_command(run)} --max-loss {int(loss) + 1}",
+    )
+
+
+def _complete_card(adapted: RunDir, run: Path, table: str) -> None:
+    """Name the final folder in the model card, and add the scores before and after."""
+    card = adapted.card.read_text(encoding="utf-8").partition("\n\n## Adaptation\n")[0]
+    card = card.replace(str(adapted.path), str(run)).replace(f"# {adapted.path.name}:", f"# {run.name}:")
+    indented = "\n".join(f"    {line}".rstrip() for line in table.splitlines())
+    write_text(adapted.card, f"{card.rstrip()}\n\n## Adaptation\n\nBefore and after the adaptation:\n\n{indented}\n")
+
+
+def _deliver(candidate: Path, run: Path) -> None:
+    """Give the candidate its final name; a run that it replaces is removed once it stands there."""
+    replaced = run.with_name(f".{run.name}.replaced")
+    if run.exists():
+        with replaceable_run(run):
+            pass
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.replace(run, replaced)
+    os.replace(candidate, run)
+    flush(run.parent)
+    shutil.rmtree(replaced, ignore_errors=True)

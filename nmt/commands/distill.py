@@ -1,0 +1,207 @@
+"""`nmt distill`: a small, fast model trained on the translations of a larger one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.config import count_pairs
+from nmt.commands.options import Device, Overrides, Precision, load_translator
+from nmt.commands.outputs import PartialFile, exit_code_of, stop_on_sigterm
+from nmt.commands.progress import Progress
+from nmt.commands.streams import print_text
+from nmt.commands.train import log_next_steps, train_run
+from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
+from nmt.config.load import load_text
+from nmt.config.nodes import read_tree
+from nmt.config.sections import MAX_BEAM_SIZE
+from nmt.data.lines import read_lines
+from nmt.errors import RunError
+from nmt.find_model import find_run
+from nmt.machine import request_exact_mkl
+from nmt.rundir import RunDir, refuse_existing
+
+if TYPE_CHECKING:
+    from nmt.training.distillation import Comparison, DistillationText, Part
+    from nmt.translate import Translator
+
+log = logging.getLogger(__name__)
+
+BLOCK_LINES = 256
+"""Sources that are translated, and written, at once; what a kill may cost."""
+
+_FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "holdout_seed", "filters",
+                 "temperature")  # fmt: skip
+
+Teachers = Annotated[list[Path], typer.Argument(help="Run to learn from; several are an ensemble.", show_default=False)]
+StudentConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="Configuration of the student (YAML). Without data.train, the data are those of the teacher. Default: a "
+        "model that translates fast, as of nmt config new --student, for the teacher's data.",
+    ),
+]
+NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
+Beam = Annotated[
+    int, typer.Option("--beam", min=1, max=MAX_BEAM_SIZE, metavar="N", help="Beam size of the teacher's translations.")
+]
+MixOriginal = Annotated[
+    float,
+    typer.Option(
+        "--mix-original",
+        min=0.0,
+        max=0.95,
+        metavar="SHARE",
+        help="Share of training pairs that keep the original translation.",
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue a distillation that was interrupted, with the same options.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
+
+
+def distill(
+    teachers: Teachers,
+    run: NewRun,
+    config: StudentConfig = None,
+    beam: Beam = 5,
+    mix_original: MixOriginal = 0.0,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    device: Device = "auto",
+    precision: Precision = "auto",
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a student on the translations of a teacher: nmt distill runs/teacher --run runs/student
+
+    The teacher translates the training sources, and the student is trained on the result (Kim and Rush 2016).
+    Validation and test set keep their real translations. BLEU and decoding time of both are printed at the end.
+    """
+    if resume and overwrite:
+        raise typer.BadParameter("choose one of --resume and --overwrite")
+    if not (resume or overwrite):
+        refuse_existing(run)
+    request_exact_mkl()
+    found = [find_run(str(teacher)) for teacher in teachers]
+    if any(teacher.path.resolve() == run.resolve() for teacher in found):
+        raise RunError("a run cannot be replaced by its own student", path=run, hint="name another --run")
+    student = _student_config(found[0], config, overrides)
+    text = _translate_all(found, student, run, (beam, device, precision))
+    training = student.model_copy(update={"data": text.student_data(mix_original)})
+    checked = load_text(dump_config(training), Path("configuration of the student"))
+    train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
+    _report(found, RunDir(run))
+    log_next_steps(run)
+
+
+def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) -> Config:
+    """Return the configuration of the student, with the data of the teacher where it names none."""
+    data = teacher.config().data
+    if path is None:
+        suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
+        return load_text(dump_config(suggested), Path("configuration of the student"), overrides)
+    try:
+        given = read_tree(path.read_text(encoding="utf-8"), str(path)).data
+    except (OSError, ValueError):
+        given = None  # load_config says what is wrong
+    section = (given.get("data") or {}) if isinstance(given, dict) else None
+    if not isinstance(section, dict) or "train" in section:
+        return load_config(path, overrides)
+    filled = [f"data.{key}={_as_yaml(data, key)}" for key in _FROM_TEACHER if key not in section]
+    return load_config(path, [*filled, *overrides])
+
+
+def _as_yaml(data: DataConfig, key: str) -> str:
+    """Return a key of the data section as YAML on one line."""
+    values = data.model_dump(mode="json", exclude_defaults=True)
+    value = values.get(key, type(data).model_fields[key].default)
+    text = json.dumps(value, ensure_ascii=False, default=lambda section: section.model_dump(mode="json"))
+    return text.replace("$", "$$")
+
+
+def _translate_all(
+    teachers: list[RunDir], student: Config, run: Path, computation: tuple[int, str, str]
+) -> DistillationText:
+    """Write the text of the distillation, and the teacher's translations as far as they are missing."""
+    from nmt.training.distillation import write_distillation_text
+    from nmt.training.prepare import find_store_root
+
+    beam, device, precision = computation
+    options = teachers[0].config().decoding.greedy().changed(beam_size=beam)
+    text = write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
+    missing = [part for part in text.parts if not part.hyp.exists()]
+    if missing:
+        num_pairs = sum(part.size for part in missing)
+        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", beam, text.folder)
+        with load_translator(teachers, "auto", device, precision) as translator:
+            for part in missing:
+                _translate(part, translator, beam)
+    return text
+
+
+def _translate(part: Part, translator: Translator, beam: int) -> None:
+    """Translate the sources of a part, after those that are translated; when interrupted, say how to continue."""
+    options = translator.options.greedy().changed(beam_size=beam)
+    tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
+    settings = {**options.model_dump(), "precision": translator.engine.precision}
+    try:
+        with stop_on_sigterm(), PartialFile(part.hyp, settings, 1, resume=True) as output:
+            num_done = output.num_texts
+            if num_done:
+                log.info("continuing after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
+            lines = islice(read_lines(part.src), num_done, None)
+            bar = sys.stderr.isatty()
+            with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
+                while block := list(islice(lines, BLOCK_LINES)):
+                    output.write(_as_lines(translator, [tag + line for line in block], options, part))
+                    progress.add(len(block))
+    except KeyboardInterrupt as stop:
+        log.info(f"stopped; the finished translations are kept. Resume with: {_resume_command()}")
+        raise typer.Exit(exit_code_of(stop)) from None
+
+
+def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
+    """Return one line per source: its translation, or nothing if that repeats itself, so that no student learns it."""
+    found = translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src)
+    texts = ["" if each.loop_unresolved else each.text.replace("\n", " ") for each in found]
+    return "".join(text + "\n" for text in texts)
+
+
+def _resume_command() -> str:
+    """Return the command line that continues this one."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--overwrite"]
+    return shlex.join(["nmt", *arguments, *(() if "--resume" in arguments else ("--resume",))])
+
+
+def _report(teachers: list[RunDir], student: RunDir) -> None:
+    """Print and save the scores and the decoding times of teacher and student."""
+    from nmt.training.distillation import compare_with_teacher
+
+    log.info("comparing the student with its teacher")
+    found = compare_with_teacher(teachers, student)
+    record = {"teachers": [str(run.path) for run in teachers], **found.as_json()}
+    student.write_json(student.distillation, record)
+    print_text("\n".join(_describe(found)))
+
+
+def _describe(found: Comparison) -> list[str]:
+    from nmt.evaluate.model_comparison import render_table
+    from nmt.training.distillation import ROUNDS
+
+    faster = found.teacher_seconds / max(found.student_seconds, 1e-9)
+    return [
+        *render_table(found.sets, "teacher", "student"),
+        f"decoding the test set: teacher {found.teacher_seconds:.2f} s ({found.precisions[0]}), student "
+        f"{found.student_seconds:.2f} s ({found.precisions[1]}), {faster:.2f} times as fast "
+        f"(median of {ROUNDS}, in turns)",
+    ]

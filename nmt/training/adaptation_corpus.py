@@ -1,0 +1,242 @@
+"""The text that a model is adapted on: the new corpus, a sample of the old one, and what is held out of both."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.config import DataConfig
+from nmt.config.corpora import ParallelFiles
+from nmt.data.corpus import SentencePair, paths_of, read_parallel
+from nmt.data.holdout import choose_holdout
+from nmt.data.report import SPLITS, CorpusReport, Split
+from nmt.data.tags import corpus_tags
+from nmt.errors import DataError, NmtError, RunError
+from nmt.files import new_folder
+from nmt.languages import Direction
+from nmt.rundir import DirectedPairs, RunDir
+from nmt.training.corpus_files import whole
+
+log = logging.getLogger(__name__)
+
+DEFAULT_MIX = 0.5
+"""The share of the old corpus in training, if nothing else is asked for."""
+
+NEW, OLD = "new", "old"
+"""The names of the two corpora, in file names and messages."""
+
+_EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # passes over up to so many pairs; over more, one
+
+_Texts = Sequence[tuple[str, str]]
+
+
+class Request(NamedTuple):
+    """The text to adapt a run to, and how much of its old text to replay."""
+
+    corpora: tuple[ParallelFiles, ...]  # the new text, with its languages
+    direction: Direction
+    test: tuple[ParallelFiles, ...] = ()  # empty: held out of the new text
+    mix: float | None = None  # share of the old corpus in training; None: DEFAULT_MIX if the old corpus can be read
+    holdout_size: int = 500
+    holdout_seed: int = 1
+
+
+class Part(NamedTuple):
+    """Pairs of one direction in two files, and the corpus of the run that they come from, if any."""
+
+    name: str
+    direction: Direction
+    pairs: _Texts
+    origin: ParallelFiles | None = None
+
+
+class AdaptationCorpus(NamedTuple):
+    """All text of an adaptation, in memory; `write` makes the files that training reads."""
+
+    data: DataConfig  # of the run
+    train: list[Part]  # the new text first
+    valid: list[Part]
+    test: list[Part]
+    mix: float
+
+    @property
+    def num_new(self) -> int:
+        """The number of new pairs to train on."""
+        return len(self.train[0].pairs)
+
+    def write(self, store_root: Path) -> DataConfig:
+        """Write the files into a folder named after their contents, unless it exists; return the data section."""
+        sets = {"train": self.train, "valid": self.valid, "test": self.test}
+        named = [(f"{split}-{part.name}", part) for split, parts in sets.items() for part in parts]
+        digest = hashlib.sha256(json.dumps([(name, part.pairs) for name, part in named]).encode()).hexdigest()
+        folder = store_root / f"adapt-{digest[:24]}"
+        if not folder.is_dir():
+            with new_folder(folder) as partial:
+                for name, part in named:
+                    for side, ending in enumerate(("src", "tgt")):
+                        text = "".join(pair[side] + "\n" for pair in part.pairs)
+                        (partial / f"{name}.{ending}").write_text(text, encoding="utf-8", newline="\n")
+        files = {split: tuple(self._files(folder, split, part) for part in parts) for split, parts in sets.items()}
+        return self.data.model_copy(update={**files, "temperature": 1.0})
+
+    def _files(self, folder: Path, split: str, part: Part) -> ParallelFiles:
+        src, tgt = (str(folder / f"{split}-{part.name}.{ending}") for ending in ("src", "tgt"))
+        files = ParallelFiles(src=src, tgt=tgt, src_lang=part.direction.src, tgt_lang=part.direction.tgt)
+        if split != "train":
+            return files
+        changes: dict[str, object] = {"name": part.name}
+        if self.mix:
+            num_old = sum(len(each.pairs) for each in self.train[1:])
+            changes["weight"] = 1 - self.mix if part.origin is None else self.mix * len(part.pairs) / num_old
+        if part.origin is not None:
+            changes |= {"tag": part.origin.tag, "filters": self.data.filters_of(part.origin)}
+        return files.model_copy(update=changes)
+
+
+def collect(run: RunDir, request: Request) -> AdaptationCorpus:
+    """Read the new corpus, hold sentences out of it, and draw the sample of the run's old corpus to replay.
+
+    No sentence of a validation or test set, old or new, is trained on. The sample is as large as its share `mix` of the
+    training needs, drawn by a seeded hash, so the same text gives the same corpus. DataError if the new corpus has too
+    few pairs; RunError if the old one cannot be read, but must be.
+    """
+    data = run.config().data
+    kept = old_sets(run)
+    new = [(pair.src, pair.tgt) for pair in whole(read_parallel(request.corpora))]
+    if not new:
+        raise DataError("no pair with text on both sides", path=paths_of(request.corpora)[0])
+    held_out = _hold_out(new, request)
+    sources = {text for texts in held_out.values() for text, _ in texts}
+    sources |= {_untagged(text, data) for sets in kept.values() for each in sets for text in each.sources}
+    train = [pair for pair in new if pair[0] not in sources]
+    num_left_out = len(new) - len(train) - (0 if request.test else len(held_out["test"])) - len(held_out["valid"])
+    if num_left_out:
+        log.info("%s new pairs are left out of training: a test or validation set has their source", num_left_out)
+    if not train:
+        hint = "name a test set that does not hold all of them"
+        raise DataError("no new pair is left to train on", path=paths_of(request.corpora)[0], hint=hint)
+    parts, mix = _replayed(run, request, len(train), sources)
+    valid = [Part(NEW, request.direction, held_out["valid"])]
+    valid += _sample_of_sets(kept["valid"], len(held_out["valid"]))
+    test = [Part(NEW, request.direction, held_out["test"])]
+    return AdaptationCorpus(data, [Part(NEW, request.direction, train), *parts], valid, test, mix)
+
+
+def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
+    """Return the validation and the test set of a run; empty ones if its model was imported."""
+    if not run.data.is_dir():
+        return {split: [] for split in SPLITS}
+    return {split: run.read_sets(split, run.config().data.directions[0]) for split in SPLITS}
+
+
+def epochs_for(num_pairs: int) -> int:
+    """Return how often training passes over `num_pairs` new pairs."""
+    return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
+
+
+def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
+    """Return the new validation set, and the test set: the one that was named, or one that is held out too."""
+    wanted = ["valid"] if request.test else ["valid", "test"]
+    chosen = choose_holdout((src for src, _ in new), dict.fromkeys(wanted, request.holdout_size), request.holdout_seed)
+    sets: dict[str, _Texts] = {name: [pair for pair in new if chosen.split_of(pair[0]) == name] for name in wanted}
+    if request.test:
+        sets["test"] = [(pair.src, pair.tgt) for pair in whole(read_parallel(request.test))]
+        if not sets["test"]:
+            raise DataError("no pair with text on both sides", path=paths_of(request.test)[0])
+    return sets
+
+
+def _untagged(text: str, data: DataConfig) -> str:
+    """Return a source of a run's set without the tag of its corpus."""
+    tag = next((f"{tag} " for tag in corpus_tags(data) if text.startswith(f"{tag} ")), "")
+    return text.removeprefix(tag)
+
+
+def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[str]) -> tuple[list[Part], float]:
+    """Return the sample of the old corpus, and its share in training: 0 if there is none."""
+    mix = DEFAULT_MIX if request.mix is None else request.mix
+    is_alone = len(run.config().data.directions) == 1
+    if not mix and is_alone:
+        return [], 0.0
+    if not mix:
+        hint = "replay some of it, such as --mix old:0.5"
+        raise RunError("a model of several directions forgets those that it is not shown", path=run.path, hint=hint)
+    try:
+        size = round(epochs_for(num_new) * num_new * mix / (1 - mix))
+        parts = _sample(run, max(1, size), held_out)
+    except NmtError as error:
+        if request.mix is not None or not is_alone:
+            hint = "put the files back where the run was trained on them, or adapt without them: --mix old:0"
+            raise RunError(f"its old corpus cannot be read: {error.message}", path=run.path, hint=hint) from error
+        log.warning(
+            "the old corpus of %s cannot be read (%s), so nothing of it is replayed: the model may lose quality on "
+            "other text than the new",
+            run.path,
+            error.message,
+        )
+        return [], 0.0
+    return parts, mix
+
+
+def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
+    """Return `size` pairs of the old training corpora, shared among them as in an epoch; fewer if there are fewer."""
+    data = run.config().data
+    corpora = data.corpora("train")
+    sizes = [max(1, round(size * share)) for share in _shares(run, len(corpora))]
+    heaps: list[list[tuple[int, int, str, str]]] = [[] for _ in corpora]
+    either_side = len(data.directions) > 1
+    for pair in whole(read_parallel(corpora)):
+        if pair.src in held_out or (either_side and pair.tgt in held_out):
+            continue
+        _keep_smallest(heaps[pair.corpus], sizes[pair.corpus], pair)
+    found = zip(corpora, heaps, strict=True)
+    parts = [
+        Part(f"{OLD}-{number}", data.direction_of(files), _in_order(heap), files)
+        for number, (files, heap) in enumerate(found, start=1)
+        if heap
+    ]
+    if not parts:
+        raise DataError("it has no pair that is in no test or validation set", path=paths_of(corpora)[0])
+    return parts
+
+
+def _shares(run: RunDir, num_corpora: int) -> list[float]:
+    """Return the share of each old corpus in an epoch of the run's training."""
+    try:
+        parts = CorpusReport.from_json(run.read_json(run.report_file)).corpora
+    except (RunError, ValueError):
+        parts = ()
+    counts = [part.pairs_per_epoch for part in parts]
+    if len(counts) != num_corpora or not sum(counts):
+        return [1 / num_corpora] * num_corpora
+    return [count / sum(counts) for count in counts]
+
+
+def _keep_smallest(heap: list[tuple[int, int, str, str]], size: int, pair: SentencePair) -> None:
+    """Put `pair` into `heap` if its hash is among the `size` smallest."""
+    text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
+    rank = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    item = (-rank, -pair.line, pair.src, pair.tgt)  # the largest hash is on top
+    if len(heap) < size:
+        heapq.heappush(heap, item)
+    elif item > heap[0]:
+        heapq.heapreplace(heap, item)
+
+
+def _in_order(heap: Iterable[tuple[int, int, str, str]]) -> _Texts:
+    """Return the pairs of a sample in the order of the corpus."""
+    return [(src, tgt) for _, _, src, tgt in sorted(heap, key=lambda item: -item[1])]
+
+
+def _sample_of_sets(sets: Sequence[DirectedPairs], size: int) -> Iterator[Part]:
+    """Yield about `size` pairs of a run's validation set, evenly spaced, by direction."""
+    total = sum(len(each.sources) for each in sets)
+    for number, each in enumerate(sets, start=1):
+        count = min(len(each.sources), max(1, size * len(each.sources) // total))
+        chosen = [i * len(each.sources) // count for i in range(count)]
+        yield Part(f"{OLD}-{number}", each.direction, [(each.sources[i], each.references[i]) for i in chosen])

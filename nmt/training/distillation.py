@@ -1,0 +1,186 @@
+"""Sequence-level knowledge distillation (Kim and Rush 2016): a student learns from the translations of its teacher.
+
+The training pairs of a configuration are written out once, without what is held out or filtered; the teacher's
+translations are written beside them, line by line, and the student's configuration names both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import IO, NamedTuple
+
+from nmt.config import Config, DataConfig, SearchOptions
+from nmt.config.corpora import ParallelFiles
+from nmt.data.corpus import SentencePair
+from nmt.data.lines import count_lines
+from nmt.data.mixing import corpus_weights
+from nmt.data.report import SPLITS, Split
+from nmt.errors import DataError
+from nmt.evaluate.model_comparison import SetComparison, as_json, compare_on, translate_set
+from nmt.files import new_folder, sha256_of
+from nmt.languages import Direction
+from nmt.rundir import RunDir
+from nmt.training.corpus_files import whole
+from nmt.training.filtering import FilteredCorpus
+from nmt.translate import Translator
+
+ROUNDS = 3
+"""How often the test set is translated by each model, in turns, to measure the time."""
+
+
+class Part(NamedTuple):
+    """The files of one training corpus: sources, references, and the teacher's translations, which come later."""
+
+    files: ParallelFiles  # the corpus in the configuration
+    direction: Direction
+    src: Path
+    ref: Path
+    hyp: Path
+    size: int  # pairs
+
+
+class DistillationText(NamedTuple):
+    """All text that a student is trained on, in one folder."""
+
+    folder: Path
+    data: DataConfig  # of the student
+    parts: list[Part]  # those of the training corpora that have pairs
+
+    def student_data(self, mix_original: float) -> DataConfig:
+        """Return the data section of the student's training, with a share `mix_original` of the original pairs."""
+        sizes = [part.size for part in self.parts]
+        weights: list[float] | None = None
+        if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
+            kept = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
+            weights = list(corpus_weights(kept, sizes) or sizes)
+        train = [_files(part, part.hyp) for part in self.parts]
+        if weights is not None:
+            train = _weighted(train, weights, 1 - mix_original)
+        if weights is not None and mix_original:
+            original = [_files(part, part.ref).model_copy(update={"name": None}) for part in self.parts]
+            train += _weighted(original, weights, mix_original)
+        held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
+        corpora = train[0] if len(train) == 1 else tuple(train)
+        return self.data.model_copy(update={"train": corpora, "temperature": 1.0, **held_out})
+
+    def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
+        """Return the files of a set that was held out of the training corpora."""
+        sets = []
+        for number, files in enumerate(self.data.corpora("train"), start=1):
+            src, tgt = (self.folder / f"{split}-{number}.{side}" for side in ("src", "tgt"))
+            if src.stat().st_size:
+                direction = self.data.direction_of(files)
+                languages = {"src_lang": direction.src, "tgt_lang": direction.tgt, "tag": files.tag}
+                sets.append(ParallelFiles(src=str(src), tgt=str(tgt)).model_copy(update=languages))
+        return tuple(sets)
+
+
+def _files(part: Part, tgt: Path) -> ParallelFiles:
+    """Return the corpus of a part with its sources and other translations."""
+    files = ParallelFiles(src=str(part.src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
+    kept = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
+    return files.model_copy(update=kept)
+
+
+def _weighted(corpora: Sequence[ParallelFiles], weights: Sequence[float], share: float) -> list[ParallelFiles]:
+    """Return `corpora` with their `weights`, which add up to `share`."""
+    unit = share / sum(weights)
+    return [files.model_copy(update={"weight": unit * weight}) for files, weight in zip(corpora, weights, strict=True)]
+
+
+def write_distillation_text(
+    config: Config, teachers: Sequence[RunDir], options: SearchOptions, precision: str, store_root: Path
+) -> DistillationText:
+    """Write the training pairs of `config`, and what is held out of them, into a folder of `store_root`, if needed.
+
+    The folder is named after the text, the weights of the teachers, their search `options` and the `precision` that was
+    asked for, so that a distillation that was stopped finds the translations it has. DataError if there is no pair.
+    """
+    corpus = FilteredCorpus(config, store_root)
+    identity = {
+        "corpus": corpus.identity(store_root),
+        "languages": [config.data.src_lang, config.data.tgt_lang],
+        "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
+        "options": options.model_dump(),
+        "precision": precision,
+        **corpus.filter_identity(),
+    }
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    folder = store_root / f"distill-{digest[:24]}"
+    if not folder.is_dir():
+        with new_folder(folder) as partial:
+            _write_pairs(corpus, partial)
+    parts = []
+    for number, files in enumerate(corpus.train, start=1):
+        src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
+        if size := count_lines(src):
+            parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, size))
+    if not parts:
+        raise DataError("no pair with text on both sides", path=corpus.files()[0])
+    return DistillationText(folder, config.data, parts)
+
+
+def _write_pairs(corpus: FilteredCorpus, folder: Path) -> None:
+    """Write a pair of files for each training corpus, and for what is held out of it."""
+    with ExitStack() as stack:
+
+        def open_sides(name: str, endings: tuple[str, str]) -> tuple[IO[str], IO[str]]:
+            first, second = (
+                stack.enter_context(open(folder / f"{name}.{ending}", "w", encoding="utf-8", newline="\n"))
+                for ending in endings
+            )
+            return first, second
+
+        def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
+            sides = [open_sides(f"{name}-{number}", endings) for number in range(1, len(corpus.train) + 1)]
+            for pair in whole(pairs):
+                sides[pair.corpus][0].write(pair.src + "\n")
+                sides[pair.corpus][1].write(pair.tgt + "\n")
+
+        write("train", ("src", "ref"), corpus.train_pairs())
+        for split in corpus.missing:
+            write(split, ("src", "tgt"), corpus.pairs(split))
+
+
+class Comparison(NamedTuple):
+    """Teacher and student side by side."""
+
+    sets: list[SetComparison]  # first: the teacher, second: the student
+    teacher_seconds: float  # for the test set, median of ROUNDS
+    student_seconds: float
+    precisions: tuple[str, str]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the comparison as JSON values."""
+        seconds = {"teacher": round(self.teacher_seconds, 3), "student": round(self.student_seconds, 3)}
+        precisions = dict(zip(("teacher", "student"), self.precisions, strict=True))
+        return {"sets": [as_json(each) for each in self.sets], "seconds": seconds, "precisions": precisions}
+
+
+def compare_with_teacher(teachers: Sequence[RunDir], student: RunDir) -> Comparison:
+    """Score teacher and student on the student's validation and test set; measure both on the test set, in turns."""
+    direction = student.config().data.directions[0]
+    valid, test = (student.read_sets(split, direction) for split in SPLITS)
+    with ExitStack() as stack:
+        both = [stack.enter_context(Translator.load(list(runs), scores=False)) for runs in (teachers, [student])]
+        on_valid = [[translate_set(translator, each) for each in valid] for translator in both]  # sets up, too
+        on_test: list[list[list[str]]] = [[], []]
+        seconds: list[list[float]] = [[], []]
+        for _ in range(ROUNDS):
+            for i, translator in enumerate(both):
+                start = time.perf_counter()
+                on_test[i] = [translate_set(translator, each) for each in test]
+                seconds[i].append(time.perf_counter() - start)
+        precisions = both[0].engine.precision, both[1].engine.precision
+    sets = [
+        compare_on(name, each, first, second)
+        for name, split, texts in (("valid", valid, on_valid), ("test", test, on_test))
+        for each, first, second in zip(split, *texts, strict=True)
+    ]
+    return Comparison(sets, median(seconds[0]), median(seconds[1]), precisions)

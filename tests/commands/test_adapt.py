@@ -1,0 +1,223 @@
+"""`nmt adapt`, called as from the shell: delivered or not, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.cli import app
+from nmt.commands.adapt import candidate_of
+from nmt.config.corpora import ParallelFiles
+from nmt.errors import ConfigError, NmtError, RunError
+from nmt.languages import Direction
+from nmt.rundir import RunDir
+from nmt.training.adaptation_corpus import Request, collect
+from nmt.training.step import Step
+
+FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
+
+
+def nmt(*arguments: object):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def adapt(*arguments: object, settings: tuple[str, ...] = FAST):
+    return nmt("adapt", *arguments, *(part for setting in settings for part in ("--set", setting)))
+
+
+@pytest.fixture(scope="module")
+def base(digits_run, tmp_path_factory) -> Path:
+    """A run that reverses digits, with a target language whose BLEU counts characters."""
+    run = Path(shutil.copytree(digits_run, tmp_path_factory.mktemp("base") / "base"))
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("tgt_lang: en", "tgt_lang: th"))
+    return run
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory) -> Path:
+    """A corpus that contradicts the old one: the same digits, not reversed."""
+    draw, path = random.Random(3), tmp_path_factory.mktemp("client") / "client.tsv"
+    rows = ["".join(draw.choices("0123456789", k=draw.randint(3, 7))) for _ in range(300)]
+    path.write_text("".join(f"{row}\t{row}\n" for row in rows))
+    return path
+
+
+def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client, tmp_path):
+    few = tmp_path / "few.tsv"
+    few.write_text("".join(client.read_text().splitlines(keepends=True)[:60]))
+    found = [
+        collect(RunDir(base), Request((ParallelFiles(tsv=str(few)),), Direction("en", "th"), (), mix))
+        for mix in (0.25, 0.25, 0.5)
+    ]
+    samples = [corpus.train[1].pairs for corpus in found]
+    num_new = found[0].num_new
+    assert [len(sample) for sample in samples] == [round(20 * num_new / 3), round(20 * num_new / 3), 20 * num_new]
+    assert samples[0] == samples[1]
+    assert {*samples[0]} < {*samples[2]}
+
+
+@pytest.fixture
+def runs(tmp_path, base) -> Path:
+    shutil.copytree(base, tmp_path / "base")
+    return tmp_path
+
+
+def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client):
+    run, settings = runs / "client", (*FAST, "training.max_updates=30", "training.lr=1e-2")
+    done = adapt(runs / "base", "--tsv", client, "--run", run, "--mix", "old:0", settings=settings)
+    assert isinstance(done.exception, RunError)
+    kept = candidate_of(run)
+    assert str(done.exception).startswith(f"{run}: not delivered: the old test set (en-th) loses ")
+    assert f"the weights are kept in {kept}; adapt anew by --overwrite with more of the old corpus" in str(
+        done.exception
+    )
+    assert "old (en-th)" in done.stdout
+    assert not run.exists()
+    best = RunDir(kept).best_checkpoint()
+    weights = best.read_bytes()
+    assert not json.loads((kept / "adaptation.json").read_text())["accepted"]
+    assert isinstance(adapt(runs / "base", "--tsv", client, "--run", run).exception, RunError)  # neither is overwritten
+    done = nmt("adapt", "--resume", "--run", run, "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    assert not kept.exists()
+    assert (run / "checkpoints" / best.name).read_bytes() == weights
+    assert json.loads((run / "adaptation.json").read_text())["accepted"]
+    card = (run / "README.md").read_text()
+    assert str(kept) not in card
+    assert card.startswith("# client: en to th")
+    assert "## Adaptation" in card
+    assert nmt("translate", "--model", run, "123").exit_code == 0
+
+
+def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs, client):
+    done = adapt(runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    run, old = RunDir(runs / "client"), RunDir(runs / "base")
+    new_part, old_part = run.config().data.corpora("train")
+    assert (new_part.weight, old_part.weight) == (0.5, 0.5)
+    sources = {part.name: Path(part.src).read_text().split() for part in (new_part, old_part)}
+    held_out = [*run.read_pairs("valid")[0], *run.read_pairs("test")[0], *old.read_pairs("valid")[0]]
+    held_out += old.read_pairs("test")[0]
+    assert not {*sources["new"], *sources["old-1"]} & {*held_out}
+    assert len(sources["new"]) >= 230
+    corpus = [line.split("\t")[0] for line in Path(old.config().data.corpora("train")[0].tsv).read_text().splitlines()]
+    allowed = [source for source in corpus if source not in held_out]
+    assert sources["old-1"] == allowed  # twenty passes over the new pairs need more old ones than there are
+    valid = run.read_pairs("valid")[0]
+    assert len({*valid} & {*old.read_pairs("valid")[0]}) == len(valid) // 2
+    record = json.loads(run.adaptation.read_text())
+    sizes = [("new", len(run.read_pairs("test")[0])), ("old", 40)]
+    assert [(each["name"], each["sentences"]) for each in record["sets"]] == sizes
+    names = sorted(path.name for path in run.evaluations.iterdir())
+    assert names[:2] == ["adaptation-1-new.en-th.after.hyp", "adaptation-1-new.en-th.before.hyp"]
+
+
+def test_an_adaptation_that_was_stopped_ends_as_one_that_was_not(runs, client, monkeypatch):
+    command = (runs / "base", "--tsv", client, "--max-loss", 100, "--run")
+    assert adapt(*command, runs / "whole").exit_code == 0
+    step = Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        result = step(self, batches, num_tokens, number)
+        if number == 4:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        assert adapt(*command, runs / "stopped").exit_code == 130
+    assert not (runs / "stopped").exists()
+    done = nmt("adapt", "--resume", "--run", runs / "stopped", "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    whole, stopped = RunDir(runs / "whole"), RunDir(runs / "stopped")
+    assert whole.index() == stopped.index()
+    for name in whole.index().checkpoints:
+        assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
+    assert whole.adaptation.read_text() == stopped.adaptation.read_text()
+
+
+def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messages):
+    config = runs / "base" / "config.yaml"
+    config.write_text(config.read_text().replace("train.tsv", "gone.tsv"))
+    command = (runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    done = adapt(*command, "--mix", "old:0.5")
+    assert isinstance(done.exception, RunError)
+    assert "its old corpus cannot be read: no such file" in str(done.exception)
+    assert not candidate_of(runs / "client").exists()
+    done = adapt(*command)
+    assert done.exit_code == 0, done.output
+    warnings = [line for line in messages if "the model may lose quality on other text" in line]
+    assert len(warnings) == 1
+    assert RunDir(runs / "client").config().data.corpora("train")[0].weight is None
+
+
+def test_a_model_of_several_directions_keeps_all_of_them(two_run, two_corpora, tmp_path):
+    rows = [line.split("\t")[0] for line in (two_corpora / "train.tsv").read_text().splitlines()[:100]]
+    (tmp_path / "new.tsv").write_text("".join(f"{row}\tx{row}\n" for row in rows))
+    command = (two_run, "--tsv", tmp_path / "new.tsv", "--run", tmp_path / "run", "--max-loss", 100)
+    assert "it has en-de, en-fr" in str(adapt(*command, "--tgt-lang", "es").exception)
+    assert "forgets those that it is not shown" in str(adapt(*command, "--tgt-lang", "fr", "--mix", "0").exception)
+    done = adapt(*command, "--tgt-lang", "fr")
+    assert done.exit_code == 0, done.output
+    sets = json.loads(RunDir(tmp_path / "run").adaptation.read_text())["sets"]
+    assert [(each["name"], each["direction"]) for each in sets] == [
+        ("new", "en-fr"),
+        ("old", "en-de"),
+        ("old", "en-fr"),
+    ]
+    assert nmt("translate", "--model", tmp_path / "run", "--to", "de", "12").exit_code == 0
+
+
+def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
+    lines = client.read_text().splitlines(keepends=True)
+    (runs / "test.tsv").write_text("".join(lines[:20]))
+    for name, column in (("old.src", 0), ("old.tgt", 1)):
+        (runs / name).write_text("".join(line.strip().split("\t")[column] + "\n" for line in lines[:15]))
+    command = (runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    tests = ("--test", runs / "test.tsv", "--old-test", runs / "old.src", "--old-test", runs / "old.tgt")
+    done = adapt(*command, *tests)
+    assert done.exit_code == 0, done.output
+    sets = json.loads((runs / "client" / "adaptation.json").read_text())["sets"]
+    assert [(each["name"], each["sentences"]) for each in sets] == [("new", 20), ("old", 15)]
+    train = Path(RunDir(runs / "client").config().data.corpora("train")[0].src).read_text().split()
+    assert not {*train} & {line.split("\t")[0] for line in lines[:20]}
+    assert any("new pairs are left out of training" in line for line in messages)
+
+
+FAULTS = {
+    "no run": (("--tsv", "a"), "Missing option '--run'"),
+    "no base": (("--tsv", "a", "--run", "r"), "name the run to adapt"),
+    "mix": (("{base}", "--tsv", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
+    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation has its corpus"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
+def test_usage_errors_exit_with_2(base, arguments, message):
+    done = nmt("adapt", *(part.format(base=base) for part in arguments))
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_faults_leave_nothing_behind(runs, client):
+    before = sorted(path.name for path in runs.iterdir())
+    run = ("--run", runs / "client")
+    (runs / "few.tsv").write_text("1\t1\n" * 30)
+    for arguments, kind in (
+        ((runs / "base", "--tsv", runs / "gone.tsv", *run), NmtError),
+        ((runs / "base", "--tsv", runs / "few.tsv", *run), NmtError),
+        ((runs / "base", *run), ConfigError),
+        ((runs / "base", "--tsv", client, "--run", runs / "base"), RunError),
+        ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), RunError),
+        (("--resume", *run), RunError),
+    ):
+        assert isinstance(nmt("adapt", *arguments).exception, kind), arguments
+    (runs / "few.tsv").unlink()
+    assert sorted(path.name for path in runs.iterdir()) == before
