@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from nmt.config import SearchOptions
-
 if TYPE_CHECKING:
+    from nmt.documents.translation import Wanted
     from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
 
 SUFFIXES = (".docx", ".htm", ".html", ".po", ".srt", ".xlf", ".xliff")
+_MAX_LISTED = 20  # missing terms
 
 
 class DocumentPaths(NamedTuple):
@@ -47,11 +48,11 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def translate_document(
-    translator: Translator, paths: DocumentPaths, options: SearchOptions, to: str | None, from_: str | None
-) -> None:
+def translate_document(translator: Translator, paths: DocumentPaths, wanted: Wanted) -> None:
     """Translate a document."""
     from nmt.documents.formats import translate_file
 
-    count = translate_file(translator, paths.source, paths.output, options, to=to, from_=from_)
-    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{count:,}")
+    found = translate_file(translator, paths.source, paths.output, wanted)
+    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{found.num_blocks:,}")
+    for term, count in Counter(found.terms_missed).most_common(_MAX_LISTED):
+        log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)

@@ -32,6 +32,7 @@ from nmt.commands.outputs import Output, PartialFile, Settings, exit_code_of, op
 from nmt.commands.progress import Progress
 from nmt.commands.streams import to_json
 from nmt.config import SearchOptions
+from nmt.data.glossary_file import read_glossary
 from nmt.data.lines import count_lines
 from nmt.errors import DataError, NmtError, in_words
 from nmt.exportdir import ExportDir
@@ -39,6 +40,7 @@ from nmt.files import sha256_of
 from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
+    from nmt.data.glossary import Glossary
     from nmt.translate import SegmentTranslation, Translation, Translator
 
 log = logging.getLogger(__name__)
@@ -71,6 +73,15 @@ AttentionHead = Annotated[
 ]
 
 
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary",
+        help="Terms to use: one per line, a tab, its translation. Models trained with data.glossary obey them.",
+    ),
+]
+
+
 @search_flags()
 def translate(
     texts: Texts = None,
@@ -84,6 +95,7 @@ def translate(
     format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Prefix = None,
+    glossary: GlossaryFile = None,
     attention: Picture = None,
     alignments: Alignments = None,
     attention_layer: AttentionLayer = -1,
@@ -100,17 +112,21 @@ def translate(
     files = _Files(texts or [], input, output, alignments, attention, resume)
     _check_usage(files, prefix)
     document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
+    terms = None if glossary is None else read_glossary(glossary)
     found = find_models(models, checkpoint)
     translator = load_translator(found, engine, device, precision, token_scores=format == "jsonl")
     options = search.change(translator.options)
     if to is not None or from_ is not None:
         translator.languages.direction(to, from_)  # refuses languages that the model does not know
     if document is not None:
-        translate_document(translator, document, options, to, from_)
+        from nmt.documents.translation import Wanted
+
+        translate_document(translator, document, Wanted(options, to, from_, terms))
         return
-    wanted = _Wanted(options, format, prefix, to, from_)
+    wanted = _Wanted(options, format, prefix, to, from_, terms)
     job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
-    job.run({"models": _identify(found), **_identify_shortlist(found, options)})
+    identity: dict[str, object] = {"models": _identify(found), **_identify_shortlist(found, options)}
+    job.run(identity if glossary is None else {**identity, "glossary": sha256_of(glossary)[:_CHECKSUM_CHARACTERS]})
 
 
 class _Files(NamedTuple):
@@ -162,6 +178,7 @@ class _Wanted(NamedTuple):
     prefix: str | None
     to: str | None
     from_: str | None
+    glossary: Glossary | None
 
 
 class _Job(NamedTuple):
@@ -210,11 +227,13 @@ class _Job(NamedTuple):
 
     def _translate(self, output: Output, alignments: Output | None) -> None:
         num_done = self._continue_after(output, alignments)
-        options, _, prefix, to, from_ = self.wanted
+        options, _, prefix, to, from_, glossary = self.wanted
         with self._progress(num_done) as progress:
             for block in _blocks(self.files.texts, self.files.input, num_done):
                 prefixes = [prefix] * len(block) if prefix else None
-                translations = self.translator.translate(block, options, prefixes, to=to, from_=from_)
+                translations = self.translator.translate(
+                    block, options, prefixes, to=to, from_=from_, glossary=glossary
+                )
                 for number, translation in enumerate(translations, progress.count + 1):
                     _warn(translation, number, self.translator.max_src_len)
                 if alignments is not None:
@@ -274,6 +293,8 @@ class _Job(NamedTuple):
             "protected_translated_around": best.protected_translated_around,
             "protected_lost": best.protected_lost,
         }
+        if self.wanted.glossary is not None:
+            fields |= {"num_terms": best.num_terms, "terms_missed": best.terms_missed}
         if num_hypotheses > 1:
             fields["hypotheses"] = [_fields(translation, self.translator) for translation in ranked]
         return to_json(fields)
@@ -320,6 +341,9 @@ def _warn(translation: Translation, number: int, limit: int) -> None:
     if translation.protected_lost:
         lost = " ".join(translation.protected_lost)
         log.warning("line %d: protected text missing or changed in the translation: %s", number, lost)
+    if translation.terms_missed:
+        missed = ", ".join(map(str, translation.terms_missed))
+        log.warning("line %d: glossary terms missing in the translation: %s", number, missed)
     if translation.loop_unresolved:
         log.warning("line %d: the translation repeats itself", number)
 
