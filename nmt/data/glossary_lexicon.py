@@ -5,7 +5,7 @@ The lexicon is learned once by IBM model 1, and kept beside the tokenized corpus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -24,7 +24,14 @@ _VERSION = 1
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Range = tuple[int, int]  # of the tokens of a word
+Range = tuple[int, int]  # of the tokens of a word, or of words
+
+
+class Link(NamedTuple):
+    """Words that translate each other, as ranges of the words of their sides."""
+
+    src: Range
+    tgt: Range
 
 
 class TermLexicon(NamedTuple):
@@ -63,7 +70,7 @@ class TermLexicon(NamedTuple):
     @classmethod
     def _read(cls, path: Path, tgt_vocab_size: int) -> Self:
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 keys, similarities = arrays["keys"], arrays["similarities"]
             if keys.dtype != np.int64 or similarities.dtype != np.float32 or keys.shape != similarities.shape:
                 raise ValueError("arrays of another kind")
@@ -71,26 +78,38 @@ class TermLexicon(NamedTuple):
             raise damaged(f"the lexicon: {error}", path) from None
         return cls(keys, similarities, tgt_vocab_size)
 
-    def word_pairs(
+    def links(
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
-    ) -> dict[int, int]:
-        """Return, by source word, the target word that each is the best translation of, in both directions.
+    ) -> list[Link]:
+        """Return the words that translate each other: one word or several beside each other, on either side.
 
-        `ids` are the tokens of the two sides, and `words` the ranges of those that make up their words.
+        `ids` are the tokens of the two sides, and `words` the ranges of those that make up their words. Two words are
+        linked if each is the best translation of the other; words beside one of them, which are best translated by the
+        other one too, go with it.
         """
         if not (words[0] and words[1] and len(self.keys)):
-            return {}
+            return []
+        scores = self._scores(ids, words)  # [source words, target words]
+        best_tgt, best_src = scores.argmax(axis=1), scores.argmax(axis=0)
+        best_tgt[scores.max(axis=1) < _MIN_WORD_SIMILARITY] = -1
+        best_src[scores.max(axis=0) < _MIN_WORD_SIMILARITY] = -1
+        linked = [(i, j) for i, j in enumerate(best_tgt.tolist()) if j >= 0 and best_src[j] == i]
+        taken = [{pair[side] for pair in linked} for side in (0, 1)]
+        return [
+            Link(_grow(i, j, best_tgt.tolist(), taken[0]), _grow(j, i, best_src.tolist(), taken[1])) for i, j in linked
+        ]
+
+    def _scores(
+        self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
+    ) -> Floats:
+        """Return how similar each two words are [source words, target words]: the mean of the best of their tokens."""
         rows, columns = (self._tokens_of(side, ranges) for side, ranges in zip(ids, words, strict=True))
         similarities = self._look_up(rows.ids[:, None] * self.tgt_vocab_size + columns.ids[None, :])
         by_word = np.maximum.reduceat(similarities, columns.starts, axis=1)  # [source tokens, target words]
         of_src = np.add.reduceat(by_word, rows.starts, axis=0) / rows.sizes[:, None]
         by_word = np.maximum.reduceat(similarities, rows.starts, axis=0)  # [source words, target tokens]
         of_tgt = np.add.reduceat(by_word, columns.starts, axis=1) / columns.sizes[None, :]
-        scores = (of_src + of_tgt) / 2  # [source words, target words]
-        best_tgt, best_src = scores.argmax(axis=1), scores.argmax(axis=0)
-        mutual = best_src[best_tgt] == np.arange(len(best_tgt))
-        certain = scores.max(axis=1) >= _MIN_WORD_SIMILARITY
-        return {int(i): int(best_tgt[i]) for i in np.flatnonzero(mutual & certain)}
+        return ((of_src + of_tgt) / 2).astype(np.float32)
 
     @staticmethod
     def _tokens_of(ids: Sequence[int], ranges: Sequence[Range]) -> _Tokens:
@@ -110,3 +129,13 @@ class _Tokens(NamedTuple):
     ids: Ints
     starts: Ints  # of each word
     sizes: Ints  # of each word
+
+
+def _grow(word: int, other: int, best: Sequence[int], taken: Collection[int]) -> Range:
+    """Return the range of words around `word` that are not `taken`, and whose best translation is `other`."""
+    start, end = word, word + 1
+    while start > 0 and best[start - 1] == other and start - 1 not in taken:
+        start -= 1
+    while end < len(best) and best[end] == other and end not in taken:
+        end += 1
+    return start, end

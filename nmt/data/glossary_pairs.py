@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nmt.config.glossary import GlossaryConfig
 from nmt.data.augment import TextPair
 from nmt.data.glossary import Match, Term, annotation
-from nmt.data.glossary_lexicon import Range, TermLexicon
+from nmt.data.glossary_lexicon import Link, Range, TermLexicon
 from nmt.data.spans import Span, replace_spans
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.languages import Direction, written_without_spaces
@@ -24,13 +24,6 @@ class TokenizedPair(NamedTuple):
 
     ids: tuple[list[int], list[int]]
     texts: TextPair
-
-
-class _Link(NamedTuple):
-    """Words that translate each other, as ranges of the words of their sides."""
-
-    src: Range
-    tgt: Range
 
 
 class TermAnnotator:
@@ -48,7 +41,7 @@ class TermAnnotator:
         `other` is a pair whose target words may replace those of the terms.
         """
         words = self._src.words(pair.ids[0]), self._tgt.words(pair.ids[1])
-        links = self._draw_links(self._lexicon.word_pairs(pair.ids, words), words, draw)
+        links = self._draw_links(self._lexicon.links(pair.ids, words), words, draw)
         substitute = draw.random() < self._config.substitute
         edits: list[tuple[Span, str, Span, str]] = []
         for link in links:
@@ -66,23 +59,20 @@ class TermAnnotator:
         )
 
     def _draw_links(
-        self, linked: dict[int, int], words: tuple[list[Range], list[Range]], draw: random.Random
-    ) -> list[_Link]:
-        """Draw terms of one word or several, none over another."""
-        free, found = dict(linked), list[_Link]()
+        self, links: Sequence[Link], words: tuple[list[Range], list[Range]], draw: random.Random
+    ) -> list[Link]:
+        """Draw terms of one link or several beside each other, none over another."""
+        free, found = sorted(link for link in links if _size(link) <= self._config.max_words), list[Link]()
         count = 1 + int(draw.random() * self._config.max_terms)
         while free and len(found) < count:
-            src = sorted(free)[int(draw.random() * len(free))]
-            size = 1 + int(draw.random() ** 2 * self._config.max_words)  # mostly one word
-            src_end, tgts = src + 1, [free[src]]
-            while src_end - src < size and _continues(free.get(src_end), tgts) and _adjacent(words[0], src_end):
-                tgts.append(free[src_end])
-                src_end += 1
-            tgt, tgt_end = min(tgts), max(tgts) + 1
-            for word in range(src, src_end):
-                del free[word]
-            if all(_adjacent(words[1], word) for word in range(tgt + 1, tgt_end)):
-                found.append(_Link((src, src_end), (tgt, tgt_end)))
+            first = int(draw.random() * len(free))
+            size, last = 1 + int(draw.random() ** 2 * self._config.max_words), first  # mostly one word
+            term = free[first]
+            while last + 1 < len(free) and (joined := _join(term, free[last + 1])) and _size(joined) <= size:
+                term, last = joined, last + 1
+            del free[first : last + 1]
+            if all(_adjacent(side, range(*numbers)) for side, numbers in zip(words, term, strict=True)):
+                found.append(term)
         return found
 
     def _draw_words(self, pair: TokenizedPair, draw: random.Random) -> str:
@@ -92,20 +82,28 @@ class TermAnnotator:
             return ""
         start = int(draw.random() * len(words))
         size, end = 1 + int(draw.random() ** 2 * self._config.max_words), start + 1
-        while end < len(words) and end - start < size and _adjacent(words, end):
+        while end < len(words) and end - start < size and _adjacent(words, range(end - 1, end + 1)):
             end += 1
         span = self._tgt.span(pair.ids[1], pair.texts.tgt, _tokens(words, (start, end)))
         return "" if span is None else pair.texts.tgt[span.start : span.end]
 
 
-def _continues(tgt: int | None, tgts: Sequence[int]) -> bool:
-    """Return whether a target word stands right beside those of the term so far."""
-    return tgt is not None and tgt in (min(tgts) - 1, max(tgts) + 1)
+def _join(one: Link, two: Link) -> Link | None:
+    """Return two links that stand beside each other on both sides as one."""
+    tgts = sorted((one.tgt, two.tgt))
+    if one.src[1] != two.src[0] or tgts[0][1] != tgts[1][0]:
+        return None
+    return Link((one.src[0], two.src[1]), (tgts[0][0], tgts[1][1]))
 
 
-def _adjacent(words: Sequence[Range], number: int) -> bool:
-    """Return whether no other tokens stand between a word and the one before."""
-    return words[number - 1][1] == words[number][0]
+def _size(link: Link) -> int:
+    """Return the number of words of the source."""
+    return link.src[1] - link.src[0]
+
+
+def _adjacent(words: Sequence[Range], numbers: range) -> bool:
+    """Return whether no other tokens stand between words of these numbers."""
+    return all(words[number][1] == words[number + 1][0] for number in numbers[:-1])
 
 
 def _tokens(words: Sequence[Range], numbers: Range) -> Range:

@@ -96,7 +96,9 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wa
         try:
             ask = next(work) if answers is None else work.send(answers)
         except StopIteration as end:
-            return TranslatedBlocks([outputs[0] for outputs in end.value], _missed(blocks, end.value, glossary))
+            return TranslatedBlocks(
+                [outputs[0] for outputs in end.value], missed_in_blocks(blocks, end.value, glossary)
+            )
         translations = translator.translate(ask.texts, options, to=to, from_=from_, glossary=glossary)
         answers = [Answer([translation.text]) for translation in translations]
         if ask.aligned:
@@ -108,7 +110,7 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wa
             ]
 
 
-def _missed(blocks: Sequence[Block], found: Sequence[Sequence[str]], glossary: Glossary | None) -> list[Term]:
+def missed_in_blocks(blocks: Sequence[Block], found: Sequence[Sequence[str]], glossary: Glossary | None) -> list[Term]:
     """Return the terms in the texts of `blocks` whose translations are missing in those of the blocks."""
     if glossary is None:
         return []
