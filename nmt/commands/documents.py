@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from nmt.config import SearchOptions
+
 if TYPE_CHECKING:
-    from nmt.documents.translation import Wanted
+    from nmt.data.glossary import Glossary
     from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
@@ -48,11 +50,19 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def translate_document(translator: Translator, paths: DocumentPaths, wanted: Wanted) -> None:
+def translate_document(
+    translator: Translator,
+    paths: DocumentPaths,
+    options: SearchOptions,
+    to: str | None,
+    from_: str | None,
+    glossary: Glossary | None,
+) -> None:
     """Translate a document."""
     from nmt.documents.formats import translate_file
+    from nmt.documents.translation import Wanted
 
-    found = translate_file(translator, paths.source, paths.output, wanted)
+    found = translate_file(translator, paths.source, paths.output, Wanted(options, to, from_, glossary))
     log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{found.num_blocks:,}")
     for term, count in Counter(found.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)

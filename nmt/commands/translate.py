@@ -109,24 +109,19 @@ def translate(
     Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial, which becomes FILE
     when it is whole: if the command is stopped, it continues after the last line with --resume.
     """
-    files = _Files(texts or [], input, output, alignments, attention, resume)
-    _check_usage(files, prefix)
+    files = _checked(_Files(texts or [], input, output, alignments, attention, resume), prefix)
     document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
     terms = None if glossary is None else read_glossary(glossary)
     found = find_models(models, checkpoint)
     translator = load_translator(found, engine, device, precision, token_scores=format == "jsonl")
     options = search.change(translator.options)
-    if to is not None or from_ is not None:
-        translator.languages.direction(to, from_)  # refuses languages that the model does not know
+    _refuse_unknown_languages(translator, to, from_)
     if document is not None:
-        from nmt.documents.translation import Wanted
-
-        translate_document(translator, document, Wanted(options, to, from_, terms))
+        translate_document(translator, document, options, to, from_, terms)
         return
     wanted = _Wanted(options, format, prefix, to, from_, terms)
     job = _Job(files, translator, wanted, _Attention(translator, attention_layer, attention_head))
-    identity: dict[str, object] = {"models": _identify(found), **_identify_shortlist(found, options)}
-    job.run(identity if glossary is None else {**identity, "glossary": sha256_of(glossary)[:_CHECKSUM_CHARACTERS]})
+    job.run({**_identify(found), **_identify_shortlist(found, options), **_identify_glossary(glossary)})
 
 
 class _Files(NamedTuple):
@@ -140,8 +135,8 @@ class _Files(NamedTuple):
     resume: bool
 
 
-def _check_usage(files: _Files, prefix: str | None) -> None:
-    """Refuse options that conflict, before anything is computed."""
+def _checked(files: _Files, prefix: str | None) -> _Files:
+    """Return `files`; refuse options that conflict, before anything is computed."""
     if files.texts and files.input:
         raise typer.BadParameter("give texts or --input, not both")
     if files.attention is not None and len(files.texts) != 1:
@@ -154,13 +149,20 @@ def _check_usage(files: _Files, prefix: str | None) -> None:
         from nmt.plots.saving import picture_format
 
         picture_format(files.attention)  # refuses a name it cannot draw
+    return files
 
 
-def _identify(models: list[RunDir] | ExportDir) -> list[str]:
+def _refuse_unknown_languages(translator: Translator, to: str | None, from_: str | None) -> None:
+    """Raise NmtError if the model does not know the languages that are named."""
+    if to is not None or from_ is not None:
+        translator.languages.direction(to, from_)
+
+
+def _identify(models: list[RunDir] | ExportDir) -> dict[str, list[str]]:
     """Return names that identify the weights."""
     if isinstance(models, ExportDir):
-        return [models.path.resolve().name]
-    return [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]
+        return {"models": [models.path.resolve().name]}
+    return {"models": [f"{run.path.resolve().name}/{run.usable_checkpoint().stem}" for run in models]}
 
 
 def _identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions) -> dict[str, str]:
@@ -168,6 +170,11 @@ def _identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions
     if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
         return {}  # the engine says what is wrong
     return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}
+
+
+def _identify_glossary(path: Path | None) -> dict[str, str]:
+    """Return the checksum of the glossary, by the option's name; empty without one."""
+    return {} if path is None else {"glossary": sha256_of(path)[:_CHECKSUM_CHARACTERS]}
 
 
 class _Wanted(NamedTuple):

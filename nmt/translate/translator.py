@@ -23,7 +23,7 @@ from nmt.translate.languages import LanguagePair
 from nmt.translate.rerank import search_candidates
 from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
 from nmt.translate.segments import ForcedScore, SegmentTranslation, score_segments, translate_segments, untranslated
-from nmt.translate.texts import TextSegmenter
+from nmt.translate.texts import TextSegment, TextSegmenter
 from nmt.translate.translation import Translation, put_together
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,11 @@ class Translator:
         if glossary is not None:
             self._warn_without_terms()
         segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)), glossary)
-        segments = [segment for text in segmented for segment in text.segments]
+        self._search([segment for text in segmented for segment in text.segments], options)
+        return [put_together(text) for text in segmented]
+
+    def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
+        """Find the hypotheses of `segments`; search once more for those that loop, or lost a span or a term."""
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         searched = [segment for segment in segments if not segment.protected.is_only_spans()]
         found = search([segment.segment for segment in searched], options)
@@ -170,7 +174,6 @@ class Translator:
         retry_missed_terms([s for s in searched if s.terms], search, options)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.text)]
-        return [put_together(text) for text in segmented]
 
     def _warn_without_terms(self) -> None:
         """Warn, once, if the model was not trained with terms."""
