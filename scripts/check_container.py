@@ -124,6 +124,7 @@ def serve_once(python: Path, command: list[str], model: Path, user: int) -> str:
     # A user of its own has no home, and may write nowhere but in /tmp.
     as_other = {"user": user, "group": user, "extra_groups": []} if os.geteuid() == 0 else {}
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["LD_LIBRARY_PATH"] = str(python.resolve().parents[1] / "lib")  # a copied Python finds its own library
     server = subprocess.Popen(
         words,
         cwd="/",

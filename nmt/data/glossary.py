@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from nmt.data.glossary_words import Word, fits_case, may_begin, may_end, words_of
+from nmt.data.glossary_words import Word, cuts_word, fits_case, may_begin, may_end, words_of
 from nmt.data.spans import Span
 from nmt.errors import DataError
 
@@ -131,7 +131,7 @@ class Glossary:
 
 def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:
     """Return those of `terms` whose translation is missing in `output`: each must occur as often as it is wanted."""
-    if not terms:
+    if _have_each(output, [term.target for term in terms]):
         return []
     targets = Glossary({term.target: term.target for term in terms})
     found = Counter(match.term.target for match in targets.find(output))
@@ -142,6 +142,19 @@ def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:
         else:
             missed.append(term)
     return missed
+
+
+def _have_each(output: str, targets: Sequence[str]) -> bool:
+    """Return whether `output` surely has all `targets`, as they are written: the usual case, in little time."""
+    for number, target in enumerate(targets):
+        if any(target in other for place, other in enumerate(targets) if place != number):
+            return False  # one occurrence might stand for two
+        start, end = (found := output.find(target)), found + len(target)
+        if start < 0 or cuts_word(output, start) or cuts_word(output, end):
+            return False
+        if not (may_begin(output, start) and may_end(output, start, end)):
+            return False
+    return True
 
 
 def annotation(text: str, match: Match, spaced_target: bool) -> str:

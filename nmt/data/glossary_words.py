@@ -17,6 +17,7 @@ _UNSPACED = (
 )
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 _WORD = re.compile(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")
+_WITHIN = re.compile(rf"[^\W{_UNSPACED}{_HANGUL}]{{2}}")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _IS_HANGUL = re.compile(f"[{_HANGUL}]")
 _HANGUL_END = re.compile(f"[{_HANGUL}]+$")
@@ -36,6 +37,11 @@ def words_of(text: str) -> Iterator[Word]:
     """Yield the words and the punctuation marks of `text`."""
     for match in _WORD.finditer(text):
         yield Word(match.start(), match.end(), match[0])
+
+
+def cuts_word(text: str, at: int) -> bool:
+    """Return whether position `at` lies within a word."""
+    return 0 < at < len(text) and _WITHIN.match(text, at - 1) is not None
 
 
 def may_begin(text: str, at: int) -> bool:
