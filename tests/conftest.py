@@ -14,6 +14,7 @@ import pytest
 from tests.letters import write_letters
 from tests.tiny import tiny_config, write_digits
 from tests.two_directions import two_directions, write_two_directions
+from tests.words import words_config, write_words
 
 
 class _Messages(logging.Handler):
@@ -135,3 +136,12 @@ def int8_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     from nmt.model.kernels import int8
 
     monkeypatch.setattr(int8, "int8_speedup", lambda model: 2.0)
+
+
+@pytest.fixture(scope="session")
+def words_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that knows the symbols of terms, and little else."""
+    from nmt.training.run import start_run
+
+    config = words_config(write_words(tmp_path_factory.mktemp("words"), 400))
+    return once(tmp_path_factory, "words", lambda path: start_run(config, path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,11 +12,13 @@ import typer
 from nmt.config import SearchOptions
 
 if TYPE_CHECKING:
+    from nmt.data.glossary import Glossary
     from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
 
 SUFFIXES = (".docx", ".htm", ".html", ".po", ".srt", ".xlf", ".xliff")
+_MAX_LISTED = 20  # missing terms
 
 
 class DocumentPaths(NamedTuple):
@@ -48,10 +51,18 @@ def _is_file(name: str) -> bool:
 
 
 def translate_document(
-    translator: Translator, paths: DocumentPaths, options: SearchOptions, to: str | None, from_: str | None
+    translator: Translator,
+    paths: DocumentPaths,
+    options: SearchOptions,
+    to: str | None,
+    from_: str | None,
+    glossary: Glossary | None,
 ) -> None:
     """Translate a document."""
     from nmt.documents.formats import translate_file
+    from nmt.documents.translation import Wanted
 
-    count = translate_file(translator, paths.source, paths.output, options, to=to, from_=from_)
-    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{count:,}")
+    found = translate_file(translator, paths.source, paths.output, Wanted(options, to, from_, glossary))
+    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{found.num_blocks:,}")
+    for term, count in Counter(found.terms_missed).most_common(_MAX_LISTED):
+        log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)

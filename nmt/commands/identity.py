@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from nmt.config import SearchOptions
 from nmt.exportdir import ExportDir
 from nmt.files import sha256_of
@@ -22,3 +24,8 @@ def identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions)
     if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
         return {}  # the engine says what is wrong
     return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}
+
+
+def identify_glossary(path: Path | None) -> dict[str, str]:
+    """Return the checksum of the glossary, by the option's name; empty without one."""
+    return {} if path is None else {"glossary": sha256_of(path)[:_CHECKSUM_CHARACTERS]}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from nmt.commands.documents import DocumentPaths, document_in, translate_document
-from nmt.commands.identity import identify_models, identify_shortlist
+from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
     Checkpoint,
@@ -39,6 +39,7 @@ from nmt.commands.outputs import (
 from nmt.commands.progress import Progress
 from nmt.commands.ray_options import Computation, Ray, RayWorkers, open_translator
 from nmt.commands.streams import to_json
+from nmt.data.glossary_file import read_glossary
 from nmt.data.lines import count_lines
 from nmt.errors import DataError, NmtError
 from nmt.exportdir import ExportDir
@@ -76,6 +77,15 @@ AttentionHead = Annotated[
 ]
 
 
+GlossaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--glossary",
+        help="Terms to use: one per line, a tab, its translation. Models trained with data.glossary obey them.",
+    ),
+]
+
+
 @search_flags()
 def translate(
     texts: Texts = None,
@@ -89,6 +99,7 @@ def translate(
     format: Format = "text",
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
     prefix: Prefix = None,
+    glossary: GlossaryFile = None,
     attention: Picture = None,
     alignments: Alignments = None,
     attention_layer: AttentionLayer = -1,
@@ -108,7 +119,7 @@ def translate(
     computation = Computation(engine, device, precision, ray, ray_workers)
     _check_usage(files, prefix, computation)
     document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
-    wanted = _Wanted(search, format, prefix, to, from_, attention_layer, attention_head)
+    wanted = _Wanted(search, format, prefix, to, from_, glossary, attention_layer, attention_head)
     _run(files, document, wanted, find_models(models, checkpoint), computation)
 
 
@@ -150,6 +161,7 @@ class _Wanted(NamedTuple):
     prefix: str | None
     to: str | None
     from_: str | None
+    glossary: Path | None
     layer: int  # of the attention
     head: int | None
 
@@ -159,19 +171,21 @@ def _run(
     computation: Computation,
 ) -> None:  # fmt: skip
     """Load the models and translate."""
+    glossary = None if wanted.glossary is None else read_glossary(wanted.glossary)
     with open_translator(models, computation, token_scores=wanted.format == "jsonl") as translator:
         from nmt.translate.blocks import Request
 
-        _, _, prefix, to, from_, layer, head = wanted
+        _, _, prefix, to, from_, _, layer, head = wanted
         options = wanted.search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # refuses languages that the model does not know
         if document is not None and translator.local is not None:
-            translate_document(translator.local, document, options, to, from_)
+            translate_document(translator.local, document, options, to, from_, glossary)
             return
-        request = Request(options, prefix, to, from_)
+        request = Request(options, prefix, to, from_, glossary=glossary)
         job = _Job(files, translator, request, wanted.format, _Attention(translator.local, layer, head))
-        job.run({"models": identify_models(models), **identify_shortlist(models, options)})
+        identity = {**identify_shortlist(models, options), **identify_glossary(wanted.glossary)}
+        job.run({"models": identify_models(models), **identity})
 
 
 class _Job(NamedTuple):
@@ -283,6 +297,8 @@ class _Job(NamedTuple):
             "protected_translated_around": best.protected_translated_around,
             "protected_lost": best.protected_lost,
         }
+        if self.request.glossary is not None:
+            fields |= {"num_terms": best.num_terms, "terms_missed": best.terms_missed}
         if num_hypotheses > 1:
             fields["hypotheses"] = [_fields(translation, self.translator) for translation in ranked]
         return to_json(fields)
@@ -315,6 +331,9 @@ def _warn(translation: Translation, number: int, limit: int) -> None:
     if translation.protected_lost:
         lost = " ".join(translation.protected_lost)
         log.warning("line %d: protected text missing or changed in the translation: %s", number, lost)
+    if translation.terms_missed:
+        missed = ", ".join(map(str, translation.terms_missed))
+        log.warning("line %d: glossary terms missing in the translation: %s", number, missed)
     if translation.loop_unresolved:
         log.warning("line %d: the translation repeats itself", number)
 

@@ -12,6 +12,7 @@ from nmt.config.base import Count
 from nmt.config.base import Section as Section
 from nmt.config.corpora import ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles, fault_of_symbol
 from nmt.config.filters import Filters
+from nmt.config.glossary import GlossaryConfig
 from nmt.languages import Direction, is_variant
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -57,6 +58,7 @@ class DataConfig(Section):
         "size, 5: nearly as often from each; instead of weights",
     )
     augment: AugmentConfig = AugmentConfig()
+    glossary: GlossaryConfig = GlossaryConfig()
     store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> tuple[ParallelFiles, ...]:
@@ -86,6 +88,15 @@ class DataConfig(Section):
                 raise ValueError(f"a corpus of {name} has a weight; only those of train are weighted")
             if any(files.filters is not None for files in self.corpora(name)):
                 raise ValueError(f"a corpus of {name} has filters; only those of train are filtered")
+        return self
+
+    @model_validator(mode="after")
+    def _changed_once(self) -> Self:
+        if (total := sum(self.augment.shares().values()) + self.glossary.share) > 1.0 + 1e-9:
+            raise ValueError(
+                f"the shares of augment and glossary add up to {total:g}; a pair is changed in one way at most, so at "
+                "most to 1"
+            )
         return self
 
     @model_validator(mode="after")
@@ -584,6 +595,8 @@ class Config(Section):
             )
         if self.training.calibrate_length and not self.model.output_bias:
             raise ValueError("training.calibrate_length shifts the output bias; set model.output_bias to true")
+        if self.data.glossary.is_on and self.tokenizer.type == "word":
+            raise ValueError("data.glossary needs a tokenizer that spells any word: tokenizer.type must not be word")
         if self.training.init_from and self.tokenizer.path:
             raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")
         return self

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.augment import KINDS, AugmentConfig
+from nmt.config.glossary import GlossaryConfig
 from nmt.config.sections import Config, SubwordRegularization
 from nmt.data.augment import PairChanger, TextPair
+from nmt.data.glossary_lexicon import TermLexicon
+from nmt.data.glossary_pairs import TermAnnotator, TokenizedPair
 from nmt.data.mixing import permute
 from nmt.data.store import Side, TokenStore
 from nmt.data.subword_regularization import Segmentations, SubwordSampler
@@ -28,6 +31,8 @@ _Rows = NDArray[np.int64]
 
 _KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # tell their random numbers from each other and from those of the order
 _UNCHANGED = len(KINDS)
+_TERMS = _UNCHANGED + 1
+_NO_TERMS = GlossaryConfig()
 
 
 class DrawnPairs(NamedTuple):
@@ -47,6 +52,7 @@ class RedrawSettings:
     sizes: Sequence[int]
     limits: tuple[int, int]  # tokens of source and target, eos included
     seed: int
+    glossary: GlossaryConfig = _NO_TERMS
 
 
 class Redraw:
@@ -60,13 +66,19 @@ class Redraw:
         self._changers = [
             PairChanger(direction, symbols, settings.augment.word_rate) for direction in settings.directions
         ]
+        self._annotators: list[TermAnnotator] = []
+        if settings.glossary.is_on:
+            lexicon = TermLexicon.of_store(store)
+            self._annotators = [
+                TermAnnotator(settings.glossary, lexicon, tokenizers, direction) for direction in settings.directions
+            ]
         self._corpus_ends = np.cumsum(settings.sizes)
 
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
         """Return what draws the pairs of `store` for a training; None if its pairs are taken as they are stored."""
         data, regularization = config.data, config.tokenizer.subword_regularization
-        if not data.augment.is_on and not regularization.per_epoch:
+        if not (data.augment.is_on or data.glossary.is_on or regularization.per_epoch):
             return None
         corpora = data.corpora("train")
         settings = RedrawSettings(
@@ -76,6 +88,7 @@ class Redraw:
             sizes=store.sizes(len(corpora)),
             limits=(config.model.max_src_len, config.model.max_tgt_len),
             seed=config.training.seed,
+            glossary=data.glossary,
         )
         return cls(store, tokenizers, settings)
 
@@ -86,7 +99,9 @@ class Redraw:
         is damaged.
         """
         stored = (self._src.read(indices), self._tgt.read(indices))
-        kinds = kinds_of(ranks, len(self._store), self._settings.augment, key=(self._settings.seed, epoch))
+        settings = self._settings
+        share = settings.glossary.share
+        kinds = kinds_of(ranks, len(self._store), settings.augment, (settings.seed, epoch), share_of_terms=share)
         may_change = np.ones(len(indices), dtype=bool)
         for sentences, limit in zip(stored, self._settings.limits, strict=True):
             may_change &= _spells_its_text(sentences) & (sentences.lengths < limit)  # eos takes one
@@ -112,9 +127,8 @@ class Redraw:
         """Return the texts of the rows that are changed."""
         rows = np.flatnonzero(kinds != _UNCHANGED)
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        partners = {
-            int(row): (int(row) + 1) % len(indices) for row in rows[kinds[rows] == KINDS.index("merge")].tolist()
-        }
+        in_twos = rows[np.isin(kinds[rows], (KINDS.index("merge"), _TERMS))]
+        partners = {int(row): (int(row) + 1) % len(indices) for row in in_twos.tolist()}
         needed = np.union1d(rows, np.fromiter(partners.values(), dtype=np.int64, count=len(partners)))
         texts = dict(
             zip(
@@ -127,25 +141,39 @@ class Redraw:
         changed = {}
         for row in rows.tolist():
             draw = random.Random((self._settings.seed << 96) + (epoch << 48) + int(ranks[row]))
-            partner = partners.get(row)
-            if partner is not None and (partner == row or corpora[partner] != corpora[row]):
-                continue
-            second = None if partner is None else texts[partner]
-            pair = self._changers[corpora[row]].change(KINDS[kinds[row]], texts[row], draw, second)
+            partner, corpus = partners.get(row), int(corpora[row])
+            if partner is not None and (partner == row or corpora[partner] != corpus):
+                partner = None
+            if kinds[row] == _TERMS:
+                one, *other = (self._tokenized(stored, texts, r) for r in (row, partner) if r is not None)
+                pair = self._annotators[corpus].annotate(one, draw, other[0] if other else None)
+            else:
+                second = None if partner is None else texts[partner]
+                pair = self._changers[corpus].change(KINDS[kinds[row]], texts[row], draw, second)
             if pair != texts[row]:
                 changed[row] = pair
         return changed
 
+    @staticmethod
+    def _tokenized(stored: tuple[Segmentations, Segmentations], texts: dict[int, TextPair], row: int) -> TokenizedPair:
+        src, tgt = (next(_each(side, np.array([row]))) for side in stored)
+        return TokenizedPair((src, tgt), texts[row])
 
-def kinds_of(ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the kind of change (its index in `KINDS`, or their number for none) of the pairs at `ranks` of an epoch.
 
-    Of an epoch's `num_pairs`, each kind gets exactly its share, rounded. `key` is the seed and the epoch.
+def kinds_of(
+    ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int, int], *, share_of_terms: float = 0.0
+) -> NDArray[np.int64]:
+    """Return the kind of change of the pairs at `ranks` of an epoch.
+
+    That is its index in `KINDS`, their number for none, and one more for annotated terms. Of an epoch's `num_pairs`,
+    each kind gets exactly its share, rounded. `key` is the seed and the epoch.
     """
     counts = [round(share * num_pairs) for share in config.shares().values()]
     slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
-    kinds: NDArray[np.int64] = np.searchsorted(np.cumsum(counts), slots, side="right")
-    return kinds
+    bounds = np.cumsum(counts)
+    kinds: NDArray[np.int64] = np.searchsorted(bounds, slots, side="right")
+    end_of_terms = bounds[-1] + round(share_of_terms * num_pairs)
+    return np.where((kinds == _UNCHANGED) & (slots < end_of_terms), _TERMS, kinds)
 
 
 class _SideRedraw:

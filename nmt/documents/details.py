@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import exp
 from typing import NamedTuple
 
+from nmt.data.glossary import TERM_SYMBOLS
 from nmt.data.spans import PLACEHOLDERS, find_spans
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import NmtError
@@ -73,7 +74,7 @@ class _Words(NamedTuple):
         """
         spans = [unit[span.start : span.end] for span in find_spans(unit)]
         known = dict(zip(PLACEHOLDERS, spans, strict=False))
-        spelled = [_surface(token, known) for token in tokenizer.tokens(ids)]
+        spelled = _surfaces(tokenizer.tokens(ids), known)
         whole = "".join(spelled)
         if whole.strip() != text.strip() or not text.strip():
             return None
@@ -93,6 +94,20 @@ class _Words(NamedTuple):
 def _margin(text: str) -> int:
     """Return the number of white-space characters that `text` begins with."""
     return len(text) - len(text.lstrip())
+
+
+def _surfaces(tokens: Sequence[str], spans: dict[str, str]) -> list[str]:
+    """Return what each token stands for in the text; nothing for the annotation of a term."""
+    begin, between, end = TERM_SYMBOLS
+    spelled, is_target, is_first = list[str](), False, False
+    for token in tokens:
+        symbol = token.removeprefix("▁")
+        is_target = (is_target or symbol == between) and symbol != end
+        surface = "" if is_target or symbol in TERM_SYMBOLS else _surface(token, spans)
+        # The space that the annotation puts before the first word of a term is not one of the text.
+        spelled.append(surface.removeprefix(" ") if is_first and spelled[-2].endswith(" ") else surface)
+        is_first = symbol == begin and len(spelled) > 1
+    return spelled
 
 
 def _surface(token: str, spans: dict[str, str]) -> str:

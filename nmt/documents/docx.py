@@ -17,11 +17,15 @@ MAX_BYTES = 200_000_000  # of all parts, unpacked
 _TAG = re.compile(r"<(/?[rx])(\d+)>")
 _NAMESPACE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DELETED = (f"{_NAMESPACE}del", f"{_NAMESPACE}moveFrom")  # by tracked changes
+_NOTES = tuple(  # parts that python-docx may keep as bytes
+    f"application/vnd.openxmlformats-officedocument.wordprocessingml.{kind}+xml"
+    for kind in ("footnotes", "endnotes", "comments")
+)
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 class DocxFile:
-    """A document with its tables, headers and footers."""
+    """A document with its tables, headers, footers, notes and comments."""
 
     def __init__(self, content: bytes):
         """Read a file. DataError if it is no such file, or too large."""
@@ -32,23 +36,27 @@ class DocxFile:
                 if sum(part.file_size for part in archive.infolist()) > MAX_BYTES:
                     raise DataError(f"larger than {MAX_BYTES:,} bytes when it is unpacked")
             self._document = docx.Document(BytesIO(content))
+            self._notes = self._read_notes()
         except DataError:
             raise
         except Exception as error:  # of zipfile, lxml and python-docx: they have no common base
             raise DataError(f"not a Word document ({str(error)[:100]})") from None
-        roots = [self._document.element, *self._other_parts()]
+        roots = [self._document.element, *self._headers(), *(root for _, root in self._notes)]
         paragraphs = [_Paragraph(paragraph) for root in roots for paragraph in root.iter(f"{_NAMESPACE}p")]
         self._paragraphs = [paragraph for paragraph in paragraphs if not paragraph.block.is_blank]
 
-    def _other_parts(self) -> list[Any]:
-        """Return the headers and footers; python-docx reads no notes."""
+    def _headers(self) -> list[Any]:
+        """Return the headers and footers."""
+        kinds = ("/word/header", "/word/footer")
         parts = self._document.part.package.iter_parts()
-        kinds = ("header", "footer")
-        return [
-            part.element
-            for part in parts
-            if hasattr(part, "element") and part.partname.startswith(tuple(f"/word/{kind}" for kind in kinds))
-        ]
+        return [part.element for part in parts if hasattr(part, "element") and part.partname.startswith(kinds)]
+
+    def _read_notes(self) -> list[tuple[Any, Any]]:
+        """Return the parts of footnotes, endnotes and comments, each with its root."""
+        from docx.oxml.parser import parse_xml
+
+        parts = [part for part in self._document.part.package.iter_parts() if part.content_type in _NOTES]
+        return [(part, part.element if hasattr(part, "element") else parse_xml(part.blob)) for part in parts]
 
     @property
     def blocks(self) -> list[Block]:
@@ -57,8 +65,13 @@ class DocxFile:
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
+        from docx.opc.oxml import serialize_part_xml
+
         for paragraph, translation in zip(self._paragraphs, translations, strict=True):
             paragraph.write(translation)
+        for part, root in self._notes:
+            if not hasattr(part, "element"):
+                part._blob = serialize_part_xml(root)
         content = BytesIO()
         self._document.save(content)
         return content.getvalue()

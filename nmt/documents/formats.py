@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nmt import DISTRIBUTION
-from nmt.config import SearchOptions
+from nmt.data.glossary import Term
 from nmt.documents.blocks import Block
 from nmt.documents.docx import DocxFile
 from nmt.documents.html import HtmlFile
 from nmt.documents.po import PoFile
 from nmt.documents.srt import SrtFile
-from nmt.documents.translation import translate_blocks
+from nmt.documents.translation import Wanted, translate_blocks
 from nmt.documents.xliff import XliffFile
 from nmt.errors import DataError, NmtError
 from nmt.files import read_at_most, write_atomically
@@ -67,10 +67,15 @@ def read_document(content: bytes, name: str) -> Document:
         raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None
 
 
-def translate_file(
-    translator: Translator, path: Path, output: Path, options: SearchOptions, *, to: str | None, from_: str | None
-) -> int:
-    """Translate the document `path` into `output`, which appears whole; return the number of its blocks.
+class TranslatedFile(NamedTuple):
+    """The number of translated blocks of a document, and the terms of the glossary that they miss."""
+
+    num_blocks: int
+    terms_missed: list[Term]
+
+
+def translate_file(translator: Translator, path: Path, output: Path, wanted: Wanted) -> TranslatedFile:
+    """Translate the document `path` into `output`, which appears whole.
 
     DataError if it cannot be read, or is larger than 50 MB. Raises as `Translator.translate`.
     """
@@ -82,7 +87,8 @@ def translate_file(
         raise DataError(f"too large: {error}", path=path) from None
     document = read_document(content, str(path))
     blocks = document.blocks
-    translated = document.save(translate_blocks(translator, blocks, options, to=to, from_=from_))
+    found = translate_blocks(translator, blocks, wanted)
+    translated = document.save(found.written)
     with write_atomically(output) as partial:
         partial.write_bytes(translated)
-    return len(blocks)
+    return TranslatedFile(len(blocks), found.terms_missed)

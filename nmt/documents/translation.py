@@ -7,14 +7,19 @@ Where that is not known either, the stretches between the tags are translated ap
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
+from html import unescape
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import Glossary, Term, missed_terms
 from nmt.documents.blocks import Block
 from nmt.documents.details import explain
 from nmt.documents.tag_projection import Aligned, join_details
 from nmt.translate import Translator
+
+_TAG = re.compile(r"<[^>]*>")
 
 
 class Ask(NamedTuple):
@@ -65,10 +70,25 @@ def _ranked(answer: Answer, num_ranks: int) -> list[str]:
     return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
 
 
-def translate_blocks(
-    translator: Translator, blocks: Sequence[Block], options: SearchOptions, *, to: str | None, from_: str | None
-) -> list[str]:
-    """Return the translations of `blocks`, as HTML. Raises as `Translator.translate`."""
+class Wanted(NamedTuple):
+    """The options that hold for all blocks of a document; the languages are as in `Translator.translate`."""
+
+    options: SearchOptions
+    to: str | None = None
+    from_: str | None = None
+    glossary: Glossary | None = None
+
+
+class TranslatedBlocks(NamedTuple):
+    """The translations of blocks as HTML, and the terms of the glossary that they miss."""
+
+    written: list[str]
+    terms_missed: list[Term]
+
+
+def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wanted) -> TranslatedBlocks:
+    """Translate `blocks`. Raises as `Translator.translate`."""
+    options, to, from_, glossary = wanted
     options = options.changed(num_hypotheses=1)
     work = rounds(blocks, keeps_marks=translator.protects and options.protect)
     answers: list[Answer] | None = None
@@ -76,8 +96,10 @@ def translate_blocks(
         try:
             ask = next(work) if answers is None else work.send(answers)
         except StopIteration as end:
-            return [outputs[0] for outputs in end.value]
-        translations = translator.translate(ask.texts, options, to=to, from_=from_)
+            return TranslatedBlocks(
+                [outputs[0] for outputs in end.value], missed_in_blocks(blocks, end.value, glossary)
+            )
+        translations = translator.translate(ask.texts, options, to=to, from_=from_, glossary=glossary)
         answers = [Answer([translation.text]) for translation in translations]
         if ask.aligned:
             direction = translator.languages.direction(to, from_)
@@ -86,3 +108,14 @@ def translate_blocks(
                 answer._replace(aligned=join_details(text, [("", details, "")]))
                 for answer, text, details in zip(answers, ask.texts, found, strict=True)
             ]
+
+
+def missed_in_blocks(blocks: Sequence[Block], found: Sequence[Sequence[str]], glossary: Glossary | None) -> list[Term]:
+    """Return the terms in the texts of `blocks` whose translations are missing in those of the blocks."""
+    if glossary is None:
+        return []
+    missed = []
+    for block, outputs in zip(blocks, found, strict=True):
+        terms = [match.term for match in glossary.find(block.plain())]
+        missed += missed_terms(terms, unescape(_TAG.sub("", outputs[0]))) if terms else []
+    return missed

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from nmt.data.glossary import Glossary
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
 from nmt.documents.tag_projection import join_details
-from nmt.documents.translation import Answer, Ask, rounds
+from nmt.documents.translation import Answer, Ask, missed_in_blocks, rounds
 from nmt.server.service import Routed, Service, TextTranslation
 
 _QUICK_CHARACTERS = 1000
@@ -25,7 +26,8 @@ async def _translate_page(service: Service, page: Routed, num_alternatives: int)
     html = await asyncio.to_thread(HtmlText, page.text) if is_long else HtmlText(page.text)
     found = await translate_blocks(service, page, html.blocks, num_alternatives)
     ranked = [html.join([outputs[rank] for outputs in found]) for rank in range(num_alternatives + 1)]
-    return TextTranslation(ranked[0], ranked[1:], [])
+    glossary = Glossary(page.terms) if page.terms else None
+    return TextTranslation(ranked[0], ranked[1:], [], missed_in_blocks(html.blocks, found, glossary))
 
 
 async def translate_blocks(

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from nmt.server.request_error import RequestError
-from nmt.server.settings import MAX_ALTERNATIVES, Settings
+from nmt.server.settings import MAX_ALTERNATIVES, MAX_TERMS, Settings
 
 _MAX_FIELDS = 1000
 _FORM = "application/x-www-form-urlencoded"
@@ -31,6 +31,7 @@ class TranslateBody(BaseModel):
     api_key: str = Field("", description="key, if the server asks for one")
     model: str = Field("", description="name of a model; the first one for the languages if not given")
     stream: bool = Field(False, description="answer with one line of JSON per sentence, as each is translated")
+    glossary: dict[str, str] = Field({}, max_length=MAX_TERMS, description="terms, each with its translation")
     details: bool = Field(False, description="in a stream: words, their alignment, and how sure the model is of each")
 
 

@@ -11,7 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from nmt.data.glossary import Glossary, Term
 from nmt.documents.formats import available_suffixes
+from nmt.errors import DataError
 from nmt.languages import english_name
 from nmt.server.blocks import translate_pages
 from nmt.server.bodies import DetectBody, TranslateBody, parse, read_body
@@ -48,9 +50,10 @@ class LibreTranslate:
         body = parse(content, request.headers.get("content-type", ""), TranslateBody)
         self._exchange.access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
-        self._service.check_size(texts)
+        self._service.check_size(texts, body.glossary)
+        terms = _terms(body)
         detected = await self._detect(texts) if body.source == "auto" else None
-        routed = self._route(body, texts, detected)
+        routed = [text._replace(terms=terms) for text in self._route(body, texts, detected)]
         if body.stream:
             return await self._stream(request, body, routed, detected)
         translate = partial(translate_pages, self._service) if body.format == "html" else self._service.translate
@@ -139,6 +142,14 @@ class LibreTranslate:
         return StreamingResponse(lines(), media_type=_NDJSON, headers={"X-Accel-Buffering": "no"})
 
 
+def _terms(body: TranslateBody) -> tuple[Term, ...]:
+    """Return the terms of the glossary of a request. RequestError (400) if one cannot be used."""
+    try:
+        return tuple(Glossary(body.glossary).terms)
+    except DataError as error:
+        raise RequestError(400, f"Invalid request: glossary: {error.message}"[:500]) from None
+
+
 def _detection(detected: Detected) -> dict[str, object]:
     return {"confidence": detected.confidence, "language": detected.language}
 
@@ -152,6 +163,8 @@ def _line(piece: Piece) -> dict[str, object]:
         "after": piece.after,
         "alternatives": translation.alternatives,
     }
+    if translation.terms_missed:
+        line["terms_missed"] = translation.terms_missed
     return line if translation.details is None else {**line, "details": translation.details._asdict()}
 
 
@@ -163,6 +176,8 @@ def _answer(
     if body.alternatives:
         others = [each.alternatives for each in found]
         answer["alternatives"] = others if is_batch else others[0]
+    if body.glossary:
+        answer["terms_missed"] = [each.terms_missed for each in found] if is_batch else found[0].terms_missed
     if detected is not None:
         languages = [_detection(each) for each in detected]
         answer["detectedLanguage"] = languages if is_batch else languages[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import Glossary
 from nmt.documents.details import explain
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir
@@ -200,7 +201,8 @@ class _UnitTranslator:
             texts = [units[i].text for i in indices]
             options = self._options(wanted.num_alternatives)
             to, from_ = wanted.direction.tgt, wanted.direction.src
-            translations = self._translator.translate(texts, options, to=to, from_=from_)
+            glossary = Glossary(wanted.terms) if wanted.terms else None
+            translations = self._translator.translate(texts, options, to=to, from_=from_, glossary=glossary)
             for i, translation in zip(indices, translations, strict=True):
                 asked = wanted.details and translation.text.strip()
                 details = explain(self._translator, units[i].text, wanted.direction, translation) if asked else None

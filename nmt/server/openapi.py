@@ -26,6 +26,11 @@ _TRANSLATED = {
     "properties": {
         "translatedText": _ONE_OR_MORE,
         "alternatives": {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS}]},
+        "terms_missed": {
+            "type": "array",
+            "items": {"type": "array"},
+            "description": "terms, or a list of them per text",
+        },
         "detectedLanguage": {"anyOf": [_DETECTION, {"type": "array", "items": _DETECTION}]},
     },
     "required": ["translatedText"],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
+from nmt.data.glossary import Term
 from nmt.errors import NmtError, in_words
 from nmt.languages import Direction, base_code
 from nmt.server.batcher import Job
@@ -27,6 +28,7 @@ class Routed(NamedTuple):
     text: str
     direction: Direction
     model: ServedModel
+    terms: tuple[Term, ...] = ()  # of the glossary of the request
 
 
 class Piece(NamedTuple):
@@ -44,6 +46,7 @@ class TextTranslation(NamedTuple):
     text: str
     alternatives: list[str]
     pieces: list[Piece]
+    terms_missed: list[Term]
 
 
 class Service:
@@ -57,12 +60,13 @@ class Service:
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
 
-    def check_size(self, texts: Sequence[str]) -> None:
-        """Raise RequestError (400) if there are too many texts, or too many characters in them."""
+    def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None) -> None:
+        """Raise RequestError (400) if there are too many texts, or too many characters in them and in `terms`."""
         limits = self.settings
         if len(texts) > limits.batch_limit:
             raise RequestError(400, f"{len(texts):,} texts in one request; the limit is {limits.batch_limit:,}")
-        if (size := sum(map(len, texts))) > limits.char_limit:
+        size = sum(map(len, texts)) + sum(len(source) + len(target) for source, target in (terms or {}).items())
+        if size > limits.char_limit:
             raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
 
     def route(self, text: str, source: str, target: str, model: ServedModel | None = None) -> Routed:
@@ -91,7 +95,7 @@ class Service:
         """
         for served in dict.fromkeys(text.model for text in texts):
             numbers = [number for number, text in enumerate(texts) if text.model is served]
-            wanted = [Wanted(texts[number].direction, num_alternatives, details) for number in numbers]
+            wanted = [Wanted(texts[n].direction, num_alternatives, details, texts[n].terms) for n in numbers]
             try:
                 async with self.models.use(served) as loaded:
                     cuts = await _cut_all(loaded.translator, [texts[n].text for n in numbers], wanted)
@@ -148,7 +152,8 @@ def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:
         return "".join(p.before + outputs[min(rank, len(outputs) - 1)] + p.after for outputs, p in ranked)
 
     num_ranks = max((len(piece.translation.alternatives) for piece in pieces), default=0)
-    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces)
+    missed = [term for piece in pieces for term in piece.translation.terms_missed]
+    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces, missed)
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:

@@ -8,6 +8,10 @@ MAX_ALTERNATIVES = 10
 """Alternatives that one request may ask for: the search keeps a beam of one more."""
 
 
+MAX_TERMS = 1000
+"""Terms of the glossary of one request."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Limits and addresses of one server."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from nmt.data.glossary import Term
 from nmt.documents.details import Details
 from nmt.languages import Direction
 from nmt.translate import Translation, Translator
@@ -25,6 +26,7 @@ class Wanted(NamedTuple):
     direction: Direction
     num_alternatives: int = 0
     details: bool = False
+    terms: tuple[Term, ...] = ()
 
 
 class Unit(NamedTuple):
@@ -58,6 +60,7 @@ class UnitTranslation(NamedTuple):
     finished: bool
     protected_lost: list[str]
     details: Details | None = None
+    terms_missed: Sequence[Term] = ()
 
 
 def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
@@ -95,4 +98,5 @@ def finish(translation: Translation, details: Details | None = None) -> UnitTran
         translation.finished,
         translation.protected_lost,
         details,
+        translation.terms_missed,
     )

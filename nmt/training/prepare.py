@@ -16,6 +16,8 @@ from pathlib import Path
 from nmt.config import Config
 from nmt.data.augment import CopyMaker, PairChanger, TextPair
 from nmt.data.corpus import SentencePair, paths_of
+from nmt.data.glossary import TERM_SYMBOLS
+from nmt.data.glossary_lexicon import TermLexicon
 from nmt.data.lines import COMPRESSIONS
 from nmt.data.mixing import corpus_weights, quotas
 from nmt.data.placeholders import VERSION as PLACEHOLDERS_VERSION
@@ -75,6 +77,8 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         corpus.log_check()
         _announce_size(corpus, tokenizers, store_root)
         store = _build(folder, corpus, run, tokenizers)
+    if config.data.glossary.is_on:
+        TermLexicon.of_store(store, keep=True)
     report = _report(corpus, run, tokenizers, store)
     if report.too_long == len(store) and config.data.on_too_long == "drop":
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
@@ -126,7 +130,8 @@ def _symbols(config: Config) -> tuple[str, ...]:
     """Return the symbols that the tokenizers must never split."""
     placeholders = PLACEHOLDERS if config.data.protect else ()
     # Placeholders before tags, which are younger: what a tokenizer without tags is trained with stays the same.
-    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config))))
+    terms = TERM_SYMBOLS if config.data.glossary.is_on else ()
+    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config), *terms)))
 
 
 def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
@@ -170,7 +175,7 @@ def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> Tokenize
         base = TokenizerPair.load(find_run(place).tokenizer)
         tokenizers = base.with_symbols(_symbols(config))
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
-            log.info("the tokenizer of %s gets %d new tokens for tags and placeholders", place, added)
+            log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", place, added)
     elif config.tokenizer.path:
         tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
     else:
@@ -193,6 +198,9 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
     if config.data.protect and not tokenizers.know(PLACEHOLDERS):
         hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
+    if config.data.glossary.is_on and not tokenizers.know(TERM_SYMBOLS):
+        hint = "set data.glossary.share to 0, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
+        raise ConfigError("data.glossary is on, but this tokenizer has no symbols for terms", path=place, hint=hint)
     for tag in (*language_tags(config.data), *corpus_tags(config.data)):
         if not tokenizers.know([tag]):
             hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"

@@ -1,6 +1,7 @@
 """Texts in, translations out, around the search; without torch."""
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import Glossary
 from nmt.translate.engine import Engine
 from nmt.translate.languages import LanguagePair
 from nmt.translate.segments import ForcedScore, Segment, SegmentTranslation, translate_segments
@@ -10,6 +11,7 @@ from nmt.translate.translator import Translator
 __all__ = [
     "Engine",
     "ForcedScore",
+    "Glossary",
     "LanguagePair",
     "SearchOptions",
     "Segment",

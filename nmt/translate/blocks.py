@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import Glossary
 from nmt.data.tokenizer import TokenizerPair
 from nmt.translate.languages import LanguagePair
 from nmt.translate.stream import grow_blocks
@@ -22,6 +23,7 @@ class Request(NamedTuple):
     to: str | None = None
     from_: str | None = None
     draw_by_line: bool = False  # in sampling: equal texts on other lines get other samples
+    glossary: Glossary | None = None
 
 
 TranslatedBlock = tuple[list[str], list[Translation]]
@@ -83,6 +85,7 @@ def translate_block(translator: Translator, texts: list[str], request: Request, 
         to=request.to,
         from_=request.from_,
         draws=range(first, first + len(texts)) if request.draw_by_line else None,
+        glossary=request.glossary,
     )
 
 

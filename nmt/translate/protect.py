@@ -33,10 +33,14 @@ class Protected(NamedTuple):
     spans: list[str]  # what placeholder 1, 2, … stands for
 
     @classmethod
-    def from_spans(cls, text: str, spans: Sequence[Span]) -> Protected:
-        """Replace `spans` in `text` by placeholders; surplus spans stay as they are."""
+    def from_spans(cls, text: str, spans: Sequence[Span], others: Sequence[tuple[Span, str]] = ()) -> Protected:
+        """Replace `spans` in `text` by placeholders; surplus spans stay as they are.
+
+        `others` are spans beside them, each with what is to stand for it.
+        """
         kept = spans[:NUM_PLACEHOLDERS]
-        masked = replace_spans(text, kept, PLACEHOLDERS[: len(kept)])
+        edits = sorted([*zip(kept, PLACEHOLDERS, strict=False), *others])
+        masked = replace_spans(text, [span for span, _ in edits], [replacement for _, replacement in edits])
         return cls(masked, [text[span.start : span.end] for span in kept])
 
     def is_only_spans(self) -> bool:

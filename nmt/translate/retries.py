@@ -43,7 +43,7 @@ def retry_loops(segments: Sequence[TextSegment], search: Search, options: Search
 
 
 def _retry_without_repeats(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
-    for segment, hypotheses in zip(segments, _search_again(segments, search, options), strict=True):
+    for segment, hypotheses in zip(segments, search_again(segments, search, options), strict=True):
         sound = [hypothesis for hypothesis in hypotheses if not has_loop(hypothesis)]
         segment.hypotheses = sound or segment.hypotheses
 
@@ -54,7 +54,7 @@ def retry_lost_spans(
     """Find a complete hypothesis for segments that lost a span, else translate the text between the spans."""
     lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
-    for segment, hypotheses in zip(lossy, _search_again(lossy, search, beam), strict=True):
+    for segment, hypotheses in zip(lossy, search_again(lossy, search, beam), strict=True):
         segment.protected_retried = True
         complete = [
             hypothesis
@@ -80,7 +80,7 @@ def _translate_around(
         segment.around = [next(translations)[0] for _ in segment.protected.between()]
 
 
-def _search_again(
+def search_again(
     segments: Sequence[TextSegment], search: Search, options: SearchOptions
 ) -> list[list[SegmentTranslation]]:
     """Search with other options; return no hypotheses if the engine does not support them."""

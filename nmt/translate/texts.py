@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
 from nmt.data.sentencepiece_training import without_surrogates
 from nmt.data.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
 from nmt.data.tokenizer import TokenizerPair
-from nmt.languages import Direction
+from nmt.languages import Direction, written_without_spaces
 from nmt.translate.languages import DirectedText, LanguagePair
 from nmt.translate.protect import Protected
 from nmt.translate.segments import Segment, SegmentTranslation
@@ -35,6 +36,7 @@ class TextSegment:
     protected_retried: bool = False
     # Translations of the text between the protected spans, if no hypothesis has all of them.
     around: list[SegmentTranslation] | None = None
+    terms: list[Term] = field(default_factory=list)  # of the glossary, in the source
 
 
 class SegmentedText(NamedTuple):
@@ -56,19 +58,26 @@ class TextSegmenter:
         self.languages = languages
         self.limit = max_src_len - 1  # eos
         self.knows_placeholders = tokenizers.know(PLACEHOLDERS)
+        self.knows_terms = tokenizers.know(TERM_SYMBOLS)
         symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
+        self._symbol = re.compile(symbols) if symbols else None
 
     def segment(
-        self, texts: Sequence[DirectedText], options: SearchOptions, prefixes: Sequence[str] | None = None
+        self,
+        texts: Sequence[DirectedText],
+        options: SearchOptions,
+        prefixes: Sequence[str] | None = None,
+        glossary: Glossary | None = None,
     ) -> list[SegmentedText]:
         """Split each of `texts` into segments according to `options.split` and `options.protect`.
 
         The translation of text i must begin with `prefixes[i]`. The tag of a text is put before each of its segments,
-        and user symbols at its beginning are repeated there.
+        and user symbols at its beginning are repeated there. The terms of `glossary` are annotated in them, if the
+        model was trained with terms.
         """
         protect = options.protect and self.knows_placeholders
-        splits = [_Splitter(self, text, protect) for text in texts]
+        splits = [_Splitter(self, text, protect, glossary) for text in texts]
         plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
         segmented = [split.segment(ids, options.split) for split, ids in zip(splits, plain, strict=True)]
         for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
@@ -77,6 +86,11 @@ class TextSegmenter:
                 first.prefix = prefix
                 first.segment = first.segment._replace(prefix_ids=self.tokenizers.tgt.encode(prefix))
         return segmented
+
+    def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
+        """Return the terms in `text` that are in none of `spans` and in no user symbol."""
+        symbols = (Span(*match.span()) for match in self._symbol.finditer(text)) if self._symbol else ()
+        return glossary.find(text, sorted([*spans, *symbols]))
 
     def leading_symbols(self, text: str, start: int = 0) -> str:
         """Return the user symbols at position `start` of `text`, with the white space after them."""
@@ -87,7 +101,9 @@ class TextSegmenter:
 class _Splitter:
     """Splits one text."""
 
-    def __init__(self, segmenter: TextSegmenter, directed: DirectedText, protect: bool):
+    def __init__(
+        self, segmenter: TextSegmenter, directed: DirectedText, protect: bool, glossary: Glossary | None = None
+    ):
         self.segmenter = segmenter
         self.text = text = without_surrogates(directed.text)
         self.direction = directed.direction
@@ -95,6 +111,7 @@ class _Splitter:
         self.spans = find_spans(text, segmenter.languages.user_symbols) if protect else []
         self.starts = [span.start for span in self.spans]
         self.ends = [span.end for span in self.spans]
+        self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
         self.whole = whole(text)
         self.tag = directed.tag
         self.symbols = segmenter.leading_symbols(text)
@@ -112,16 +129,19 @@ class _Splitter:
         if not split or not (has_lines or too_many or len(ids) > self.segmenter.limit):
             pairs = zip(self.protected, self.whole.parts, strict=True)
             tags = self.tag, self.tag + self.symbols
-            segments = [TextSegment(Segment(ids), protected, part, tags) for protected, part in pairs]
+            terms = [match.term for match in self.terms]
+            segments = [TextSegment(Segment(ids), protected, part, tags, terms=terms) for protected, part in pairs]
             return SegmentedText(self.text, self.whole.lead, segments, spans, self.direction)
-        lead, parts = split_text(self.text, self.spans, self.direction.src, self.segmenter.limit, self._size)
+        whole = sorted([*self.spans, *(Span(match.start, match.end) for match in self.terms)])
+        lead, parts = split_text(self.text, whole, self.direction.src, self.segmenter.limit, self._size)
         segments = []
         for part in parts:
             protected = self._stretch(part.start, part.end)
             before = self._tag_before(part.start)
             source = Segment(self.segmenter.tokenizers.src.encode(before + protected.text))
             later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
-            segments.append(TextSegment(source, protected, part, (before, later)))
+            terms = [match.term for match in self._terms_inside(part.start, part.end)]
+            segments.append(TextSegment(source, protected, part, (before, later), terms=terms))
         return SegmentedText(self.text, lead, segments, spans, self.direction)
 
     def _tag_before(self, start: int) -> str:
@@ -132,11 +152,22 @@ class _Splitter:
     def _inside(self, start: int, end: int) -> list[Span]:
         return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]
 
+    def _terms_inside(self, start: int, end: int) -> list[Match]:
+        return [match for match in self.terms if start <= match.start and match.end <= end]
+
     def _stretch(self, start: int, end: int) -> Protected:
-        if not self.spans:
+        if not self.spans and not self.terms:
             return Protected(self.text[start:end], [])
         inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
-        return Protected.from_spans(self.text[start:end], inside)
+        return Protected.from_spans(self.text[start:end], inside, self._annotations(start, end))
+
+    def _annotations(self, start: int, end: int) -> list[tuple[Span, str]]:
+        """Return the terms of a stretch, as spans of it, with what stands for them."""
+        if not self.segmenter.knows_terms:
+            return []
+        spaced, stretch = not written_without_spaces(self.direction.tgt), self.text[start:end]
+        moved = (m._replace(start=m.start - start, end=m.end - start) for m in self._terms_inside(start, end))
+        return [(Span(match.start, match.end), annotation(stretch, match, spaced)) for match in moved]
 
     def _size(self, start: int, end: int) -> int:
         """Return the number of tokens of a stretch; `_TOO_MANY` if it has more spans than placeholders exist."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from nmt.data.glossary import Term, missed_terms
 from nmt.data.spans import ANY_PLACEHOLDER
 from nmt.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.translate.guards import is_copy
@@ -45,6 +46,10 @@ class Translation:
     """Spans that the model lost: the text between them was translated separately."""
     protected_lost: list[str] = field(default_factory=list)
     """Spans that are not in the text as often as in the source."""
+    num_terms: int = 0
+    """Terms of the glossary in the source, each counted as often as it occurs."""
+    terms_missed: list[Term] = field(default_factory=list)
+    """Terms in the source whose translation by the glossary is missing in the text."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of an n-best search, best first; they have none themselves."""
     without_spans: tuple[str, str] | None = field(default=None, repr=False)
@@ -138,6 +143,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
     if "\ufffd" not in text.text:  # a replacement character that is not the source's
         output = output.replace("\ufffd", "")
     lost += _lost_without_placeholder(text, output)
+    terms = [term for segment in text.segments for term in segment.terms]
     return Translation(
         output,
         sum(segment.score for segment in segments),
@@ -149,6 +155,8 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_retried=any(segment.protected_retried for segment in text.segments),
         protected_translated_around=around,
         protected_lost=lost,
+        num_terms=len(terms),
+        terms_missed=missed_terms(terms, output),
         without_spans=_without_spans(text, output),
         direction=text.direction,
     )

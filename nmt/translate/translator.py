@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import Glossary
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
 from nmt.exportdir import ExportDir
@@ -16,12 +18,15 @@ from nmt.find_model import find_model
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
+from nmt.translate.glossary import retry_missed_terms
 from nmt.translate.languages import LanguagePair
 from nmt.translate.rerank import search_candidates
 from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
 from nmt.translate.segments import ForcedScore, SegmentTranslation, score_segments, translate_segments, untranslated
 from nmt.translate.texts import SegmentedText, TextSegment, TextSegmenter
 from nmt.translate.translation import Translation, put_together
+
+log = logging.getLogger(__name__)
 
 Model = str | Path | RunDir | ExportDir | Sequence[RunDir]
 
@@ -47,6 +52,7 @@ class Translator:
         self.languages = languages
         self.options = options or SearchOptions()
         self.segmenter = TextSegmenter(tokenizers, languages, engine.max_src_len)
+        self._has_warned = False
 
     @classmethod
     def load(
@@ -117,11 +123,16 @@ class Translator:
         return self.engine.max_src_len
 
     @property
+    def obeys_terms(self) -> bool:
+        """True if the model was trained to obey the terms of a glossary (data.glossary)."""
+        return self.segmenter.knows_terms
+
+    @property
     def protects(self) -> bool:
         """True if the model was trained to copy placeholders (data.protect)."""
         return self.segmenter.knows_placeholders
 
-    def translate(
+    def translate(  # noqa: PLR0913 (the one door has an option for each thing that is said of texts)
         self,
         texts: Sequence[str],
         options: SearchOptions | None = None,
@@ -130,6 +141,7 @@ class Translator:
         to: str | None = None,
         from_: str | None = None,
         draws: Sequence[int] | None = None,
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
 
@@ -142,18 +154,22 @@ class Translator:
         themselves are decoded again, all according to `options` (default: the decoding section of the run). If
         `options.num_hypotheses` exceeds 1, the rest of the n-best list is in `Translation.alternatives`. The
         translation of text i begins with `prefixes[i]`. In sampling, equal texts get equal samples, unless their
-        `draws` differ. NmtError for a text that is not a str, or a prefix with a line break.
+        `draws` differ. The terms of `glossary` are translated as it says, if the model was trained with data.glossary;
+        terms that are not are in `Translation.terms_missed`. NmtError for a text that is not a str, or a prefix with a
+        line break.
         """
         options = options or self.options
         texts = _list_of_texts("texts", texts)
         directed = [self.languages.direct(text, to, from_) for text in texts]
-        segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)))
+        if glossary is not None:
+            self._warn_without_terms()
+        segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)), glossary)
         _set_draws(segmented, draws or [0] * len(texts))
         self._search([segment for text in segmented for segment in text.segments], options)
         return [put_together(text) for text in segmented]
 
     def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
-        """Give each of `segments` its hypotheses, best first."""
+        """Find the hypotheses of `segments`; search once more for those that loop, or lost a span or a term."""
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         searched = [segment for segment in segments if not segment.protected.is_only_spans()]
         found = search([segment.segment for segment in searched], options)
@@ -163,8 +179,18 @@ class Translator:
             looping = [segment for segment in searched if has_loop(segment.hypotheses[0])]
             retry_loops(looping, search, options)
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
+        retry_missed_terms([s for s in searched if s.terms], search, options)
         for segment in segments:
             segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.text)]
+
+    def _warn_without_terms(self) -> None:
+        """Warn, once, if the model was not trained with terms."""
+        if not (self.obeys_terms or self._has_warned):
+            self._has_warned = True
+            log.warning(
+                "this model was not trained with data.glossary: it is not told the terms. Translations without them "
+                "are flagged, after a search for others that have them"
+            )
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None) -> list[ForcedScore]:
         """Score each of `targets`, in the language `to`, as the translation of the source with the same index.

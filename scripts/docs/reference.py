@@ -98,6 +98,7 @@ _LINKS = {
     "ParallelFiles": "[files](#files-of-a-data-set)",
     "AugmentConfig": "[augmentation](#augmentation)",
     "Filters": "[filters](#filters)",
+    "GlossaryConfig": "[glossary](#glossary)",
     "Stage": "[stages](#stages-of-a-training)",
     "SubwordRegularization": "[subword regularization](#subword-regularization)",
 }
@@ -109,6 +110,7 @@ def configuration_reference() -> str:
     from nmt.config.augment import AugmentConfig
     from nmt.config.corpora import ParallelFiles
     from nmt.config.filters import Filters
+    from nmt.config.glossary import GlossaryConfig
     from nmt.config.sections import Config, Stage, SubwordRegularization
 
     lines = [
@@ -126,6 +128,7 @@ def configuration_reference() -> str:
     lines += _section_lines("Files of a data set", ParallelFiles)
     lines += _section_lines("Filters", Filters)
     lines += _section_lines("Augmentation", AugmentConfig)
+    lines += _section_lines("Glossary", GlossaryConfig)
     lines += _section_lines("Subword regularization", SubwordRegularization)
     return "\n".join([*lines, *_section_lines("Stages of a training", Stage)])
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.words import WORDS
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "NMT_MODEL"}, "PYTHONPATH": str(ROOT)}
 
@@ -55,6 +57,29 @@ def test_what_is_lost_is_warned_of_with_its_line(letters_run):
     many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
     done = nmt("translate", "-m", letters_run, "--no-split", "12.", many)
     assert done.stderr == "warning: line 2: protected text missing or changed in the translation: {n8}\n"
+
+
+def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):
+    (tmp_path / "terms.tsv").write_text(f"{WORDS[0]}\txyzzy\n", encoding="utf-8")
+    lines = f"{WORDS[1]}\n{WORDS[0]}\n".encode()
+    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "--format", "jsonl", stdin=lines)
+    assert f"warning: line 2: glossary terms missing in the translation: {WORDS[0]} = xyzzy\n" in done.stderr
+    without, with_term = map(json.loads, done.stdout.splitlines())
+    assert (without["num_terms"], without["terms_missed"]) == (0, [])
+    assert (with_term["num_terms"], with_term["terms_missed"]) == (1, [[WORDS[0], "xyzzy"]])
+    assert "⟦term⟧" in with_term["src_tokens"]
+    page = tmp_path / "page.html"
+    page.write_text(f"<p>{WORDS[0]} <b>{WORDS[1]}</b></p>", encoding="utf-8")
+    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", page, "-o", tmp_path / "out.html")
+    assert f"glossary term missing in the translation: {WORDS[0]} = xyzzy (1 times)" in done.stderr
+    assert (tmp_path / "out.html").is_file()
+
+
+def test_a_faulty_glossary_is_refused_with_its_line(words_run, tmp_path):
+    (tmp_path / "terms.tsv").write_text("a = b\n", encoding="utf-8")
+    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "x")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path / 'terms.tsv'}:1: this line has no tab\n")
 
 
 def test_output_comes_while_the_input_is_still_open(digits_run):

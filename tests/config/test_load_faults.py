@@ -214,7 +214,7 @@ DATA_FAULTS = {
     "mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, on_too_long, "
     "filters, protect, "
     "placeholder_share, "
-    "temperature, augment, store_dir",
+    "temperature, augment, glossary, store_dir",
     "data:\n  src_lang: true\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be text, got true\n"
     "  if text is meant, quote it: 'true'",
     "data:\n  src_lang: d e\n  tgt_lang: en\n  train: {tsv: a}": "x.yaml:2: data.src_lang must be a language code, "
@@ -335,7 +335,7 @@ def test_an_unknown_key_hides_its_own_echo_but_no_other_fault(complaint):
             "x.yaml:2: unknown key 'scr_lang' in data",
             "  did you mean 'src_lang'? allowed: src_lang, tgt_lang, train, valid, test, holdout_size, holdout_seed, "
             "on_too_long, filters, protect, "
-            "placeholder_share, temperature, augment, store_dir",
+            "placeholder_share, temperature, augment, glossary, store_dir",
             "x.yaml:3: unknown key 'tvs' in data.train",
             "  did you mean 'tsv'? allowed: src, tgt, tsv, csv, xlsx, jsonl, tmx, xliff, columns, header, quoting, "
             "delimiter, sheet, fields, src_lang, tgt_lang, weight, tag, name, filters",

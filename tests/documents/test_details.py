@@ -7,7 +7,9 @@ import pytest
 from nmt import Translator
 from nmt.documents.details import explain
 from nmt.languages import Direction
+from nmt.translate import Glossary
 from nmt.translate.alignment import alignment
+from tests.words import WORDS
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +55,13 @@ def test_protected_spans_are_words_as_they_are_written(letters):
 def test_what_tokens_do_not_spell_has_no_details(letters):
     found, _ = details_of(letters, "\u20ac 5 \U0001f600")
     assert found is None or "".join(found.source) == "\u20ac 5 \U0001f600"
+
+
+def test_annotated_terms_are_words_as_they_stand_in_the_text(words_run):
+    text = f"{WORDS[0]} {WORDS[1]} {WORDS[2]}."
+    glossary = Glossary(dict.fromkeys(WORDS[:3], "moon"))
+    with Translator.load(words_run, device="cpu", precision="fp32") as translator:
+        (translation,) = translator.translate([text], prefixes=[WORDS[0][::-1]], glossary=glossary)
+        found = explain(translator, text, Direction("de", "en"), translation)
+    assert found is not None
+    assert [word.strip() for word in found.source] == [WORDS[0], WORDS[1], f"{WORDS[2]}."]

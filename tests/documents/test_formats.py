@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from copy import deepcopy
 from io import BytesIO
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
@@ -43,6 +45,10 @@ XLIFF = b"""<?xml version="1.0"?>
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
+TYPES = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
 def docx_bytes() -> bytes:
     document = pytest.importorskip("docx", reason="needs python-docx").Document()
     paragraph = document.add_paragraph("12 ")
@@ -63,6 +69,30 @@ def docx_bytes() -> bytes:
     table = document.add_table(1, 2)
     table.cell(0, 0).text, table.cell(0, 1).text = "7", "89"
     document.sections[0].header.paragraphs[0].text = "1"
+    content = BytesIO()
+    document.save(content)
+    return content.getvalue()
+
+
+def with_notes(notes: bytes | None = None) -> bytes:
+    """A document with a footnote, an endnote and a comment, as Word writes them."""
+    document = pytest.importorskip("docx", reason="needs python-docx").Document()
+    from docx.opc.packuri import PackURI
+    from docx.opc.part import Part
+
+    paragraph = document.add_paragraph("12")
+    for kind in ("footnote", "endnote"):
+        reference = paragraph.add_run()._r
+        reference.append(reference.makeelement(f"{{{WORD}}}{kind}Reference", {f"{{{WORD}}}id": "1"}))
+        root = (
+            f'<?xml version="1.0"?><w:{kind}s xmlns:w="{WORD}"><w:{kind} w:type="separator" w:id="0"><w:p><w:r>'
+            f'<w:separator/></w:r></w:p></w:{kind}><w:{kind} w:id="1"><w:p><w:r><w:{kind}Ref/></w:r><w:r><w:t>34 </w:t>'
+            f"</w:r><w:r><w:rPr><w:b/></w:rPr><w:t>56</w:t></w:r></w:p></w:{kind}></w:{kind}s>"
+        ).encode()
+        name, content_type = PackURI(f"/word/{kind}s.xml"), f"{TYPES}.{kind}s+xml"
+        part = Part(name, content_type, root if notes is None else notes, document.part.package)
+        document.part.relate_to(part, f"{RELATIONS}/{kind}s")
+    document.add_comment(paragraph.runs, "78", author="A", initials="A")
     content = BytesIO()
     document.save(content)
     return content.getvalue()
@@ -102,6 +132,34 @@ def test_xliff_gets_targets_with_their_inline_codes():
     assert "<source>7</source><target>kept</target>" in written
     assert '<target state="new">[8]</target>' in written
     assert read_document(written.encode(), "a.xlf").blocks == []
+
+
+def test_notes_and_comments_of_word_documents_are_translated():
+    written = upper(with_notes(), "a.docx")
+    with zipfile.ZipFile(BytesIO(written)) as archive:
+        for kind in ("footnote", "endnote"):
+            root = ElementTree.fromstring(archive.read(f"word/{kind}s.xml"))
+            separator, note = root
+            assert separator.find(f".//{{{WORD}}}separator") is not None
+            runs = note.findall(f".//{{{WORD}}}r")
+            assert runs[0].find(f"{{{WORD}}}{kind}Ref") is not None
+            assert "".join(note.itertext()).split() == ["[34]", "[56]"]
+            assert [
+                run.find(f"{{{WORD}}}rPr/{{{WORD}}}b") is not None for run in runs if "56" in "".join(run.itertext())
+            ]
+    document = pytest.importorskip("docx").Document(BytesIO(written))
+    assert [comment.text for comment in document.comments] == ["[78]"]
+    references = [child.tag for run in document.paragraphs[0].runs for child in run._r if "Reference" in child.tag]
+    assert references[:2] == [f"{{{WORD}}}footnoteReference", f"{{{WORD}}}endnoteReference"]
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [b"no XML", b"", b'<!DOCTYPE x [<!ENTITY a "b">]><w:x xmlns:w="' + WORD.encode() + b'"><w:p><w:r><w:t>&a;'],
+)
+def test_notes_that_are_no_xml_are_told(notes):
+    with pytest.raises(DataError, match="not a Word document"):
+        read_document(with_notes(notes), "a.docx")
 
 
 def test_word_documents_keep_formatting_tables_and_headers():

@@ -288,3 +288,38 @@ def test_a_model_without_placeholders_translates_whole_sentences_of_html(running
     plain = text.replace("<b>", "").replace("</b>", "").removeprefix("<p>").removesuffix("</p>")
     apart = [two.translate([part], to="fr")[0].text for part in ("123", "456", "78")]
     assert plain in (two.translate(["123 456 78"], to="fr")[0].text, " ".join(apart))
+
+
+def test_a_glossary_of_a_request_is_checked_term_by_term(running):
+    body = {"source": "de", "target": "en", "glossary": {"34": "xyzzy"}}
+    answer = running.translate(q="12 34", **body).json()
+    assert answer["terms_missed"] == [["34", "xyzzy"]]
+    batch = running.translate(q=["12", "34 34"], **body).json()
+    assert batch["terms_missed"] == [[], [["34", "xyzzy"]] * 2]
+    page = running.translate(q="<p>12 <b>34</b></p>", format="html", **body).json()
+    assert page["terms_missed"] == [["34", "xyzzy"]]
+    stream = lines_of(running.translate(q="34", stream=True, **body))
+    assert stream[0]["terms_missed"] == [["34", "xyzzy"]]
+    assert "terms_missed" not in running.translate(q="12", source="de", target="en").json()
+
+
+def test_a_term_of_a_request_that_its_translation_has_is_not_missed(running):
+    output = running.translate(q="12345", source="de", target="en").json()["translatedText"]
+    answer = running.translate(q="12345", source="de", target="en", glossary={"12345": output}).json()
+    assert answer == {"translatedText": output, "terms_missed": []}
+
+
+@pytest.mark.parametrize(
+    ("glossary", "message"),
+    [
+        ({"": "x"}, "Invalid request: glossary: the source of a term is empty"),
+        ({"a b": "x", "a  b": "y"}, 'Invalid request: glossary: "a b" has two translations: "x" and "y"'),
+        ({"⟦as⟧": "x"}, "Invalid request: glossary: the source of the term ⟦as⟧ = x has the symbol ⟦as⟧, which"),
+        (["a"], "Invalid request: glossary: Input should be a valid dictionary"),
+        ({str(n): "x" for n in range(1001)}, "Invalid request: glossary: Dictionary should have at most 1000 items"),
+        ({"a": "x" * 20_000}, "20,003 characters in one request; the limit is 20,000"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
+    answer = running.translate(q="12", source="de", target="en", glossary=glossary)
+    assert (answer.status_code, answer.json()["error"][: len(message)]) == (400, message)

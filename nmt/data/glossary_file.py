@@ -1,0 +1,43 @@
+"""Glossaries in files: a term, a tab and its translation per line."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from nmt.data.glossary import Glossary
+from nmt.data.lines import read_lines
+from nmt.errors import DataError
+
+log = logging.getLogger(__name__)
+
+_FORM = "write a term, a tab and its translation on each line"
+
+
+def read_glossary(path: Path) -> Glossary:
+    """Read the terms of `path`; lines that begin with # are comments, and cells after the second are notes.
+
+    DataError, with file and line, if a line is no term, or a term has two translations. A term that is repeated with
+    the same translation is a logged warning.
+    """
+    glossary, lines, repeated = Glossary(), dict[str, int](), list[int]()
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        source, tab, rest = line.partition("\t")
+        source, target = " ".join(source.split()), rest.partition("\t")[0]
+        if not tab:
+            raise DataError("this line has no tab", path=path, line=number, hint=_FORM)
+        try:
+            glossary.add(source, target)
+        except DataError as error:
+            first = lines.get(source)
+            hint = f"delete one of the two; the first is on line {first}" if first else _FORM
+            raise DataError(error.message, path=path, line=number, hint=hint) from None
+        if lines.setdefault(source, number) != number:
+            repeated.append(number)
+    if not len(glossary):
+        raise DataError("this glossary has no terms", path=path, hint=_FORM)
+    if repeated:
+        log.warning("%s:%d: this term is there already (%d such lines in all)", path, repeated[0], len(repeated))
+    return glossary
