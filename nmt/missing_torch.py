@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from nmt import DISTRIBUTION
 from nmt.errors import NmtError
 
 INSTALL_TORCH = f'pip install "{DISTRIBUTION}[train]"'
 
 
-def missing_torch(error: ModuleNotFoundError, message: str = "this command needs PyTorch") -> NmtError:
+_COMMAND = "this command needs PyTorch"
+
+
+def require_torch() -> None:
+    """Raise NmtError unless PyTorch is installed: for commands that need it after work that does not."""
+    if find_spec("torch") is None:
+        raise NmtError(f"{_COMMAND}, which is not installed", hint=INSTALL_TORCH)
+
+
+def missing_torch(error: ModuleNotFoundError, message: str = _COMMAND) -> NmtError:
     """Return what to tell the user if `error` says that PyTorch is not installed; raise `error` if it does not."""
     if error.name != "torch":
         raise error

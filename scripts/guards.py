@@ -94,7 +94,7 @@ GUARDS = [
     Guard(
         "what was logged after the state is dropped",
         "nmt/training/parts.py",
-        "            self.monitor.metrics.forget_after(self.update)\n",
+        "            self.monitor.forget_after(self.update)\n",
         "",
         "tests/training/test_run.py::test_a_damaged_state_is_named_and_the_one_before_it_is_used",
     ),

@@ -66,6 +66,7 @@ WORK = {
     "translate with a beam": "translate -m run --beam 3 --n-best 2 --format jsonl 12",
     "translate with a picture": "translate -m run --attention x.svg 12",
     "translate with alignments": "translate -m run -i a.txt -o b.txt --alignments c.txt",
+    "synthesize": "synthesize -m run -i a.txt -o pairs.tsv --allow wrong_language",
     "eval": "eval -m run",
     "eval with details": "eval -m run --tsv test.tsv --details --report r.html",
     "compare": "compare run",
@@ -85,6 +86,8 @@ WORK = {
 }
 NEED_TORCH = {
     "train": "train -c x.yaml --run new",
+    "adapt": "adapt run --tsv train.tsv --run new",
+    "distill": "distill run --run new",
     "train in several processes": "train -c x.yaml --run new --num-processes 2",
     "resume": "train --resume --run run",
     "export ctranslate2": "export ctranslate2 run new",

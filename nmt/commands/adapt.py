@@ -23,6 +23,7 @@ from nmt.errors import ConfigError, RunError
 from nmt.files import flush, write_text
 from nmt.find_model import find_run
 from nmt.machine import request_exact_mkl
+from nmt.missing_torch import require_torch
 from nmt.rundir import DirectedPairs, RunDir, refuse_existing, replaceable_run, restore_replaced
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def adapt(
     request_exact_mkl()
     if not overwrite:
         refuse_existing(run)
+    require_torch()
     if resume:
         _resume(run, overrides)
     elif base is not None:

@@ -26,6 +26,7 @@ from nmt.data.lines import read_lines
 from nmt.errors import RunError
 from nmt.find_model import find_run
 from nmt.machine import request_exact_mkl
+from nmt.missing_torch import require_torch
 from nmt.rundir import RunDir, refuse_existing
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def distill(
         raise typer.BadParameter("choose one of --resume and --overwrite")
     if not (resume or overwrite):
         refuse_existing(run)
+    require_torch()
     request_exact_mkl()
     found = [find_run(str(teacher)) for teacher in teachers]
     if any(teacher.path.resolve() == run.resolve() for teacher in found):

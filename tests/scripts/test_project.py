@@ -96,7 +96,7 @@ def test_every_package_that_nmt_imports_is_asked_for():
             elif isinstance(node, ast.ImportFrom) and node.module:
                 imported.add(node.module.partition(".")[0])
     foreign = {with_another.get(name, name) for name in imported - set(sys.stdlib_module_names) - {"nmt"}}
-    extras = ("ctranslate2", "documents", "hub", "langid", "mbr", "serve", "tensorboard", "train", "xlsx")
+    extras = ("ctranslate2", "documents", "hub", "langid", "mbr", "ray", "serve", "tensorboard", "train", "xlsx")
     asked = [*PROJECT["dependencies"], *(r for extra in extras for r in EXTRAS[extra])]
     through_others = {"httptools", "python-multipart", "uvloop"}  # uvicorn and starlette use them
     assert foreign == {re.match(r"[\w-]+", requirement)[0] for requirement in asked} - through_others
