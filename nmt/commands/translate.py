@@ -174,6 +174,7 @@ def _run(
     glossary = None if wanted.glossary is None else read_glossary(wanted.glossary)
     with open_translator(models, computation, token_scores=wanted.format == "jsonl") as translator:
         from nmt.translate.blocks import Request
+        from nmt.translate.ray_worker import checksums_of_weights
 
         _, _, prefix, to, from_, _, layer, head = wanted
         options = wanted.search.change(translator.options)
@@ -185,7 +186,8 @@ def _run(
         request = Request(options, prefix, to, from_, glossary=glossary)
         job = _Job(files, translator, request, wanted.format, _Attention(translator.local, layer, head))
         identity = {**identify_shortlist(models, options), **identify_glossary(wanted.glossary)}
-        job.run({"models": identify_models(models), **identity})
+        weights = {} if files.output is None else {"weights": [*checksums_of_weights(models)]}
+        job.run({"models": identify_models(models), **weights, **identity})
 
 
 class _Job(NamedTuple):

@@ -22,7 +22,7 @@ MAX_LINE_BYTES = 1_000_000
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 """What a name in this ending is read as."""
 
-_MODULES = {
+MODULES = {  # that read and write what gzip does not; what to do without one
     ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),
     ".zst": ("backports.zstd", "pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"),
 }
@@ -50,7 +50,7 @@ def open_text(path: Path) -> BinaryIO:
             raise DataError("this is a folder; a text file is needed", path=path)
         if path.suffix == ".gz":
             return cast(BinaryIO, gzip.open(path, "rb"))
-        return cast(BinaryIO, _module(path).open(path, "rb")) if path.suffix in _MODULES else open(path, "rb")
+        return cast(BinaryIO, compression_module(path).open(path, "rb")) if path.suffix in MODULES else open(path, "rb")
     except FileNotFoundError:
         raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
     except PermissionError:
@@ -59,13 +59,13 @@ def open_text(path: Path) -> BinaryIO:
         raise DataError(f"cannot be opened: {error.strerror or error}", path=path) from None
 
 
-def _module(path: Path) -> Any:
-    """Return the module that reads a compressed file. Raises DataError if it is not installed."""
-    name, hint = _MODULES[path.suffix]
+def compression_module(path: Path) -> Any:
+    """Return the module for the compression that the ending of `path` names. DataError if it is not installed."""
+    name, hint = MODULES[path.suffix]
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise DataError(f"reading {path.suffix} needs the module {name}", path=path, hint=hint) from None
+        raise DataError(f"{path.suffix} files need the module {name}", path=path, hint=hint) from None
 
 
 def read_errors() -> tuple[type[Exception], ...]:

@@ -8,18 +8,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from nmt.data.lines import MODULES, compression_module
 from nmt.files import write_atomically
 
 
 def open_new_text(stack: ExitStack, path: Path) -> IO[str]:
     """Open a file that gets its name when `stack` closes: closed and flushed first, then renamed.
 
-    A name that ends in `.gz` is written as gzip; equal text gives equal bytes.
+    A name that ends in `.gz`, `.xz` or `.zst` is written compressed; equal text gives equal bytes. DataError if the
+    module for it is missing.
     """
+    module = compression_module(path) if path.suffix in MODULES else None
     partial = stack.enter_context(write_atomically(path))
     file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
     if path.suffix == ".gz":  # without a name and a time in it, so that equal text gives equal bytes
         file = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
+    elif module is not None:
+        file = stack.enter_context(module.open(file, "wb"))
     return stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
 
 

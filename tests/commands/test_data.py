@@ -121,6 +121,17 @@ def test_clean_writes_aligned_and_compressed_files_that_are_clean():
     assert len(lines("again.tsv")) == len(SOUND)
 
 
+@pytest.mark.parametrize("ending", [".xz", ".zst"])
+def test_clean_writes_what_the_ending_of_a_name_says(ending):
+    pytest.importorskip({".xz": "lzma", ".zst": "backports.zstd"}[ending])
+    first = run("clean", *FILES, "-o", f"kept.tsv{ending}")
+    assert first.exit_code == 0, first.output
+    again = run("clean", "--tsv", f"kept.tsv{ending}", "--src-lang", "de", "--tgt-lang", "en", "-o", "again.tsv")
+    assert again.exit_code == 0, again.output
+    assert not Path(f"kept.tsv{ending}").read_bytes().startswith(lines("again.tsv")[0].encode())
+    assert len(lines("again.tsv")) == len(SOUND) + 1
+
+
 def test_clean_replaces_no_file_unless_told_and_never_the_corpus():
     Path("kept.tsv").write_text("old\n")
     assert fail("clean", *FILES, "-o", "kept.tsv").message == "this file exists already"

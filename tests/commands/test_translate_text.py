@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from nmt.checkpoint import read_weights, save_weights
+from nmt.rundir import RunDir
 from tests.words import WORDS
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +83,23 @@ def test_a_faulty_glossary_is_refused_with_its_line(words_run, tmp_path):
     done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "x")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {tmp_path / 'terms.tsv'}:1: this line has no tab\n")
+
+
+def test_an_output_is_not_continued_with_weights_that_were_trained_anew(digits_run, tmp_path):
+    run, out, source = Path(shutil.copytree(digits_run, tmp_path / "run")), tmp_path / "out", tmp_path / "in"
+    source.write_bytes(b"12\n" * 40 + b"9" * 1_000_001 + b"\n")  # the last line stops the command
+    command = ("translate", "-m", run, "-i", source, "-o", out)
+    assert nmt(*command).returncode == 1
+    path = RunDir(run).usable_checkpoint()
+    before = path.read_bytes()
+    save_weights(path, {name: tensor + 1e-6 for name, tensor in read_weights(path).items()})
+    done = nmt(*command, "--resume")
+    assert done.returncode == 1
+    assert "was written with weights" in done.stderr
+    path.write_bytes(before)
+    source.write_bytes(b"12\n" * 40)
+    assert nmt(*command, "--resume").returncode == 0
+    assert out.read_text() == "21\n" * 40
 
 
 def test_output_comes_while_the_input_is_still_open(digits_run):

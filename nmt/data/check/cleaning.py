@@ -16,7 +16,7 @@ class Outputs:
     """The output files, which appear when the stack that opened them closes without an error.
 
     `kept` is one tab-separated file, or two aligned ones. In tab-separated files a tab inside a sentence is written as
-    a space. A name that ends in `.gz` is written as gzip.
+    a space. A name that ends in `.gz`, `.xz` or `.zst` is written compressed.
     """
 
     def __init__(self, stack: ExitStack, data: DataConfig, *, kept: list[Path], rejected: Path | None):
