@@ -131,6 +131,7 @@ def test_a_share_of_the_original_pairs_is_mixed_in(teacher, student, tmp_path):
     assert all(src == tgt[::-1] for src, tgt in pairs)
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_several_directions_teaches_a_preset_student(two_run, tmp_path):
     settings = {"training." + key: value for key, value in SHORT.items()}
     settings |= {"model.d_model": 16, "model.d_ff": 32, "tokenizer.type": "char"}

@@ -191,6 +191,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_processes_of_different_versions_do_not_train_together(config_file, tmp_path):
     script = tmp_path / "differs.py"
     script.write_text(DIFFERS, encoding="utf-8")
@@ -221,6 +222,7 @@ def test_a_world_size_without_torchrun_is_one_error(config_file, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_file, tmp_path):
     config = config_file()
     text = config.read_text(encoding="utf-8").replace("train.tsv", "missing.tsv")
@@ -281,6 +283,7 @@ def test_a_process_that_dies_takes_the_others_down_and_says_how_to_go_on(config_
     assert RunDir(tmp_path / "run").state.exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_all_processes_after_the_same_update(config_file, tmp_path):
     config = config_file(training={"max_updates": 100_000, "validate_every": 100_000, "warmup_updates": 10})
     run = RunDir(tmp_path / "run")
