@@ -86,7 +86,6 @@ def note(tried: str, here: Path, done: Said) -> None:
 # --- a pickle under each name a run may have ---------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_pickle_under_any_name_is_never_loaded(here):
     run = here / "run"
     shutil.copytree(run, here / "whole")
