@@ -1,4 +1,4 @@
-"""What identifies the model of a command, so that its output is not continued with another one."""
+"""The identity of the model of a command, so that its output is not continued with another one."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ RayWorkers = Annotated[
 
 
 class Computation(NamedTuple):
-    """Where and how a command computes."""
+    """The place and the means of a command's computation."""
 
     engine: str
     device: str

@@ -82,7 +82,7 @@ class CandidateFile(PartialFile):
 
 
 class CorpusWriter(NamedTuple):
-    """How pairs are written: as tab-separated text with the header `src`, `tgt`, or as JSON Lines."""
+    """The form in which pairs are written: tab-separated text with the header `src`, `tgt`, or JSON Lines."""
 
     path: Path
     form: Form

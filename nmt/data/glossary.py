@@ -16,7 +16,7 @@ from nmt.data.spans import Span
 from nmt.errors import DataError
 
 TERM_SYMBOLS = ("⟦term⟧", "⟦as⟧", "⟦/term⟧")
-"""What stands before a term, between the term and its translation, and after both."""
+"""The symbols before a term, between the term and its translation, and after both."""
 
 MAX_WORDS = 50
 """Words of the longest term; in a script without spaces, characters."""

@@ -1,4 +1,4 @@
-"""Which words of a training pair translate each other, by a lexicon of the tokens of the corpus.
+"""Words of a training pair that translate each other, by a lexicon of the tokens of the corpus.
 
 The lexicon is learned once by IBM model 1, and kept beside the tokenized corpus.
 """
@@ -35,7 +35,7 @@ class Link(NamedTuple):
 
 
 class TermLexicon(NamedTuple):
-    """How often two tokens translate each other: the Dice coefficient of their links in IBM model 1."""
+    """The strength of the link of two tokens: the Dice coefficient of their links in IBM model 1."""
 
     keys: Ints  # [entries], ascending: source token x size of the target vocabulary + target token
     similarities: Floats  # [entries], from 0 to 1

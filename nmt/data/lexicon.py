@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 class Lexicon(NamedTuple):
-    """How often a source and a target token are linked, as expected by the model, in both directions together."""
+    """The number of links of a source and a target token that the model expects, in both directions together."""
 
     src: Ints  # [entries], ascending
     tgt: Ints  # [entries]

@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 1_000_000
 """Longer lines are refused before they fill the memory: the file is of another kind, or lost its line ends."""
 
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
-"""What a name in this ending is read as."""
+"""The kind of data, by the ending of a file's name."""
 
 MODULES = {  # that read and write what gzip does not; what to do without one
     ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),

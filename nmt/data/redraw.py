@@ -44,7 +44,7 @@ class DrawnPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class RedrawSettings:
-    """What is drawn, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
+    """The plan of the draws, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
 
     augment: AugmentConfig
     regularization: SubwordRegularization

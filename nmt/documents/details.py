@@ -1,4 +1,4 @@
-"""Which word of a translation came from which word of its source, and how sure the model is of each."""
+"""The source word of each word of a translation, and the confidence of the model in it."""
 
 from __future__ import annotations
 

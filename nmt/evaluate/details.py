@@ -1,4 +1,4 @@
-"""Where translations go wrong: scores of groups of sentences, the worst sentences, and outputs that look degenerate."""
+"""Weak places of translations: scores of groups of sentences, the worst sentences, degenerate outputs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Details:
-    """What the scores of a system consist of. `flags` counts the outputs with each of `FLAGS`."""
+    """The parts of the scores of a system. `flags` counts the outputs with each of `FLAGS`."""
 
     sentences: list[TestSentence] = field(repr=False)
     groupings: list[Grouping]

@@ -22,7 +22,7 @@ _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What `nmt compare` says of one run. Scores by set and metric: `valid BLEU`, `test chrF2`."""
+    """The row of one run in `nmt compare`. Scores by set and metric: `valid BLEU`, `test chrF2`."""
 
     run: str
     seed: int

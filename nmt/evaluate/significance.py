@@ -1,4 +1,4 @@
-"""How sure a score is, and whether the difference of two is more than chance, by resampling sentences.
+"""Confidence intervals of scores, and tests of their differences, by resampling sentences.
 
 The numbers are those of the `sacrebleu` command with --confidence, --paired-bs and --paired-ar, which draws the same
 samples from the same seed.
@@ -32,7 +32,7 @@ _BITS = 32  # numpy draws so many booleans from one number, and begins a new one
 
 
 class Difference(NamedTuple):
-    """How much a system's score differs from another's, and how probable such a difference is by chance alone."""
+    """The difference of two systems' scores, and the probability of such a difference by chance alone."""
 
     name: str  # as in MetricScore
     value: float  # of the system

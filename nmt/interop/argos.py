@@ -36,7 +36,7 @@ MAX_TOKENS = 1024
 
 
 class PackageOptions(NamedTuple):
-    """What the user says of a package; names of languages default to their codes."""
+    """Facts about a package that the user gives; names of languages default to their codes."""
 
     version: str = "1.0"
     from_name: str | None = None

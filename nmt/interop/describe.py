@@ -30,7 +30,7 @@ Kind = Literal["run", "packed model", "export to CTranslate2", "Hugging Face fol
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a folder holds."""
+    """The contents of a folder."""
 
     path: str
     kind: Kind

@@ -46,7 +46,7 @@ class Vocabulary(NamedTuple):
 
 
 class HfVocabularies(NamedTuple):
-    """What the tokenizers of a folder are in nmt."""
+    """The tokenizers of a folder, as nmt has them."""
 
     tokenizers: TokenizerPair
     src: Vocabulary

@@ -1,4 +1,4 @@
-"""Who may ask how often: API keys, and requests per minute."""
+"""Access to a server: API keys, and requests per minute."""
 
 from __future__ import annotations
 

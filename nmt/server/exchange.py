@@ -1,4 +1,4 @@
-"""What all interfaces share: one request read and admitted, and its work given up when the client goes away."""
+"""The shared part of all interfaces: one request read and admitted, and its work given up when the client goes away."""
 
 from __future__ import annotations
 

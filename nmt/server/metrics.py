@@ -25,7 +25,7 @@ class ModelMetrics(NamedTuple):
 
 
 class Metrics:
-    """What one server counts."""
+    """The counters of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

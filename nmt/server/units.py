@@ -21,7 +21,7 @@ _BYTES_PER_TOKEN = 4
 
 
 class Wanted(NamedTuple):
-    """What is asked for each unit of a request; units that want the same are translated in one call."""
+    """The wishes for each unit of a request; units that want the same are translated in one call."""
 
     direction: Direction
     num_alternatives: int = 0

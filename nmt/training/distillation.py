@@ -31,7 +31,7 @@ from nmt.training.filtering import FilteredCorpus
 from nmt.translate import Translator
 
 ROUNDS = 3
-"""How often the test set is translated by each model, in turns, to measure the time."""
+"""Rounds in which each model translates the test set, in turns, to measure the time."""
 
 
 class Part(NamedTuple):

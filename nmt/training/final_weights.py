@@ -1,4 +1,4 @@
-"""What is made of the weights when training ends: their average, and weights whose outputs have the right length."""
+"""Weights that are made when training ends: their average, and weights whose outputs have the right length."""
 
 from __future__ import annotations
 

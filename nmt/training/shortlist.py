@@ -69,7 +69,7 @@ class Comparison(NamedTuple):
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the shortlist is."""
+        """The speed with the shortlist, as a multiple of that without."""
         return self.shortlist.tokens_per_second / self.full.tokens_per_second
 
 

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>
 
 
 class Shares(NamedTuple):
-    """How many workers a cluster gets, and what each of them takes."""
+    """The number of workers that a cluster gets, and the resources of each."""
 
     num_workers: int
     num_cpus: int

@@ -22,7 +22,7 @@ from nmt.translate.translator import Translator, shared_tokenizers
 log = logging.getLogger(__name__)
 
 MAX_RETRIES = 5
-"""How often a block is given to a worker that died with it, before it is taken to be the cause."""
+"""Retries of a block whose worker died, before the block is taken to be the cause."""
 
 _BLOCKS_PER_WORKER = 2  # the next one waits at the worker, which is never idle
 _WINDOW_PER_WORKER = 4  # blocks that wait for an earlier one are held in memory

@@ -19,7 +19,7 @@ _MAX_NATS = 50
 
 
 class Limits(NamedTuple):
-    """What pairs must meet to be kept."""
+    """Conditions that pairs must meet to be kept."""
 
     length_ratio: float | None = THRESHOLDS["length_ratio"]  # standard deviations; None: any
     min_score: float | None = None  # mean log-probability per token
@@ -28,7 +28,7 @@ class Limits(NamedTuple):
 
     @property
     def needs_scores(self) -> bool:
-        """Whether outputs need a score."""
+        """True if outputs need a score."""
         return self.min_score is not None or self.keep < 1
 
 

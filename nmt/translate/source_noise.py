@@ -14,7 +14,7 @@ _CHARACTERS = re.compile(r"[A-Za-z0-9]+|[^\sA-Za-z0-9]")
 
 
 class SourceNoise(NamedTuple):
-    """What is done to each word: dropped or blanked with a probability, and moved by up to `shuffle` places.
+    """Noise on each word: dropped or blanked with a probability, and moved by up to `shuffle` places.
 
     Edunov et al. 2018 use 0.1, 0.1 and 3. A word that holds a protected span, such as a URL, is neither dropped nor
     blanked, because its translation keeps the span. At least one word stays.

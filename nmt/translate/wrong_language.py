@@ -1,4 +1,4 @@
-"""Whether an output is in another script or language than the one it was translated into."""
+"""Detection of outputs in another script or language than the one they were translated into."""
 
 from __future__ import annotations
 

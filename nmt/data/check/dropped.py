@@ -1,4 +1,4 @@
-"""Which rows of a corpus the filters drop: found in one pass, kept as a byte per row, applied in every later pass."""
+"""Rows of a corpus that the filters drop: found in one pass, kept as a byte per row, applied in every later pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen before, in a bounded memory of 8 bytes each."""
+"""Texts that were seen before, in a bounded memory of 8 bytes each."""
 
 from __future__ import annotations
 

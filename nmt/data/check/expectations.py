@@ -1,4 +1,4 @@
-"""What the pairs of a configuration are compared with: its filters, its held-out sets, and what is usual in it."""
+"""The standard for the pairs of a configuration: its filters, its held-out sets, and what is usual in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules look at: the words, numbers and spans of one side of a pair, each found once."""
+"""Features that the rules look at: the words, numbers and spans of one side of a pair, each found once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Side:
 
     @property
     def has_spans(self) -> bool:
-        """Whether the text may hold a protected span."""
+        """True if the text may hold a protected span."""
         return bool(self.marks & SPAN) and _IN_SPANS.search(self.text) is not None
 
     def num_characters(self) -> int:

@@ -1,4 +1,4 @@
-"""How long a translation is expected to be: learned from the corpus, so that any pair of languages works."""
+"""The expected length of a translation: learned from the corpus, so that any pair of languages works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the characters of a text rule out: a few bits per text, found for a whole chunk at once.
+"""Rules that the characters of a text rule out: a few bits per text, found for a whole chunk at once.
 
 Most texts have no digit, no mark-up, no control character. To know that of 10,000 texts with one pass of numpy over
 all their characters takes a tenth of the time that a search in each of them takes.

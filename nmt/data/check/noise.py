@@ -10,7 +10,7 @@ from collections.abc import Collection
 _AS_TEXT = [bytes([byte]).decode("cp1252", errors="ignore") or chr(byte) for byte in range(256)]
 _AS_BYTE = {char: byte for byte, char in enumerate(_AS_TEXT)} | {chr(byte): byte for byte in range(128, 256)}
 FOLLOWING_BYTES = "".join(c for byte in range(0x80, 0xC0) for c in {_AS_TEXT[byte], chr(byte)})
-"""What the second byte of a character of UTF-8, and those after it, look like then."""
+"""The characters that the second byte of a character of UTF-8, and those after it, become then."""
 
 _FOLLOWING = re.escape(FOLLOWING_BYTES)
 _MISREAD = re.compile(

@@ -1,4 +1,4 @@
-"""What is usual in a corpus, learned from a sample: the ratio of lengths, and the words of each side."""
+"""The usual pair of a corpus, learned from a sample: the ratio of lengths, and the words of each side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPICAL_PAIRS = 200
 
 @dataclass(frozen=True)
 class Profile:
-    """What is usual in a corpus of `num_rows` rows."""
+    """The profile of a corpus of `num_rows` rows."""
 
     num_rows: int = 0
     lengths: LengthModel = field(default_factory=LengthModel)

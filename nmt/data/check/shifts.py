@@ -24,7 +24,7 @@ _QUESTION_DIFFERS = 1.0
 
 
 class RowFeatures(NamedTuple):
-    """What the rows of a chunk are compared by, one entry a row."""
+    """The features by which the rows of a chunk are compared, one entry per row."""
 
     src_len: NDArray[np.float64]
     tgt_len: NDArray[np.float64]

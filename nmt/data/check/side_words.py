@@ -1,4 +1,4 @@
-"""Which side of the corpus a sentence belongs to, by words: learned from the corpus, without knowing its languages."""
+"""The side of the corpus that a sentence is of, by words: learned from the corpus, without knowing its languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check found, added up chunk by chunk: counts, examples, distributions, shifted runs."""
+"""The findings of a check, added up chunk by chunk: counts, examples, distributions, shifted runs."""
 
 from __future__ import annotations
 

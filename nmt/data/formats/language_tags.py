@@ -1,4 +1,4 @@
-"""Which of the languages in a file is the one that is wanted."""
+"""The choice of the wanted language among those in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers of all formats share: the record, its limits, and what is said once."""
+"""The part that the readers of all formats share: the record, its limits, messages that are said once."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def projected_token_loss(
 
 
 class RDrop(NamedTuple):
-    """What the loss of two passes depends on."""
+    """The inputs of the loss of two passes."""
 
     alpha: float  # weight of the divergence
     label_smoothing: float = 0.0
