@@ -14,7 +14,7 @@ import typer
 from nmt.commands.corpus_options import Columns, CorpusFiles, CorpusOptions, Fields, Src, Tgt, Tsv
 from nmt.commands.options import Overrides
 from nmt.commands.streams import print_text
-from nmt.commands.train import log_next_steps, train_run
+from nmt.commands.train import log_next_steps, prepare_to_train, train_run
 from nmt.config import Config, dump_config
 from nmt.config.load import load_text
 from nmt.config.sections import DataConfig
@@ -22,8 +22,6 @@ from nmt.data.corpus import read_parallel
 from nmt.errors import ConfigError, RunError
 from nmt.files import flush, write_text
 from nmt.find_model import find_run
-from nmt.machine import request_exact_mkl
-from nmt.missing_torch import require_torch
 from nmt.rundir import DirectedPairs, RunDir, refuse_existing, replaceable_run, restore_replaced
 
 if TYPE_CHECKING:
@@ -91,10 +89,9 @@ def adapt(
     options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
     if resume and options.name_a_file:
         raise typer.BadParameter("a resumed adaptation has its corpus; leave --src, --tgt, --tsv and --corpus out")
-    request_exact_mkl()
     if not overwrite:
         refuse_existing(run)
-    require_torch()
+    prepare_to_train()
     if resume:
         _resume(run, overrides)
     elif base is not None:

@@ -17,7 +17,7 @@ from nmt.commands.options import Device, Overrides, Precision, load_translator
 from nmt.commands.outputs import PartialFile, exit_code_of, stop_on_sigterm
 from nmt.commands.progress import Progress
 from nmt.commands.streams import print_text
-from nmt.commands.train import log_next_steps, train_run
+from nmt.commands.train import log_next_steps, prepare_to_train, train_run
 from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
 from nmt.config.load import load_text
 from nmt.config.nodes import read_tree
@@ -25,8 +25,6 @@ from nmt.config.sections import MAX_BEAM_SIZE
 from nmt.data.lines import read_lines
 from nmt.errors import RunError
 from nmt.find_model import find_run
-from nmt.machine import request_exact_mkl
-from nmt.missing_torch import require_torch
 from nmt.rundir import RunDir, refuse_existing
 
 if TYPE_CHECKING:
@@ -92,8 +90,7 @@ def distill(
         raise typer.BadParameter("choose one of --resume and --overwrite")
     if not (resume or overwrite):
         refuse_existing(run)
-    require_torch()
-    request_exact_mkl()
+    prepare_to_train()
     found = [find_run(str(teacher)) for teacher in teachers]
     if any(teacher.path.resolve() == run.resolve() for teacher in found):
         raise RunError("a run cannot be replaced by its own student", path=run, hint="name another --run")

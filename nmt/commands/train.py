@@ -13,7 +13,8 @@ import typer
 
 from nmt.commands.options import Overrides
 from nmt.config import Config, load_config
-from nmt.machine import environment_count
+from nmt.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
+from nmt.missing_torch import require_torch
 from nmt.rundir import RunDir, refuse_existing
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,16 @@ def log_next_steps(run: Path) -> None:
     log.info(f"done: {run}\n  nmt translate --model {run}{to} 'text'\n  nmt eval --model {run}")
 
 
+def prepare_to_train() -> None:
+    """Refuse to go on without torch, and ask its libraries for what suits this machine, before work that needs neither.
+
+    For commands that translate first and train later.
+    """
+    require_torch()
+    request_exact_mkl()
+    request_sleeping_threads_if_busy()
+
+
 def train_run(
     settings: Config | None,
     run: Path,
@@ -90,6 +101,8 @@ def train_run(
     """
     from nmt.training.interrupt import Interrupt
 
+    if settings is None or settings.training.threads != 1:
+        request_sleeping_threads_if_busy()
     with Interrupt() as interrupt:
         try:
             from nmt.training.run import resume_run, start_or_resume_run, start_run
