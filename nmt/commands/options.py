@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import logging
 import re
@@ -230,9 +231,11 @@ def load_translator(
     from nmt.translate import Translator
 
     _say_what_would_be_faster(models, engine, device)
-    return Translator.load(
+    translator = Translator.load(
         models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
     )
+    gc.freeze()  # what has been loaded stays: collections need not look at it
+    return translator
 
 
 def _say_what_would_be_faster(models: list[RunDir] | ExportDir, engine: str, device: str) -> None:
