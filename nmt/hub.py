@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt import DISTRIBUTION
+from nmt.cachedir import cache_folder, into_cache
 from nmt.errors import NmtError, RunError
-from nmt.packed import cache_folder, check_names, into_cache, is_name, restore_precision
+from nmt.packed import check_names, is_name, restore_precision
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from nmt.commands.evaluation import Computation
+from nmt.commands.comet import Yes, prepare_comet
+from nmt.commands.evaluation import Computation, Metrics
 from nmt.commands.evaluation_request import Request, run_evaluation
 from nmt.commands.options import (
     Checkpoint,
@@ -25,6 +27,7 @@ from nmt.commands.options import (
 from nmt.commands.test_sets import Files, Languages, read_set
 from nmt.config.augment import KINDS
 from nmt.evaluate import METRICS
+from nmt.evaluate.scores import COMET, DEFAULT_COMET_MODEL
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[
@@ -57,7 +60,14 @@ SignificanceTest = Annotated[
         "trials).",
     ),
 ]
-Metrics = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu.")]
+MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu, comet.")]
+CometModel = Annotated[
+    str,
+    typer.Option(
+        "--comet-model",
+        help="Model of the metric comet: a name on the Hugging Face Hub, or a folder or checkpoint (.ckpt) of COMET.",
+    ),
+]
 Augment = Annotated[
     str,
     typer.Option(
@@ -94,7 +104,9 @@ def evaluate(
     hyp: Hypotheses = None,
     compare: Compare = None,
     significance: SignificanceTest = "bootstrap",
-    metrics: Metrics = "bleu,chrf",
+    metrics: MetricNames = "bleu,chrf",
+    comet_model: CometModel = DEFAULT_COMET_MODEL,
+    yes: Yes = False,
     augment: Augment = "",
     details: ShowDetails = False,
     report: Report = None,
@@ -104,18 +116,20 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Compute BLEU, chrF and TER, with 95% confidence intervals.
+    """Compute BLEU, chrF, TER and COMET, with 95% confidence intervals.
 
     On the run's test set, or on your files. Hypotheses and scores are saved in the folder `eval` of the run or export.
     """
     files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
-    request = Request(
-        _names(metrics, METRICS, "metric"), kinds, hyp, compare or [], significance, details, report, format
-    )
+    names = _names(metrics, (*METRICS, COMET.lower()), "metric")
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
     test_set = read_set(found, files, split, Languages(to, from_))
-    run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
+    with ExitStack() as stack:
+        comet = stack.enter_context(prepare_comet(comet_model, device, yes=yes)) if COMET.lower() in names else None
+        chosen = Metrics([name for name in names if name in METRICS], comet)
+        request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
+        run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
 
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:

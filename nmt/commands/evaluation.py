@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.commands.options import SearchFlags, find_models, load_translator
+from nmt.commands.progress import Progress
 from nmt.commands.streams import to_json
 from nmt.commands.test_sets import TestSet, read_hypotheses
 from nmt.config import SearchOptions
@@ -24,6 +26,7 @@ from nmt.packed import is_packed
 from nmt.rundir import DirectedPairs, RunDir
 
 if TYPE_CHECKING:
+    from nmt.evaluate.comet import Comet
     from nmt.evaluate.significance import ComparedSystem
     from nmt.evaluate.statistics import System
     from nmt.translate import Translator
@@ -97,6 +100,13 @@ def as_records(scores: Sequence[MetricScore]) -> dict[str, ScoreRecord]:
     return {each.name: ScoreRecord(round(each.value, 2), each.signature, each.interval) for each in scores}
 
 
+class Metrics(NamedTuple):
+    """The metrics of an evaluation."""
+
+    names: Sequence[str]  # of METRICS
+    comet: Comet | None = None
+
+
 class Model(NamedTuple):
     """A run, an export or an ensemble of runs."""
 
@@ -125,7 +135,7 @@ class Evaluation(NamedTuple):
     checkpoint: str | None
     computation: tuple[str, str]  # engine and precision, as given
 
-    def run(self, test_set: TestSet, metrics: Sequence[str]) -> tuple[EvaluationRecord | MeanRecord, System | None]:
+    def run(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord | MeanRecord, System | None]:
         """Translate and score `test_set`; save hypotheses and records; return the system of a single direction too."""
         if len(test_set.sets) == 1:
             record, _, system = self._run_direction(test_set, metrics)
@@ -146,9 +156,7 @@ class Evaluation(NamedTuple):
         self._save(self.model.folder / f"{test_set.name}{self.suffix()}.json", mean)
         return mean, None
 
-    def _run_direction(
-        self, test_set: TestSet, metrics: Sequence[str]
-    ) -> tuple[EvaluationRecord, list[MetricScore], System]:
+    def _run_direction(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord, list[MetricScore], System]:
         """Translate and score one direction; save hypotheses and record; return the record, the scores, the system."""
         model, options, (each,) = self.model, self.options, test_set.sets
         hypotheses = self.translate(each)
@@ -166,7 +174,7 @@ class Evaluation(NamedTuple):
             precision=self.translator.engine.precision,
             scores=as_records(scores),
             hypotheses=str(path),
-            sacrebleu=sacrebleu_command([path], references, metrics, each.direction.tgt),
+            sacrebleu=sacrebleu_command([path], references, metrics.names, each.direction.tgt),
         )
         self._save(path.with_suffix(".json"), record)
         return record, scores, system
@@ -276,11 +284,16 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Sequence[str]) -> System:
+def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
     """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
     from nmt.evaluate.statistics import Scorer
 
-    return Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics).measure(name, hypotheses)
+    system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
+    if metrics.comet is None:
+        return system
+    texts = test_set.sets[0].sources, hypotheses, test_set.references[0]
+    with Progress(total=len(hypotheses), bar=sys.stderr.isatty(), log_lines=True, done="scored") as progress:
+        return replace(system, measured=[*system.measured, metrics.comet.measure(*texts, progress.add)])
 
 
 def scores_of(system: System) -> list[MetricScore]:
@@ -296,8 +309,11 @@ def sacrebleu_command(
     metrics: Sequence[str],
     tgt_lang: str,
     test: Sequence[str] = ("--confidence",),
-) -> str:
-    """Return the shell command that computes the same with sacreBLEU itself: two if some metrics exclude each other."""
+) -> str | None:
+    """Return the shell command that computes the same with sacreBLEU itself: two if some metrics exclude each other.
+
+    None if sacreBLEU computes none of them.
+    """
     groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
     commands = []
     for names in filter(None, groups):
@@ -307,4 +323,4 @@ def sacrebleu_command(
         command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
         command += ["--chrf-word-order", "2"] if "chrf++" in names else []
         commands.append(shlex.join(command))
-    return " && ".join(commands)
+    return " && ".join(commands) or None

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from nmt.cachedir import cache_folder
 from nmt.cli import app
 from nmt.errors import NmtError, RunError
 from nmt.find_model import find_run
 from nmt.hub import HubModel, fetch
 from nmt.interop.push import push
-from nmt.packed import cache_folder
 from nmt.rundir import RunDir
 from tests.hub_stand_in import TOKEN, Hub, Repository, running_hub
 

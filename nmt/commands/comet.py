@@ -1,0 +1,56 @@
+"""COMET made ready for `nmt eval`: its environment and its model, installed after the user has agreed."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.errors import NmtError
+
+if TYPE_CHECKING:
+    from nmt.evaluate.comet import Comet
+
+log = logging.getLogger(__name__)
+
+Yes = Annotated[bool, typer.Option("--yes", help="Install and download what the metric comet needs without asking.")]
+
+
+def prepare_comet(model: str, device: str, *, yes: bool) -> Comet:
+    """Return the COMET model `model`; what it needs is installed and downloaded if the user agrees.
+
+    NmtError if the user does not, if nobody can be asked, or if it cannot be installed.
+    """
+    from nmt.evaluate.comet import VERSION, Comet, comet_environment
+
+    environment = comet_environment()
+    if not environment.is_made():
+        _agree(
+            f"COMET runs in a Python environment of its own. This installs unbabel-comet {VERSION}, PyTorch and some "
+            f"50 packages that they need into {environment.folder}: about 1.4 GB with PyTorch for CPUs, several GB "
+            "more with CUDA.",
+            yes=yes,
+        )
+        environment.make()
+    comet = Comet(model, device)
+    if missing := comet.missing():
+        size = "; the models of COMET take about 2.3 GB and more" if missing[0] == model else ""
+        _agree(f"This downloads {', '.join(missing)} from the Hugging Face Hub{size}.", yes=yes)
+        comet.download()
+    return comet
+
+
+def _agree(what: str, *, yes: bool) -> None:
+    """Say `what` is going to happen; ask on a terminal unless `yes`. NmtError if the user does not agree."""
+    if yes:
+        log.info(what)
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        if typer.confirm(f"{what} Go on?", err=True):
+            return
+        raise NmtError("nothing was installed", hint="leave comet out of --metrics")
+    command = shlex.join(["nmt", *sys.argv[1:], "--yes"])
+    raise NmtError(f"the metric comet needs more. {what}", hint=f"to agree, run: {command}")
