@@ -17,7 +17,7 @@ from nmt.commands.test_sets import TestSet, read_hypotheses
 from nmt.config import SearchOptions
 from nmt.errors import NmtError
 from nmt.evaluate import MetricScore
-from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval, mean_scores
+from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval
 from nmt.exportdir import ExportDir
 from nmt.files import write_text
 from nmt.hub import HUB_PREFIX
@@ -137,33 +137,33 @@ class Evaluation(NamedTuple):
 
     def run(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord | MeanRecord, System | None]:
         """Translate and score `test_set`; save hypotheses and records; return the system of a single direction too."""
+        from nmt.evaluate.significance import mean_with_interval
+
         if len(test_set.sets) == 1:
-            record, _, system = self._run_direction(test_set, metrics)
-            return record, system
-        records, scores = {}, []
+            return self._run_direction(test_set, metrics)
+        records, measured = {}, []
         for each in test_set.sets:
             only = TestSet(f"{test_set.name}.{each.direction}", [each], [])
-            records[str(each.direction)], of_direction, _ = self._run_direction(only, metrics)
-            scores.append(of_direction)
+            records[str(each.direction)], system = self._run_direction(only, metrics)
+            measured.append(system.measured)
         mean = MeanRecord(
             models=[str(path) for path in self.model.paths],
             checkpoints=self.model.checkpoints,
             set=test_set.name,
             sentences=sum(len(each.sources) for each in test_set.sets),
-            scores=as_records(mean_scores(scores)),
+            scores=as_records([mean_with_interval(each) for each in zip(*measured, strict=True)]),
             directions=records,
         )
         self._save(self.model.folder / f"{test_set.name}{self.suffix()}.json", mean)
         return mean, None
 
-    def _run_direction(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord, list[MetricScore], System]:
-        """Translate and score one direction; save hypotheses and record; return the record, the scores, the system."""
+    def _run_direction(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord, System]:
+        """Translate and score one direction; save hypotheses and record."""
         model, options, (each,) = self.model, self.options, test_set.sets
         hypotheses = self.translate(each)
         path = write_lines(model.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
         references = self.reference_files(test_set)
         system = measure(str(model), hypotheses, test_set, metrics)
-        scores = scores_of(system)
         record = EvaluationRecord(
             models=[str(path) for path in model.paths],
             checkpoints=model.checkpoints,
@@ -172,12 +172,12 @@ class Evaluation(NamedTuple):
             beam_size=options.beam_size,
             length_penalty=options.length_penalty,
             precision=self.translator.engine.precision,
-            scores=as_records(scores),
+            scores=as_records(scores_of(system)),
             hypotheses=str(path),
             sacrebleu=sacrebleu_command([path], references, metrics.names, each.direction.tgt),
         )
         self._save(path.with_suffix(".json"), record)
-        return record, scores, system
+        return record, system
 
     def _save(self, path: Path, record: EvaluationRecord | MeanRecord) -> None:
         write_text(path, to_json(record.as_json(), indent=2) + "\n")
