@@ -18,7 +18,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from nmt.cachedir import cache_folder, into_cache
+from nmt.cachedir import cache_folder, into_cache, using
 from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
 from nmt.config.sections import Section
 from nmt.errors import RunError
@@ -73,10 +73,11 @@ def unpack(path: Path) -> Path:
     The folder is named after the file, below its SHA-256. RunError if the file is not a packed model, or is damaged.
     """
     folder = cache_folder() / "packed" / sha256_of(path) / _safe_stem(path)
-    if not folder.is_dir():
-        with into_cache(folder) as partial:
-            _unpack_into(partial, path)
-            restore_precision(partial, path)
+    with using(folder.parent):
+        if not folder.is_dir():
+            with into_cache(folder) as partial:
+                _unpack_into(partial, path)
+                restore_precision(partial, path)
     return folder
 
 
