@@ -5,11 +5,16 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.errors import NmtError
+from nmt.commands.evaluation import Metrics
+from nmt.commands.test_sets import TestSet
+from nmt.errors import DataError, NmtError
+from nmt.evaluate import METRICS
 
 if TYPE_CHECKING:
     from nmt.evaluate.comet import Comet
@@ -17,6 +22,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Yes = Annotated[bool, typer.Option("--yes", help="Install and download what the metric comet needs without asking.")]
+
+
+@contextmanager
+def prepared_metrics(
+    names: Sequence[str], test_set: TestSet, model: str, device: str, *, yes: bool
+) -> Iterator[Metrics]:
+    """Yield the metrics `names`; if comet is among them, the COMET model `model` is ready, until the block ends.
+
+    DataError if comet is asked for and the set has no sources. NmtError as `prepare_comet`.
+    """
+    others = [name for name in names if name in METRICS]
+    if len(others) == len(names):
+        yield Metrics(others)
+        return
+    if not test_set.has_sources:
+        hint = "name the sources with --src, or a file of pairs with --tsv"
+        raise DataError("COMET compares translations with their sources too, and there are none", hint=hint)
+    with prepare_comet(model, device, yes=yes) as comet:
+        yield Metrics(others, comet)
 
 
 def prepare_comet(model: str, device: str, *, yes: bool) -> Comet:

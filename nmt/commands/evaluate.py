@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from nmt.commands.comet import Yes, prepare_comet
-from nmt.commands.evaluation import Computation, Metrics
+from nmt.commands.comet import Yes, prepared_metrics
+from nmt.commands.evaluation import Computation
 from nmt.commands.evaluation_request import Request, run_evaluation
 from nmt.commands.options import (
     Checkpoint,
@@ -62,10 +61,11 @@ SignificanceTest = Annotated[
 ]
 MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu, comet.")]
 CometModel = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--comet-model",
-        help="Model of the metric comet: a name on the Hugging Face Hub, or a folder or checkpoint (.ckpt) of COMET.",
+        help="Model of the metric comet: a name on the Hugging Face Hub, or a folder or checkpoint (.ckpt) of COMET. "
+        f"Default: {DEFAULT_COMET_MODEL}.",
     ),
 ]
 Augment = Annotated[
@@ -105,7 +105,7 @@ def evaluate(
     compare: Compare = None,
     significance: SignificanceTest = "bootstrap",
     metrics: MetricNames = "bleu,chrf",
-    comet_model: CometModel = DEFAULT_COMET_MODEL,
+    comet_model: CometModel = None,
     yes: Yes = False,
     augment: Augment = "",
     details: ShowDetails = False,
@@ -123,11 +123,11 @@ def evaluate(
     files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
     names = _names(metrics, (*METRICS, COMET.lower()), "metric")
+    if comet_model is not None and COMET.lower() not in names:
+        raise typer.BadParameter("--comet-model is for the metric comet; add it to --metrics")
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
     test_set = read_set(found, files, split, Languages(to, from_))
-    with ExitStack() as stack:
-        comet = stack.enter_context(prepare_comet(comet_model, device, yes=yes)) if COMET.lower() in names else None
-        chosen = Metrics([name for name in names if name in METRICS], comet)
+    with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device, yes=yes) as chosen:
         request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
         run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
 

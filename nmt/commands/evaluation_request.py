@@ -64,9 +64,6 @@ def run_evaluation(
     """Do what is asked for on `test_set` with the model `found`, print it, and write the report."""
     if len(test_set.sets) > 1 and (request.hyp or request.compare or request.details or request.report):
         raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
-    if request.metrics.comet is not None and not test_set.has_sources:
-        hint = "name the sources with --src, or a file of pairs with --tsv"
-        raise NmtError("COMET compares translations with their sources too, and there are none", hint=hint)
     # Before the work: a name may be wrong.
     others = [Other.find(name, test_set) for name in request.compare]
     if request.report is not None and request.report.is_dir():

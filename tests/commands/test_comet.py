@@ -60,8 +60,13 @@ def test_comet_alone_names_no_command_of_sacrebleu(run, tmp_path):
     assert record["sacrebleu"] is None
 
 
-def test_without_sources_comet_cannot_score(tmp_path):
-    make_comet_environment()
+def test_a_model_of_comet_without_the_metric_is_a_mistake(run):
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--comet-model", "some/model"])
+    assert done.exit_code == 2
+    assert "add it to --metrics" in " ".join(done.output.split())
+
+
+def test_without_sources_comet_cannot_score_and_nothing_is_installed(tmp_path):
     (tmp_path / "texts").write_text("a b\n")
     files = ("--hyp", tmp_path / "texts", "--ref", tmp_path / "texts", "--to", "en")
     options = ("--metrics", "comet", "--comet-model", write_model(tmp_path / "model"))
@@ -69,6 +74,8 @@ def test_without_sources_comet_cannot_score(tmp_path):
         "COMET compares translations with their sources too, and there are none\n"
         "  name the sources with --src, or a file of pairs with --tsv"
     )
+    assert not (tmp_path / "cache").exists()
+    make_comet_environment()
     assert evaluate(*files, *options, "--src", tmp_path / "texts").startswith("COMET 100.00 ± 0.00  nrefs:1|")
 
 
