@@ -53,28 +53,27 @@ def prepare_comet(model: str, device: str, *, yes: bool) -> Comet:
     environment = comet_environment()
     if not environment.is_made():
         _agree(
-            f"COMET runs in a Python environment of its own. This installs unbabel-comet {VERSION}, PyTorch and some "
-            f"50 packages that they need into {environment.folder}: about 1.4 GB with PyTorch for CPUs, several GB "
-            "more with CUDA.",
+            f"COMET needs a Python environment of its own, {environment.folder}, with unbabel-comet {VERSION}, PyTorch "
+            "and some 50 packages that they need: about 1.4 GB with PyTorch for CPUs, several GB more with CUDA",
             yes=yes,
         )
         environment.make()
     comet = Comet(model, device)
     if missing := comet.missing():
-        size = "; the models of COMET take about 2.3 GB and more" if missing[0] == model else ""
-        _agree(f"This downloads {', '.join(missing)} from the Hugging Face Hub{size}.", yes=yes)
+        size = ", about 2.3 GB or more" if missing[0] == model else ""
+        _agree(f"COMET needs {', '.join(missing)} from the Hugging Face Hub{size}", yes=yes)
         comet.download()
     return comet
 
 
 def _agree(what: str, *, yes: bool) -> None:
-    """Say `what` is going to happen; ask on a terminal unless `yes`. NmtError if the user does not agree."""
+    """Say `what` is needed; unless `yes`, ask on a terminal whether to install it. NmtError if it is not to be."""
     if yes:
-        log.info(what)
+        log.info("%s; installing it", what)
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
-        if typer.confirm(f"{what} Go on?", err=True):
+        if typer.confirm(f"{what}. Install it?", err=True):
             return
         raise NmtError("nothing was installed", hint="leave comet out of --metrics")
     command = shlex.join(["nmt", *sys.argv[1:], "--yes"])
-    raise NmtError(f"the metric comet needs more. {what}", hint=f"to agree, run: {command}")
+    raise NmtError(what, hint=f"to install it, run: {command}")

@@ -47,7 +47,7 @@ def _same_torch() -> list[str]:
 
 
 class Comet:
-    """A COMET model. The worker that holds it starts with the first call of `score`, and ends with the context."""
+    """A COMET model. The worker that holds it starts with the first `load` or `score`, and ends with the context."""
 
     def __init__(self, model: str = DEFAULT_COMET_MODEL, device: str = "auto", python: Path | None = None):
         """Name the model as `comet_worker` takes it; `python` is that of `comet_environment()` by default."""
@@ -55,7 +55,7 @@ class Comet:
         self._python = python or comet_environment().python
         self._worker: subprocess.Popen[str] | None = None
         self._errors: IO[bytes] | None = None
-        self.signature = dict[str, str]()  # known after the first scores
+        self.signature = dict[str, str]()  # known when it is loaded
 
     def __enter__(self) -> Self:
         return self
@@ -80,6 +80,13 @@ class Comet:
         """Download what is missing; the bars of the download go to standard error. NmtError as `score`."""
         self._ask("download", offline=False)
 
+    def load(self) -> None:
+        """Start the worker, unless it runs, and wait until it has loaded the model. NmtError as `score`."""
+        if self._worker is None:
+            self._start()
+            header = self._read("comet")
+            self.signature = {"model": str(header.get("model")), "version": str(header["comet"])}
+
     def score(
         self,
         sources: Sequence[str],
@@ -91,8 +98,7 @@ class Comet:
 
         NmtError if there is no such model, if it cannot be read, or if the worker ends early.
         """
-        if self._worker is None:
-            self._start()
+        self.load()
         assert self._worker is not None
         assert self._worker.stdin is not None
         try:
@@ -102,9 +108,6 @@ class Comet:
             self._worker.stdin.flush()
         except OSError:  # it ended: its last line says why
             pass
-        if not self.signature:
-            header = self._read("comet")
-            self.signature = {"model": str(header.get("model")), "version": str(header["comet"])}
         scores = list[float]()
         for _ in sources:
             scores.append(float(self._read("score")["score"]))
@@ -183,7 +186,7 @@ class CometMetric(Metric):
     """The mean of COMET's sentence scores, in the form of a sacreBLEU metric: of counts [score x 100, 1]."""
 
     def __init__(self, comet: Comet):
-        """Keep what the signature says of `comet`, which has scored before."""
+        """Keep what the signature says of `comet`, which is loaded."""
         self._signature = {"scale": SCALE, "type": "fp32", **comet.signature}
 
     def get_signature(self) -> Signature:

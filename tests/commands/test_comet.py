@@ -84,6 +84,6 @@ def test_nothing_is_installed_unless_the_user_agrees(run, monkeypatch):
     said = evaluate("-m", run.path, "--metrics", "comet")
     assert str(comet_environment().folder) in said
     assert "1.4 GB" in said
-    assert said.endswith("\n  to agree, run: nmt eval -m 'a run' --metrics comet --yes")
+    assert said.endswith("\n  to install it, run: nmt eval -m 'a run' --metrics comet --yes")
     assert not comet_environment().folder.parent.exists()
     assert not (run.evaluations / "test.json").exists()
