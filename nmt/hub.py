@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt import DISTRIBUTION
+from nmt.cachedir import GB, cache_folder, gigabytes_from, into_cache, using
 from nmt.errors import NmtError, RunError
-from nmt.packed import cache_folder, check_names, into_cache, is_name, restore_precision
+from nmt.packed import check_names, is_name, restore_precision
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, ModelInfo
 
 HUB_PREFIX = "hf:"
+LIMIT_VARIABLE = "NMT_DOWNLOAD_GB"
+DEFAULT_LIMIT_GB = 5.0
+"""Gigabytes of a model on the hub; a Transformer of a billion parameters in fp32 has 4."""
 
 _NAME = re.compile(
     r"(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
@@ -134,27 +138,47 @@ def fetch(text: str) -> Path:
     """
     model = HubModel.parse(text)
     api = hub_api()
+    limit = gigabytes_from(LIMIT_VARIABLE, DEFAULT_LIMIT_GB)
     if model.revision is not None and _COMMIT.fullmatch(model.revision):
         folder = _folder(model, model.revision)
         if folder.is_dir():
-            return folder
+            with using(folder.parent):
+                if folder.is_dir():  # no other process removed it before the lock
+                    return folder
     with hub_errors(model, "download"):
-        info = api.model_info(model.repository, revision=model.revision, timeout=_TIMEOUT_SECONDS)
+        info = api.model_info(model.repository, revision=model.revision, timeout=_TIMEOUT_SECONDS, files_metadata=True)
     commit = str(info.sha)
     if not _COMMIT.fullmatch(commit):
         raise NmtError(f"cannot download {model}: the hub names no commit")
     folder = _folder(model, commit)
-    if not folder.is_dir():
-        names = sorted(each.rfilename for each in info.siblings or [] if is_name(each.rfilename))
-        _refuse_other_models(model, names, [each.rfilename for each in info.siblings or []])
-        check_names(names, str(model))
-        with into_cache(folder) as partial:
-            with hub_errors(model, "download"):
-                for name in names:
-                    api.hf_hub_download(model.repository, name, revision=commit, local_dir=partial)
-            shutil.rmtree(partial / ".cache", ignore_errors=True)  # huggingface_hub's notes on its downloads
-            restore_precision(partial, str(model))
+    with using(folder.parent):
+        if not folder.is_dir():
+            _download(api, model, info, limit)
     return folder
+
+
+def _download(api: HfApi, model: HubModel, info: ModelInfo, limit: float) -> None:
+    """Download the files of a packed model into the cache. RunError if they have more than `limit` gigabytes."""
+    commit, siblings = str(info.sha), info.siblings or []
+    names = sorted(each.rfilename for each in siblings if is_name(each.rfilename))
+    _refuse_other_models(model, names, [each.rfilename for each in siblings])
+    check_names(names, str(model))
+    _check_size(model, sum(each.size or 0 for each in siblings if each.rfilename in names), limit)
+    with into_cache(_folder(model, commit)) as partial:
+        done = 0
+        for name in names:
+            with hub_errors(model, "download"):
+                path = api.hf_hub_download(model.repository, name, revision=commit, local_dir=partial)
+            done += Path(path).stat().st_size
+            _check_size(model, done, limit)  # the hub may have named other sizes, or none
+        shutil.rmtree(partial / ".cache", ignore_errors=True)  # huggingface_hub's notes on its downloads
+        restore_precision(partial, str(model))
+
+
+def _check_size(model: HubModel, num_bytes: int, limit: float) -> None:
+    if num_bytes > limit * GB:
+        hint = f"if you trust it, allow more: set ${LIMIT_VARIABLE} to a number of gigabytes"
+        raise RunError(f"{model} has {num_bytes / GB:.2f} GB; nmt downloads models of up to {limit:g} GB", hint=hint)
 
 
 def _folder(model: HubModel, commit: str) -> Path:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 
-def try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     """Lock the open file `descriptor` for this process alone; return False if it is locked already.
+
+    With `shared`, other processes may lock it so too, and none of them may lock it for itself alone.
 
     The lock lasts until the descriptor is closed, or the process ends. Raises OSError if the file system has no locks.
     """
     import portalocker  # here, because it takes 60 ms to import and most commands lock nothing
 
     try:
-        portalocker.lock(descriptor, portalocker.LOCK_EX | portalocker.LOCK_NB)
+        kind = portalocker.LOCK_SH if shared else portalocker.LOCK_EX
+        portalocker.lock(descriptor, kind | portalocker.LOCK_NB)
     except portalocker.AlreadyLocked:
         return False
     except portalocker.LockException as error:

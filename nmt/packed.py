@@ -7,24 +7,22 @@ names are those of a small run; the unpacked folder is then checked like any run
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 import stat
 import struct
-import sys
 import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from nmt.cachedir import cache_folder, into_cache, using
 from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
 from nmt.config.sections import Section
 from nmt.errors import RunError
-from nmt.files import new_folder, read_at_most, sha256_of, write_atomically
+from nmt.files import read_at_most, sha256_of, write_atomically
 from nmt.rundir import MAX_JSON_BYTES
 
 FORMAT = 1
@@ -51,19 +49,6 @@ class PackInfo(Section):
     precision: StoredPrecision = Field("fp32", description="type of the stored weights; they are unpacked to fp32")
 
 
-def cache_folder() -> Path:
-    """Return the folder for unpacked and downloaded models: $NMT_CACHE, else `nmt` in the user's cache folder."""
-    if named := os.environ.get("NMT_CACHE"):
-        return Path(named)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base, "nmt")
-
-
 def write_packed(folder: Path, out: Path) -> None:
     """Write the files of `folder` as the packed model `out`, atomically. The same files give the same bytes."""
     check_names((path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()), folder)
@@ -88,25 +73,12 @@ def unpack(path: Path) -> Path:
     The folder is named after the file, below its SHA-256. RunError if the file is not a packed model, or is damaged.
     """
     folder = cache_folder() / "packed" / sha256_of(path) / _safe_stem(path)
-    if not folder.is_dir():
-        with into_cache(folder) as partial:
-            _unpack_into(partial, path)
-            restore_precision(partial, path)
+    with using(folder.parent):
+        if not folder.is_dir():
+            with into_cache(folder) as partial:
+                _unpack_into(partial, path)
+                restore_precision(partial, path)
     return folder
-
-
-@contextmanager
-def into_cache(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes `folder` in the cache, unless another process was faster.
-
-    RunError if the cache cannot be written to.
-    """
-    try:
-        with suppress(FileExistsError), new_folder(folder) as partial:
-            yield partial
-    except OSError as error:
-        hint = "name another folder for unpacked and downloaded models in $NMT_CACHE"
-        raise RunError(f"cannot be written to ({error.strerror or error})", path=folder, hint=hint) from None
 
 
 def is_packed(path: Path) -> bool:

@@ -48,6 +48,7 @@ class Hub(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}  # of Git LFS, by SHA-256
         self.requests: list[str] = []
         self.failing = 0  # a status to answer everything with
+        self.names_sizes = True
         self.refuses_weights = False  # after it has accepted everything else
 
     @property
@@ -134,6 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": "no"}, {"X-Error-Code": "RevisionNotFound"})
             return
         siblings = [{"rfilename": name} for name in files[1]]
+        if self.server.names_sizes and "blobs=" in self.path:
+            siblings = [{"rfilename": name, "size": len(content)} for name, content in files[1].items()]
         self._send(200, {"id": repo, "sha": files[0], "private": found.private, "siblings": siblings})
 
     def tree(self, repo: str, revision: str) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nmt.cachedir import cache_folder
 from nmt.errors import RunError
 from nmt.find_model import find_model, find_run
 from nmt.interop.sharing import pack
-from nmt.packed import cache_folder, unpack
+from nmt.packed import unpack
 from nmt.rundir import RunDir
 
 FROZEN = Path(__file__).parent / "frozen" / "format-1"

@@ -12,6 +12,10 @@ import typer
 
 from nmt.commands.streams import print_text, to_json
 from nmt.errors import RunError
+from nmt.exportdir import ExportDir, is_export
+from nmt.find_model import find_run
+from nmt.hub import HUB_PREFIX
+from nmt.packed import is_packed
 from nmt.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -19,38 +23,53 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_NAME_MODELS = "name folders that `nmt train` or `nmt export` made, or files that `nmt pack` made"
 _MAX_VALUE = 24  # characters of a setting in the table
 
-Runs = Annotated[list[Path] | None, typer.Argument(help="Run directories. Default: all in ./runs.")]
+Runs = Annotated[list[Path] | None, typer.Argument(help="Runs, packed models or exports. Default: all runs in ./runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def compare(runs: Runs = None, json: AsJson = False) -> None:
-    """Compare runs: scores, size, minutes, settings that differ.
+    """Compare runs, packed models and exports: scores, size, minutes, settings that differ.
 
     For each run: BLEU and chrF of its best checkpoint on the validation set, and the scores that `nmt eval` saved of
     its test set. For runs that differ only in their seeds: the mean and the standard deviation.
     """
     from nmt.evaluate.runs import compare_runs
 
-    comparison = compare_runs(_find_runs(runs))
+    found = _find_models(runs)
+    comparison = compare_runs(list(found.values()), list(found))
     for warning in comparison.warnings:
         log.warning(warning)
     print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison)))
 
 
-def _find_runs(given: list[Path] | None) -> list[RunDir]:
-    """Return the runs among the given folders; RunError if there is none, or a folder does not exist."""
-    paths = given or sorted(Path("runs").glob("[!.]*"))
-    for path in paths:
-        if not path.exists():
-            raise RunError("no such run", path=path, hint="name folders that `nmt train` made")
-    runs = [RunDir(path) for path in paths if RunDir(path).config_file.is_file()]
-    if not runs:
-        raise RunError("no run to compare", hint="train one, or name folders that `nmt train` made")
-    if left_out := [str(path) for path in paths if not RunDir(path).config_file.is_file()]:
+def _find_models(given: list[Path] | None) -> dict[str, RunDir | ExportDir]:
+    """Return the models among the given paths, by name; RunError if there is none, or a path does not exist."""
+    if given:
+        for path in given:
+            if not str(path).startswith(HUB_PREFIX) and not path.exists():
+                raise RunError("no such run", path=path, hint=_NAME_MODELS)
+        candidates = {str(path): _model_at(path) for path in given}
+    else:
+        folders = sorted(Path("runs").glob("[!.]*"))
+        candidates = {str(path): RunDir(path) if RunDir(path).config_file.is_file() else None for path in folders}
+    found = {name: model for name, model in candidates.items() if model is not None}
+    if not found:
+        raise RunError("no run to compare", hint=f"train one, or {_NAME_MODELS}")
+    if left_out := [name for name in candidates if name not in found]:
         log.info("no runs, so left out: %s", ", ".join(left_out))
-    return runs
+    return found
+
+
+def _model_at(path: Path) -> RunDir | ExportDir | None:
+    """Return what is at `path`; None if that is no model."""
+    if str(path).startswith(HUB_PREFIX) or is_packed(path):
+        return find_run(str(path))
+    if is_export(path):
+        return ExportDir(path)
+    return RunDir(path) if RunDir(path).config_file.is_file() else None
 
 
 def _render(comparison: RunComparison) -> Iterator[str]:
@@ -61,7 +80,10 @@ def _render(comparison: RunComparison) -> Iterator[str]:
     if comparison.differing:
         yield ""
         head = ["setting", *(str(number) for number in range(1, len(comparison.runs) + 1))]
-        rows = [[key, *(_value(run.settings.get(key)) for run in comparison.runs)] for key in comparison.differing]
+        rows = [
+            [key, *(_value(run.settings[key]) if key in run.settings else "-" for run in comparison.runs)]
+            for key in comparison.differing
+        ]
         yield from _table([head, *rows], texts=1)
     for seeds in comparison.seeds:
         yield ""
@@ -73,7 +95,7 @@ def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:
     scores = [f"{run.scores[name]:.2f}" if name in run.scores else "-" for name in names]
     parameters = "-" if run.parameters is None else f"{run.parameters / 1e6:.2f}M"
     minutes = "-" if run.minutes is None else f"{run.minutes:.1f}"
-    return [str(number), run.run, *scores, parameters, minutes, str(run.seed)]
+    return [str(number), run.run, *scores, parameters, minutes, "-" if run.seed is None else str(run.seed)]
 
 
 def _value(value: object) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from nmt.commands.comet import Yes, prepared_metrics
 from nmt.commands.evaluation import Computation
 from nmt.commands.evaluation_request import Request, run_evaluation
 from nmt.commands.options import (
@@ -25,6 +26,7 @@ from nmt.commands.options import (
 from nmt.commands.test_sets import Files, Languages, read_set
 from nmt.config.augment import KINDS
 from nmt.evaluate import METRICS
+from nmt.evaluate.scores import COMET, DEFAULT_COMET_MODEL
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[
@@ -57,7 +59,15 @@ SignificanceTest = Annotated[
         "trials).",
     ),
 ]
-Metrics = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu.")]
+MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu, comet.")]
+CometModel = Annotated[
+    str | None,
+    typer.Option(
+        "--comet-model",
+        help="Model of the metric comet: a name on the Hugging Face Hub, or a folder or checkpoint (.ckpt) of COMET. "
+        f"Default: {DEFAULT_COMET_MODEL}.",
+    ),
+]
 Augment = Annotated[
     str,
     typer.Option(
@@ -94,7 +104,9 @@ def evaluate(
     hyp: Hypotheses = None,
     compare: Compare = None,
     significance: SignificanceTest = "bootstrap",
-    metrics: Metrics = "bleu,chrf",
+    metrics: MetricNames = "bleu,chrf",
+    comet_model: CometModel = None,
+    yes: Yes = False,
     augment: Augment = "",
     details: ShowDetails = False,
     report: Report = None,
@@ -104,18 +116,20 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Compute BLEU, chrF and TER, with 95% confidence intervals.
+    """Compute BLEU, chrF, TER and COMET, with 95% confidence intervals.
 
     On the run's test set, or on your files. Hypotheses and scores are saved in the folder `eval` of the run or export.
     """
     files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
-    request = Request(
-        _names(metrics, METRICS, "metric"), kinds, hyp, compare or [], significance, details, report, format
-    )
+    names = _names(metrics, (*METRICS, COMET.lower()), "metric")
+    if comet_model is not None and COMET.lower() not in names:
+        raise typer.BadParameter("--comet-model is for the metric comet; add it to --metrics")
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
     test_set = read_set(found, files, split, Languages(to, from_))
-    run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
+    with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device, yes=yes) as chosen:
+        request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
+        run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
 
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.commands.options import SearchFlags, find_models, load_translator
+from nmt.commands.progress import Progress
 from nmt.commands.streams import to_json
 from nmt.commands.test_sets import TestSet, read_hypotheses
 from nmt.config import SearchOptions
 from nmt.errors import NmtError
 from nmt.evaluate import MetricScore
-from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval, mean_scores
+from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval
 from nmt.exportdir import ExportDir
 from nmt.files import write_text
 from nmt.hub import HUB_PREFIX
@@ -24,6 +26,7 @@ from nmt.packed import is_packed
 from nmt.rundir import DirectedPairs, RunDir
 
 if TYPE_CHECKING:
+    from nmt.evaluate.comet import Comet
     from nmt.evaluate.significance import ComparedSystem
     from nmt.evaluate.statistics import System
     from nmt.translate import Translator
@@ -97,6 +100,13 @@ def as_records(scores: Sequence[MetricScore]) -> dict[str, ScoreRecord]:
     return {each.name: ScoreRecord(round(each.value, 2), each.signature, each.interval) for each in scores}
 
 
+class Metrics(NamedTuple):
+    """The metrics of an evaluation."""
+
+    names: Sequence[str]  # of METRICS
+    comet: Comet | None = None
+
+
 class Model(NamedTuple):
     """A run, an export or an ensemble of runs."""
 
@@ -125,37 +135,35 @@ class Evaluation(NamedTuple):
     checkpoint: str | None
     computation: tuple[str, str]  # engine and precision, as given
 
-    def run(self, test_set: TestSet, metrics: Sequence[str]) -> tuple[EvaluationRecord | MeanRecord, System | None]:
+    def run(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord | MeanRecord, System | None]:
         """Translate and score `test_set`; save hypotheses and records; return the system of a single direction too."""
+        from nmt.evaluate.significance import mean_with_interval
+
         if len(test_set.sets) == 1:
-            record, _, system = self._run_direction(test_set, metrics)
-            return record, system
-        records, scores = {}, []
+            return self._run_direction(test_set, metrics)
+        records, measured = {}, []
         for each in test_set.sets:
             only = TestSet(f"{test_set.name}.{each.direction}", [each], [])
-            records[str(each.direction)], of_direction, _ = self._run_direction(only, metrics)
-            scores.append(of_direction)
+            records[str(each.direction)], system = self._run_direction(only, metrics)
+            measured.append(system.measured)
         mean = MeanRecord(
             models=[str(path) for path in self.model.paths],
             checkpoints=self.model.checkpoints,
             set=test_set.name,
             sentences=sum(len(each.sources) for each in test_set.sets),
-            scores=as_records(mean_scores(scores)),
+            scores=as_records([mean_with_interval(each) for each in zip(*measured, strict=True)]),
             directions=records,
         )
         self._save(self.model.folder / f"{test_set.name}{self.suffix()}.json", mean)
         return mean, None
 
-    def _run_direction(
-        self, test_set: TestSet, metrics: Sequence[str]
-    ) -> tuple[EvaluationRecord, list[MetricScore], System]:
-        """Translate and score one direction; save hypotheses and record; return the record, the scores, the system."""
+    def _run_direction(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord, System]:
+        """Translate and score one direction; save hypotheses and record."""
         model, options, (each,) = self.model, self.options, test_set.sets
         hypotheses = self.translate(each)
         path = write_lines(model.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
         references = self.reference_files(test_set)
         system = measure(str(model), hypotheses, test_set, metrics)
-        scores = scores_of(system)
         record = EvaluationRecord(
             models=[str(path) for path in model.paths],
             checkpoints=model.checkpoints,
@@ -164,12 +172,12 @@ class Evaluation(NamedTuple):
             beam_size=options.beam_size,
             length_penalty=options.length_penalty,
             precision=self.translator.engine.precision,
-            scores=as_records(scores),
+            scores=as_records(scores_of(system)),
             hypotheses=str(path),
-            sacrebleu=sacrebleu_command([path], references, metrics, each.direction.tgt),
+            sacrebleu=sacrebleu_command([path], references, metrics.names, each.direction.tgt),
         )
         self._save(path.with_suffix(".json"), record)
-        return record, scores, system
+        return record, system
 
     def _save(self, path: Path, record: EvaluationRecord | MeanRecord) -> None:
         write_text(path, to_json(record.as_json(), indent=2) + "\n")
@@ -276,11 +284,17 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Sequence[str]) -> System:
+def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
     """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
     from nmt.evaluate.statistics import Scorer
 
-    return Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics).measure(name, hypotheses)
+    system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
+    if metrics.comet is None:
+        return system
+    metrics.comet.load()
+    texts = test_set.sets[0].sources, hypotheses, test_set.references[0]
+    with Progress(total=len(hypotheses), bar=sys.stderr.isatty(), log_lines=True, done="scored") as progress:
+        return replace(system, measured=[*system.measured, metrics.comet.measure(*texts, progress.add)])
 
 
 def scores_of(system: System) -> list[MetricScore]:
@@ -296,8 +310,11 @@ def sacrebleu_command(
     metrics: Sequence[str],
     tgt_lang: str,
     test: Sequence[str] = ("--confidence",),
-) -> str:
-    """Return the shell command that computes the same with sacreBLEU itself: two if some metrics exclude each other."""
+) -> str | None:
+    """Return the shell command that computes the same with sacreBLEU itself: two if some metrics exclude each other.
+
+    None if sacreBLEU computes none of them.
+    """
     groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
     commands = []
     for names in filter(None, groups):
@@ -307,4 +324,4 @@ def sacrebleu_command(
         command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
         command += ["--chrf-word-order", "2"] if "chrf++" in names else []
         commands.append(shlex.join(command))
-    return " && ".join(commands)
+    return " && ".join(commands) or None

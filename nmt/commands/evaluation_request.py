@@ -15,6 +15,7 @@ from nmt.commands.evaluation import (
     Evaluation,
     EvaluationRecord,
     MeanRecord,
+    Metrics,
     Other,
     ScoreRecord,
     as_records,
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 class Request(NamedTuple):
     """The options of one evaluation."""
 
-    metrics: list[str]
+    metrics: Metrics
     kinds: list[str]  # of changes of the set
     hyp: Path | None
     compare: list[str]
@@ -94,7 +95,7 @@ class _Outcome(NamedTuple):
             yield from record.directions.values() if isinstance(record, MeanRecord) else [record]
 
 
-def _score_model(evaluation: Evaluation, test_set: TestSet, metrics: list[str], kinds: list[str]) -> _Outcome:
+def _score_model(evaluation: Evaluation, test_set: TestSet, metrics: Metrics, kinds: list[str]) -> _Outcome:
     """Translate and score the set, and the set as it was changed."""
     translator = evaluation.translator
     record, system = evaluation.run(test_set, metrics)
@@ -116,11 +117,11 @@ def _changed(test_set: TestSet, kind: str, symbols: Collection[str]) -> TestSet:
     return TestSet(f"{test_set.name}-{kind}", sets, [])
 
 
-def _score_file(path: Path, test_set: TestSet, metrics: list[str]) -> _Outcome:
+def _score_file(path: Path, test_set: TestSet, metrics: Metrics) -> _Outcome:
     """Score the translations in a file; save nothing."""
     tgt_lang = test_set.sets[0].direction.tgt
     system = measure(str(path), read_hypotheses(path, test_set), test_set, metrics)
-    command = sacrebleu_command([path], test_set.paths, metrics, tgt_lang) if test_set.paths else None
+    command = sacrebleu_command([path], test_set.paths, metrics.names, tgt_lang) if test_set.paths else None
     record = EvaluationRecord(
         models=[],
         checkpoints=[],
@@ -160,7 +161,7 @@ def _compare(
     command = None
     if outcome.references:
         test = ["--paired-bs" if request.significance == "bootstrap" else "--paired-ar", "-f", "text"]
-        command = sacrebleu_command(paths, outcome.references, request.metrics, outcome.system.tgt_lang, test)
+        command = sacrebleu_command(paths, outcome.references, request.metrics.names, outcome.system.tgt_lang, test)
     return _Compared(compared, command)
 
 

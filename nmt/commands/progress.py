@@ -18,12 +18,20 @@ LOG_SECONDS = 30.0
 class Progress:
     """A counter of texts from `start`, up to `total` if known.
 
-    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing.
+    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing. `done` says what is done to lines.
     """
 
-    def __init__(self, *, total: int | None = None, start: int = 0, bar: bool = False, log_lines: bool = False):
+    def __init__(
+        self,
+        *,
+        total: int | None = None,
+        start: int = 0,
+        bar: bool = False,
+        log_lines: bool = False,
+        done: str = "translated",
+    ):
         self.count = self._start = start
-        self._total = total
+        self._total, self._done = total, done
         self._log_lines = log_lines
         self._began = self._logged = time.monotonic()
         self._bar: tqdm | None = None
@@ -42,7 +50,7 @@ class Progress:
             self._logged = now
             rate = (self.count - self._start) / (now - self._began)
             total = "" if self._total is None else f" of {self._total:,}"
-            log.info("%s%s lines translated, %s lines/s", f"{self.count:,}", total, f"{rate:,.1f}")
+            log.info("%s%s lines %s, %s lines/s", f"{self.count:,}", total, self._done, f"{rate:,.1f}")
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from nmt.data.glossary import Glossary
@@ -15,13 +16,18 @@ _FORM = "write a term, a tab and its translation on each line"
 
 
 def read_glossary(path: Path) -> Glossary:
-    """Read the terms of `path`; lines that begin with # are comments, and cells after the second are notes.
+    """Read the terms of `path`. DataError as `parse_glossary`."""
+    return parse_glossary(read_lines(path), path)
 
-    DataError, with file and line, if a line is no term, or a term has two translations. A term that is repeated with
-    the same translation is a logged warning.
+
+def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
+    """Return the terms of the lines of a text, which is the file `path`, if any.
+
+    Lines that begin with # are comments, and cells after the second are notes. DataError, with file and line, if a line
+    is no term, or a term has two translations. A term that is repeated with the same translation is a logged warning.
     """
     glossary, lines, repeated = Glossary(), dict[str, int](), list[int]()
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(text, start=1):
         if not line.strip() or line.startswith("#"):
             continue
         source, tab, rest = line.partition("\t")
@@ -38,6 +44,6 @@ def read_glossary(path: Path) -> Glossary:
             repeated.append(number)
     if not len(glossary):
         raise DataError("this glossary has no terms", path=path, hint=_FORM)
-    if repeated:
+    if repeated and path is not None:
         log.warning("%s:%d: this term is there already (%d such lines in all)", path, repeated[0], len(repeated))
     return glossary

@@ -1,10 +1,10 @@
-"""Several runs side by side: scores, size, minutes, settings that differ, and the spread over seeds."""
+"""Several models side by side: scores, size, minutes, settings that differ, and the spread over seeds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -12,6 +12,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from nmt.errors import NmtError, RunError
+from nmt.exportdir import ExportDir
+from nmt.packed import PACK_INFO
 from nmt.plots.curves import read_metrics
 from nmt.rundir import RunDir
 
@@ -22,16 +24,16 @@ _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The row of one run in `nmt compare`. Scores by set and metric: `valid BLEU`, `test chrF2`."""
+    """The row of one model in `nmt compare`. Scores by set and metric: `valid BLEU`, `test chrF2`."""
 
-    run: str
-    seed: int
+    run: str  # as the user named it
+    seed: int | None  # None of an export
     scores: dict[str, float]
     parameters: int | None  # None without a checkpoint
     minutes: float | None  # of training, without validation
     updates: int | None
     settings: dict[str, Any]  # by key, such as training.lr
-    test_set: str | None  # a mark of its sentences
+    test_set: str | None  # a mark of its sentences; None if the model does not hold them
 
 
 @dataclass(frozen=True)
@@ -52,34 +54,66 @@ class RunComparison:
     warnings: list[str]
 
 
-def compare_runs(runs: Sequence[RunDir]) -> RunComparison:
-    """Compare `runs`, in their order. RunError if one of them is damaged."""
+def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()) -> RunComparison:
+    """Compare `models`, in their order, called `names` (default: their paths). RunError if one of them is damaged."""
     warnings: list[str] = []
-    summaries = [_summarize(run, warnings) for run in runs]
-    keys = dict.fromkeys(key for each in summaries for key in each.settings)
-    differing = [
-        key
-        for key in keys
-        if key not in _NOT_SETTINGS and len({_comparable(each.settings.get(key)) for each in summaries}) > 1
+    pairs = zip(models, names or [str(model.path) for model in models], strict=True)
+    summaries = [
+        _summarize_export(model, name, warnings) if isinstance(model, ExportDir) else _summarize(model, name, warnings)
+        for model, name in pairs
     ]
-    scored = {each.test_set for each in summaries if any(name.startswith("test") for name in each.scores)}
-    if len(scored) > 1:
-        warnings.append("the runs have different test sets, so their test scores do not compare")
-    return RunComparison(summaries, differing, _summarize_seeds(summaries), warnings)
+    warnings += _compare_test_sets(summaries)
+    return RunComparison(summaries, _differing(summaries), _summarize_seeds(summaries), warnings)
 
 
-def _summarize(run: RunDir, warnings: list[str]) -> RunSummary:
+def _differing(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the keys of settings that are not the same in all models that have them."""
+    keys = dict.fromkeys(key for each in summaries for key in each.settings if key not in _NOT_SETTINGS)
+    values = {key: {_comparable(each.settings[key]) for each in summaries if key in each.settings} for key in keys}
+    return [key for key in keys if len(values[key]) > 1]
+
+
+def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield why test scores do not compare, or may not."""
+    tested = [each for each in summaries if any(name.startswith("test") for name in each.scores)]
+    if len({each.test_set for each in tested if each.test_set is not None}) > 1:
+        yield "the runs have different test sets, so their test scores do not compare"
+    unknown = [each.run for each in tested if each.test_set is None]
+    if unknown and len(tested) > 1:
+        yield f"{', '.join(unknown)}: no test set is there, so nmt cannot tell whether these test scores compare"
+
+
+def _summarize_export(export: ExportDir, name: str, warnings: list[str]) -> RunSummary:
+    """Return the row of an export: its BLEU on the test set of the run that it was made of, measured then."""
+    info = export.info()
+    bleu = info.agreement.get("bleu")
+    score = bleu.get("export") if isinstance(bleu, Mapping) else None
+    if not isinstance(score, int | float):
+        warnings.append(f"{name}: no test scores; the run that it was made of had no test set")
+    return RunSummary(
+        run=name,
+        seed=None,
+        scores={"test BLEU": round(score, 2)} if isinstance(score, int | float) else {},
+        parameters=None,
+        minutes=None,
+        updates=None,
+        settings={"quantization": info.quantization, **_flatten({"decoding": info.decoding.model_dump(mode="json")})},
+        test_set=None,
+    )
+
+
+def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     config, index = run.config(), run.index()
     best = index.best
     of_best = index.checkpoints.get(best or "", {})
-    scores = {name: round(of_best[key], 2) for key, name in _VALID.items() if key in of_best}
+    scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
     weights = None if best is None else run.checkpoint(best)
     trained = [record for record in _metrics(run) if record.get("kind") == "train"]
     seconds = [record["train_seconds"] for record in trained if isinstance(record.get("train_seconds"), int | float)]
     return RunSummary(
-        run=str(run.path),
+        run=name,
         seed=config.training.seed,
-        scores=scores | _test_scores(run, best, warnings),
+        scores=scores | _test_scores(run, name, warnings),
         parameters=None if weights is None or not weights.exists() else count_parameters(weights),
         minutes=round(seconds[-1] / 60, 1) if seconds else None,
         updates=trained[-1].get("update") if trained else None,
@@ -92,14 +126,19 @@ def _metrics(run: RunDir) -> list[dict[str, Any]]:
     return read_metrics(run.metrics) if run.metrics.exists() else []
 
 
-def _test_scores(run: RunDir, best: str | None, warnings: list[str]) -> dict[str, float]:
+def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
     """Return the scores that `nmt eval` with default options saved; nothing if they are of other weights."""
     path = run.evaluations / "test.json"
     if not path.exists():
+        is_packed = (run.path / PACK_INFO).is_file()
+        hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
+        warnings.append(f"{shown}: no test scores; {hint}")
         return {}
     record = run.read_json(path)
-    if record.get("checkpoints") != [best]:
-        warnings.append(f"{path}: these scores are of another checkpoint than the best; run `nmt eval` again")
+    if record.get("checkpoints") != [run.index().best]:
+        warnings.append(
+            f"{shown}/eval/test.json: these scores are of another checkpoint than the best; run `nmt eval` again"
+        )
         return {}
     try:
         return {f"test {name}": round(float(score["value"]), 2) for name, score in record["scores"].items()}
@@ -144,7 +183,8 @@ def _summarize_seeds(summaries: Sequence[RunSummary]) -> list[SeedSummary]:
     groups: dict[str, list[RunSummary]] = {}
     for each in summaries:
         settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}
-        groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
+        if each.seed is not None:
+            groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
     return [_spread(group) for group in groups.values() if len({each.seed for each in group}) > 1]
 
 

@@ -19,6 +19,12 @@ METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
 
 SPBLEU_TOKENIZER = "flores200"
 
+COMET = "COMET"
+"""The name of the score that `comet` computes; as a metric, `comet` is not among `METRICS`: it needs sources too."""
+
+DEFAULT_COMET_MODEL = "Unbabel/wmt22-comet-da"
+_UNBOUNDED = ("TER", COMET)
+
 
 class Interval(NamedTuple):
     """A 95% confidence interval from bootstrap resampling: `mean` of the samples, plus or minus `half_width`."""
@@ -28,9 +34,10 @@ class Interval(NamedTuple):
 
 
 class MetricScore(NamedTuple):
-    """One corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU), its value, and its signature.
+    """One corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU, COMET), its value, its signature.
 
-    Values are 0-100, higher is better; TER is edits per 100 reference words, lower is better, and can pass 100.
+    Values are 0-100, higher is better; TER is edits per 100 reference words, lower is better, and can pass 100. COMET
+    is COMET's own value times 100.
     """
 
     name: str
@@ -75,8 +82,8 @@ def name_of(metric: str, result: Score) -> str:
 
 
 def value_of(result: Score) -> float:
-    """Return the value of a score, at most 100 unless it is TER: sacreBLEU's logarithms make 100.00000000000004."""
-    return float(result.score if result.name == "TER" else min(result.score, 100.0))
+    """Return the value of a score, at most 100 unless it is TER or COMET: logarithms make 100.00000000000004."""
+    return float(result.score if result.name in _UNBOUNDED else min(result.score, 100.0))
 
 
 class DirectedScores(NamedTuple):

@@ -6,7 +6,7 @@ samples from the same seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -73,16 +73,36 @@ def with_interval(statistics: SentenceStatistics) -> MetricScore:
     return MetricScore(statistics.name, statistics.score(), signature.format(), interval)
 
 
-def resampled_scores(statistics: SentenceStatistics) -> NDArray[Any]:
+def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
+    """Return the mean over directions of one metric's corpus scores, with its 95% confidence interval.
+
+    The sentences of each direction are resampled separately, direction k (from 0) with the seed `SEED + k`, and a
+    sample of the mean is the mean of one sample of each: what is drawn of one direction says nothing of the others.
+    """
+    from sacrebleu.significance import estimate_ci
+
+    seeds = range(SEED, SEED + len(directions))
+    samples = [resampled_scores(each, seed) for each, seed in zip(directions, seeds, strict=True)]
+    interval = Interval(*map(float, estimate_ci(np.mean(samples, axis=0))))
+    signatures = [each.signature() for each in directions]
+    for signature in signatures:
+        signature.update("bs", NUM_SAMPLES)
+    joined = "; ".join(dict.fromkeys(each.format() for each in signatures))
+    value = float(np.mean([each.score() for each in directions]))
+    which = f"mean of {len(directions)} directions, seeds {seeds[0]} to {seeds[-1]}"
+    return MetricScore(directions[0].name, value, f"{which}: {joined}", interval)
+
+
+def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArray[Any]:
     """Return the scores [NUM_SAMPLES] of samples of the sentences, each as large as their number, with replacement."""
     counts = statistics.counts()
-    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts))])
+    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts), seed)])
     return statistics.scores_of(sums.astype(np.float32))  # the precision of sacreBLEU's
 
 
-def _bootstrap_weights(num_sentences: int) -> Iterator[NDArray[np.float64]]:
+def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray[np.float64]]:
     """Yield how often each sentence is in each sample [samples of the block, sentences]."""
-    rng, block = np.random.default_rng(SEED), max(1, _BLOCK // num_sentences)
+    rng, block = np.random.default_rng(seed), max(1, _BLOCK // num_sentences)
     for start in range(0, NUM_SAMPLES, block):
         size = min(block, NUM_SAMPLES - start)
         drawn = rng.choice(num_sentences, size=(size, num_sentences), replace=True)

@@ -14,13 +14,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from nmt.data.glossary import Glossary, Term
+from nmt.data.glossary_file import parse_glossary
 from nmt.documents.formats import Document, available_suffixes, read_document
-from nmt.errors import NmtError
+from nmt.documents.translation import missed_in_blocks
+from nmt.errors import DataError, NmtError
 from nmt.server.blocks import translate_blocks
 from nmt.server.bodies import read_body
 from nmt.server.downloads import Downloads
 from nmt.server.exchange import Exchange, as_json
 from nmt.server.request_error import RequestError
+from nmt.server.settings import MAX_TERMS
 
 _MAX_FIELDS = 10
 _DETECTED_BLOCKS = 50  # from which the language of a document is detected
@@ -35,6 +39,7 @@ class _Upload(NamedTuple):
     source: str
     target: str
     key: str
+    glossary: str  # terms as in a file, one per line
 
 
 class Files:
@@ -62,9 +67,10 @@ class Files:
         self._exchange.access.check(request, upload.key)
         name = Path(upload.name)
         work = self._translate(name.suffix.lower(), upload)
-        translated = await self._exchange.unless_gone(request, work)
+        translated, missed = await self._exchange.unless_gone(request, work)
         key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{upload.target}{name.suffix}"), translated)
-        return as_json({"translatedFileUrl": f"{request.base_url}download_file/{key}"})
+        answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
+        return as_json(answer | ({"terms_missed": missed} if upload.glossary else {}))
 
     async def download(self, request: Request) -> Response:
         """Send a translated document."""
@@ -73,19 +79,24 @@ class Files:
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name)}"}
         return Response(found.content, media_type="application/octet-stream", headers=headers)
 
-    async def _translate(self, suffix: str, upload: _Upload) -> bytes:
+    async def _translate(self, suffix: str, upload: _Upload) -> tuple[bytes, list[Term]]:
+        """Return the translated document, and the terms of the glossary that it misses."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
+        glossary = _parse(upload.glossary) if upload.glossary else None
         document = await asyncio.to_thread(_read, upload.content, suffix)
         blocks = document.blocks
         texts = [block.plain() for block in blocks]
-        if (size := sum(map(len, texts))) > (limit := self._service.settings.file_limit):
+        if (size := sum(map(len, texts)) + len(upload.glossary)) > (limit := self._service.settings.file_limit):
             raise RequestError(400, f"{size:,} characters in one document; the limit is {limit:,}")
         source = upload.source
         if source == "auto":
             source = self._service.detector.detect(" ".join(texts[:_DETECTED_BLOCKS]))[0].language
-        found = await translate_blocks(self._service, self._service.route("", source, upload.target), blocks)
-        return await asyncio.to_thread(document.save, [outputs[0] for outputs in found])
+        routed = self._service.route("", source, upload.target)
+        routed = routed._replace(terms=() if glossary is None else tuple(glossary.terms))
+        found = await translate_blocks(self._service, routed, blocks)
+        saved = await asyncio.to_thread(document.save, [outputs[0] for outputs in found])
+        return saved, missed_in_blocks(blocks, found, glossary)
 
 
 async def _read_form(request: Request, content: bytes) -> _Upload:
@@ -97,7 +108,7 @@ async def _read_form(request: Request, content: bytes) -> _Upload:
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise RequestError(415, "send multipart/form-data")
     try:
-        async with Request(request.scope, replay).form(max_files=1, max_fields=_MAX_FIELDS) as form:
+        async with Request(request.scope, replay).form(max_files=2, max_fields=_MAX_FIELDS) as form:
             file = form.get("file")
             if not isinstance(file, UploadFile) or not file.filename:
                 raise RequestError(400, "Invalid request: missing file parameter")
@@ -105,9 +116,30 @@ async def _read_form(request: Request, content: bytes) -> _Upload:
             if missing := [name for name in ("source", "target") if not texts.get(name)]:
                 raise RequestError(400, f"Invalid request: missing {missing[0]} parameter")
             key = texts.get("api_key", "")
-            return _Upload(file.filename, await file.read(), texts["source"], texts["target"], key)
+            glossary = texts.get("glossary", "") or await _text_of(form.get("glossary"))
+            return _Upload(file.filename, await file.read(), texts["source"], texts["target"], key, glossary)
     except HTTPException as error:
         raise RequestError(400, f"the body is not a form ({error.detail})"[:200]) from None
+
+
+async def _text_of(file: object) -> str:
+    """Return the text of an uploaded file; empty if it is none. RequestError (400) if it is not UTF-8."""
+    try:
+        return (await file.read()).decode("utf-8-sig") if isinstance(file, UploadFile) else ""
+    except UnicodeDecodeError:
+        raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
+
+
+def _parse(text: str) -> Glossary:
+    """Return the terms of a glossary. RequestError (400) if a line is none, or there are too many."""
+    try:
+        glossary = parse_glossary(text.splitlines())
+    except DataError as error:
+        line = f"line {error.line}: " if error.line else ""
+        raise RequestError(400, f"Invalid request: glossary: {line}{error.message}"[:500]) from None
+    if len(glossary) > MAX_TERMS:
+        raise RequestError(400, f"{len(glossary):,} terms in one glossary; the limit is {MAX_TERMS:,}")
+    return glossary
 
 
 def _read(content: bytes, suffix: str) -> Document:

@@ -80,7 +80,8 @@ class LibreTranslate:
     async def settings(self, request: Request) -> Response:
         """Say what the page needs to know."""
         src, tgt = self._service.models.directions[0]
-        has_keys = bool(self._exchange.access.keys)
+        has_keys, models = bool(self._exchange.access.keys), self._service.models
+        obeying = [pair for pair in models.directions if (found := models.by_direction(pair)) and found.obeys_terms]
         return as_json({
             "charLimit": self._service.settings.char_limit,
             "frontendTimeout": 500,
@@ -88,6 +89,7 @@ class LibreTranslate:
             "keyRequired": has_keys,
             "suggestions": False,
             "filesTranslation": bool(self._service.settings.file_limit),
+            "glossaryDirections": [[direction.src, direction.tgt] for direction in obeying],
             "supportedFilesFormat": available_suffixes() if self._service.settings.file_limit else [],
             "language": {
                 "source": {"code": src, "name": english_name(src)},

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
-from nmt.data.glossary import Glossary
+from nmt.data.glossary import TERM_SYMBOLS, Glossary
+from nmt.data.tokenizer import TokenizerPair
 from nmt.documents.details import explain
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir
@@ -57,6 +58,7 @@ class ServedModel:
             languages = LanguagePair.of(model.config())
             weights = model.usable_checkpoint()
         self.directions = languages.directions or (Direction(languages.src, languages.tgt),)
+        self.obeys_terms = TokenizerPair.load(model.tokenizer).know(TERM_SYMBOLS)
         try:
             self.size = weights.stat().st_size
         except OSError as error:

@@ -81,7 +81,9 @@ def specification(sources: Sequence[str], targets: Sequence[str], models: Sequen
 
 
 def _paths() -> dict[str, Any]:
-    settings = {"type": "object", "properties": {"charLimit": {"type": "integer"}, "keyRequired": {"type": "boolean"}}}
+    directions = {"type": "array", "items": _TEXTS}
+    known = {"charLimit": {"type": "integer"}, "keyRequired": {"type": "boolean"}, "glossaryDirections": directions}
+    settings = {"type": "object", "properties": known}
     listed = {"type": "object", "properties": {"data": {"type": "array", "items": _MODEL}}, "required": ["data"]}
     completion = {"type": "object", "properties": {"id": _TEXT, "choices": {"type": "array"}}, "required": ["id"]}
     name = {"name": "model", "in": "path", "required": True, "schema": _TEXT}
@@ -127,9 +129,15 @@ def _post(summary: str, body: type[BaseModel], schema: dict[str, Any], *, forms:
 
 
 def _post_file() -> dict[str, Any]:
-    fields = {"file": {"type": "string", "format": "binary"}, "source": _CODE, "target": _CODE, "api_key": _TEXT}
+    glossary = {**_TEXT, "description": "terms: one per line, a tab, its translation; as a text or as a file"}
+    file = {"type": "string", "format": "binary"}
+    fields = {"file": file, "source": _CODE, "target": _CODE, "api_key": _TEXT, "glossary": glossary}
     form = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
-    found = {"type": "object", "properties": {"translatedFileUrl": _TEXT}, "required": ["translatedFileUrl"]}
+    found = {
+        "type": "object",
+        "properties": {"translatedFileUrl": _TEXT, "terms_missed": {"type": "array"}},
+        "required": ["translatedFileUrl"],
+    }
     faults = {status: _fault(text, openai=False) for status, text in _FAULTS.items()}
     return {
         "summary": "Translate a document",

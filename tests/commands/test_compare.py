@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.errors import RunError
+from nmt.exportdir import ExportInfo, new_export
+from nmt.interop.sharing import pack
+from nmt.rundir import RunDir
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 
@@ -55,4 +59,64 @@ def test_what_is_no_run_is_left_out_and_said(runs, messages):
     assert isinstance(none.exception, RunError)
     assert none.exception.message == "no run to compare"
     missing = compare(runs / "a", runs / "missing")
-    assert str(missing.exception) == f"{runs / 'missing'}: no such run\n  name folders that `nmt train` made"
+    assert str(missing.exception) == (
+        f"{runs / 'missing'}: no such run\n  name folders that "
+        "`nmt train` or `nmt export` made, or files that `nmt pack` made"
+    )
+
+
+def test_packed_models_and_exports_stand_beside_runs(runs, tmp_path, monkeypatch, messages):
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    run = RunDir(runs / "a")
+    scores = {"BLEU": {"value": 31.0, "signature": "s"}}
+    run.evaluations.mkdir()
+    run.write_json(run.evaluations / "test.json", {"checkpoints": [run.index().best], "scores": scores})
+    pack(run, tmp_path / "a.zip")
+    write_export(tmp_path / "ct2", bleu={"run": 31.0, "export": 30.5})
+    done = compare(runs / "a", "a.zip", "ct2")
+    assert done.exit_code == 0, done.exception
+    table = [line.split() for line in done.stdout.split("\n\n")[0].splitlines()]
+    assert [row[:2] for row in table[1:]] == [["1", "runs/a"], ["2", "a.zip"], ["3", "ct2"]]
+    valid = table[1][2:4]
+    assert table[2][2:6] == [*valid, "31.00", table[1][5]]
+    assert table[3][2:] == ["-", "-", "30.50", "-", "-", "-"]
+    assert "warning: a.zip, ct2: no test set is there, so nmt cannot tell whether these test scores compare" in messages
+
+
+def test_missing_test_scores_are_said(runs, tmp_path, monkeypatch, messages):
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    pack(RunDir(runs / "a"), tmp_path / "a.zip")
+    write_export(tmp_path / "ct2")
+    assert compare(runs / "a", "a.zip", "ct2").exit_code == 0
+    assert [line for line in messages if line.startswith("warning")] == [
+        f"warning: {runs / 'a'}: no test scores; `nmt eval --model {runs / 'a'}` saves them",
+        "warning: a.zip: no test scores; pack the run after `nmt eval`",
+        "warning: ct2: no test scores; the run that it was made of had no test set",
+    ]
+
+
+def test_a_zip_file_that_is_no_model_is_an_error(runs, tmp_path):
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("notes.txt", "mine")
+    assert str(compare(runs / "a", "other.zip").exception).startswith(
+        "other.zip: a packed model has no file 'notes.txt'"
+    )
+
+
+def write_export(path: Path, **agreement: object) -> None:
+    """Write the description of an export: comparing needs no more."""
+    config = RunDir(FROZEN).config()
+    with new_export(path, overwrite=False) as export:
+        export.write_info(
+            ExportInfo(
+                quantization="int8",
+                src_lang=config.data.src_lang,
+                tgt_lang=config.data.tgt_lang,
+                max_src_len=config.model.max_src_len,
+                max_tgt_len=config.model.max_tgt_len,
+                decoding=config.decoding,
+                origin={},
+                agreement=agreement,
+                files={},
+            )
+        )

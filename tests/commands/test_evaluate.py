@@ -153,7 +153,7 @@ def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp
         (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint are for a model"),
         (("--ref", "a"), "--src and --ref go together"),
         (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment changes one reference"),
-        (("--metrics", "bleu,comet"), "unknown metric 'comet'; there are bleu, chrf, chrf++, ter, spbleu"),
+        (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; there are bleu, chrf, chrf++, ter, spbleu, comet"),
         (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
     ],
 )

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from nmt.cachedir import cache_folder
 from nmt.cli import app
 from nmt.errors import NmtError, RunError
 from nmt.find_model import find_run
 from nmt.hub import HubModel, fetch
 from nmt.interop.push import push
-from nmt.packed import cache_folder
 from nmt.rundir import RunDir
 from tests.hub_stand_in import TOKEN, Hub, Repository, running_hub
 
@@ -117,6 +117,31 @@ def test_a_commit_in_the_cache_needs_no_network(hub, monkeypatch):
     with pytest.raises(NmtError, match="the hub cannot be reached") as caught:
         find_run("hf:me/digits")
     assert "hf:user/name@COMMIT" in caught.value.hint
+
+
+def test_a_model_over_the_limit_is_refused_before_anything_is_downloaded(hub, monkeypatch):
+    push(RunDir(Path("run")), NAME)
+    size = sum(len(content) for name, content in files_of(hub).items() if name != ".gitattributes")
+    monkeypatch.setenv("NMT_DOWNLOAD_GB", f"{(size - 1) / 1e9:.9f}")
+    hub.requests.clear()
+    with pytest.raises(
+        NmtError, match=r"^hf:me/digits has 0\.\d\d GB; nmt downloads models of up to \S+ GB\n"
+    ) as caught:
+        find_run("hf:me/digits")
+    assert caught.value.hint == "if you trust it, allow more: set $NMT_DOWNLOAD_GB to a number of gigabytes"
+    assert len(hub.requests) == 1
+    assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
+    monkeypatch.setenv("NMT_DOWNLOAD_GB", f"{size / 1e9:.9f}")
+    find_run("hf:me/digits")
+
+
+def test_a_hub_that_names_no_sizes_does_not_pass_the_limit(hub, monkeypatch):
+    push(RunDir(Path("run")), NAME)
+    hub.names_sizes = False
+    monkeypatch.setenv("NMT_DOWNLOAD_GB", "0.000002")
+    with pytest.raises(NmtError, match="nmt downloads models of up to 2e-06 GB"):
+        find_run("hf:me/digits")
+    assert [path for path in cache_folder().rglob("*") if path.is_file()] == []
 
 
 def test_a_private_model_needs_the_token(hub, monkeypatch):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.words import WORDS
+
 pytestmark = pytest.mark.slow
 
 SWITCHES = (
@@ -15,6 +17,7 @@ SWITCHES = (
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
     "--window-size=1200,900",
 )  # fmt: skip
+ONE, TWO, THREE, *_ = WORDS
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 
@@ -126,26 +129,88 @@ def test_a_document_is_translated_and_can_be_fetched(page, tmp_path):
     assert link.text == "Download the translation of page.html"
 
 
+@pytest.fixture
+def glossary_page(browser, words_run, start):
+    """The page of a server whose model was trained with a glossary; its box is open."""
+    server = start([words_run])
+    browser.get(server.url)
+    browser.execute_script("localStorage.clear()")
+    browser.get(server.url)
+    wait_for(browser, lambda: by_id(browser, "glossary-box").is_displayed())
+    browser.find_element("css selector", "#glossary-box summary").send_keys("\n")  # opens it by the keyboard
+    return browser, server
+
+
+def test_a_glossary_is_only_offered_by_a_model_that_was_trained_with_one(page):
+    assert not by_id(page, "glossary-box").is_displayed()
+
+
+def test_terms_in_the_box_are_sent_with_the_text_and_those_missed_are_said(glossary_page):
+    page, server = glossary_page
+    by_id(page, "glossary").send_keys(f"{ONE} = xyzzy")
+    assert by_id(page, "glossary-status").text == "Terms: 1"
+    by_id(page, "text").send_keys(f"{ONE} {TWO}")
+    body = {"q": f"{ONE} {TWO}", "source": "de", "target": "en", "alternatives": 3}
+    wanted = server.translate(**body, glossary={ONE: "xyzzy"}).json()
+    missed = f", without {ONE} = xyzzy" if wanted["terms_missed"] else ""
+    wait_for(page, lambda: by_id(page, "status").text == f"Translated{missed}")
+    assert by_id(page, "output").text == wanted["translatedText"].strip()
+    page.get(server.url)
+    wait_for(page, lambda: by_id(page, "glossary-status").get_property("textContent") == "Terms: 1")
+
+
+def test_lines_that_are_no_terms_are_named_and_left_out(glossary_page):
+    page, _ = glossary_page
+    by_id(page, "glossary").send_keys(f"# mine\n{ONE}\n{TWO}=a\n{TWO}=b\n{THREE}=c=d")
+    assert by_id(page, "glossary-status").text == (
+        f"Left out: line 2: write a term, a tab or =, and its translation; line 4: {TWO} has two translations"
+    )
+    assert page.execute_script("return terms") == {TWO: "a", THREE: "c=d"}
+
+
+def test_terms_are_read_from_a_file_and_sent_with_a_document(glossary_page, tmp_path):
+    page, server = glossary_page
+    (tmp_path / "terms.tsv").write_text(f"{ONE}\txyzzy\tnote\n{TWO}\tmoon\n")
+    by_id(page, "glossary-file").send_keys(str(tmp_path / "terms.tsv"))
+    wait_for(page, lambda: by_id(page, "glossary-status").text == "Terms: 2")
+    assert page.execute_script("return terms") == {ONE: "xyzzy", TWO: "moon"}
+    (tmp_path / "page.html").write_text(f"<p>{ONE}</p>")
+    by_id(page, "file").send_keys(str(tmp_path / "page.html"))
+    link = wait_for(page, lambda: page.find_elements("css selector", "#file-status a"))[0]
+    url = link.get_attribute("href")
+    body = {"q": f"<p>{ONE}</p>", "source": "de", "target": "en", "format": "html", "glossary": {ONE: "xyzzy"}}
+    assert server.client.get(url).text == server.translate(**body).json()["translatedText"]
+
+
+def test_axe_finds_no_violation_in_the_open_glossary(glossary_page):
+    page, _ = glossary_page
+    by_id(page, "glossary").send_keys("a term without its translation")
+    check_with_axe(page)
+
+
 def test_text_from_right_to_left_begins_at_the_right(page):
     by_id(page, "text").send_keys("שלום 12")
     assert page.execute_script("return getComputedStyle(document.getElementById('text')).direction") == "rtl"
 
 
 def test_an_error_of_the_server_is_shown(page):
-    by_id(page, "text").send_keys("1")
     page.execute_script("document.getElementById('text').value = '1'.repeat(20001)")
     by_id(page, "text").send_keys("1")
     wait_for(page, lambda: by_id(page, "status").text == "Too long: at most 20,000 characters")
 
 
-def test_axe_finds_no_violation_and_the_console_stays_empty(page):
+def check_with_axe(page):
     axe = Path(os.environ.get("NMT_AXE", "node_modules/axe-core/axe.min.js"))
     if not axe.is_file():
         pytest.skip("needs axe-core: npm install axe-core, and $NMT_AXE")
-    type_text(page, "12 345")
     page.execute_script(axe.read_text(encoding="utf-8"))
     for _ in range(2):  # in either mode
         found = page.execute_async_script("axe.run().then((found) => arguments[0](found.violations))")
         assert [(fault["id"], [node["html"] for node in fault["nodes"]]) for fault in found] == []
         by_id(page, "theme").click()
     assert [entry["message"] for entry in page.get_log("browser")] == []
+
+
+def test_axe_finds_no_violation_and_the_console_stays_empty(page):
+    type_text(page, "12 345")
+    check_with_axe(page)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nmt.server.downloads import Downloads
+from tests.words import WORDS
 
+ONE, TWO, THREE, *_ = WORDS
 PAGE = b"<!doctype html><p>12 <b>34</b></p><ul><li>5</ul>"
 
 
@@ -54,6 +56,42 @@ def test_what_is_no_form_is_refused(running, content, kind, status):
     answer = running.client.post("/translate_file", content=content, headers={"content-type": kind})
     assert answer.status_code == status, answer.text
     assert running.client.get("/download_file/none").status_code == 404
+
+
+def test_a_glossary_is_a_field_or_a_file_of_the_form(words_run, start):
+    server = start([words_run])
+    page = f"<p>{ONE} {TWO}</p>".encode()
+    lines = f"# of the customer\n{ONE}\txyzzy\tnote\r\n{THREE}\tmoon\n"
+    wanted = {"q": page.decode(), "source": "de", "target": "en", "format": "html"}
+    expected = server.translate(**wanted, glossary={ONE: "xyzzy", THREE: "moon"}).json()
+    field = send(server, content=page, glossary=lines).json()
+    assert field["terms_missed"] == expected["terms_missed"]
+    assert server.client.get(field["translatedFileUrl"]).text == expected["translatedText"]
+    files = {"file": ("a.html", page), "glossary": ("terms.tsv", lines.encode("utf-8-sig"))}
+    uploaded = server.client.post("/translate_file", data={"source": "de", "target": "en"}, files=files).json()
+    assert uploaded["terms_missed"] == expected["terms_missed"]
+    assert server.client.get(uploaded["translatedFileUrl"]).text == expected["translatedText"]
+    assert "terms_missed" not in send(server, content=page).json()
+
+
+@pytest.mark.parametrize(
+    ("glossary", "message"),
+    [
+        ("a\tb\n\nc", "Invalid request: glossary: line 3: this line has no tab"),
+        ("a\tb\na\tc", "Invalid request: glossary: line 2: "),
+        ("# none", "Invalid request: glossary: this glossary has no terms"),
+        ("".join(f"a{number}\tb\n" for number in range(1001)), "1,001 terms in one glossary; the limit is 1,000"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
+    answer = send(running, glossary=glossary)
+    assert (answer.status_code, answer.json()["error"][: len(message)]) == (400, message)
+
+
+def test_a_glossary_that_is_not_utf_8_is_refused_and_counts_for_the_limit(running):
+    files = {"file": ("a.html", PAGE), "glossary": ("terms.tsv", b"\xff\tb")}
+    answer = running.client.post("/translate_file", data={"source": "de", "target": "en"}, files=files)
+    assert (answer.status_code, answer.json()) == (400, {"error": "Invalid request: glossary: not UTF-8"})
 
 
 def test_a_server_may_translate_no_documents(two_run, start):

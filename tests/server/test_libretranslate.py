@@ -157,10 +157,16 @@ def test_what_is_no_http_is_refused_and_the_server_goes_on(running):
     assert running.client.get("/health").json() == {"status": "ok"}
 
 
+def test_the_settings_name_the_directions_whose_model_obeys_a_glossary(two_run, words_run, start):
+    settings = start([two_run, words_run]).client.get("/frontend/settings").json()
+    assert settings["glossaryDirections"] == [["de", "en"]]
+
+
 def test_the_settings_name_limits_and_languages(running):
     settings = running.client.get("/frontend/settings").json()
     assert settings["charLimit"] == 20_000
     assert settings["keyRequired"] is False
+    assert settings["glossaryDirections"] == []
     assert settings["language"] == {
         "source": {"code": "en", "name": "English"},
         "target": {"code": "de", "name": "German"},

@@ -6,7 +6,7 @@ const PAUSE = 250; // ms without a keystroke before a request
 const UNSURE = 0.4; // words with a lower probability are marked
 const SHORT = 400; // characters up to which alternatives are asked for
 const AUTO = "auto";
-let languages = [], limit = 0, running = null, timer = 0, units = [], detected = "";
+let languages = [], glossaries = [], terms = {}, limit = 0, running = null, timer = 0, units = [], detected = "";
 
 const stored = (name, value) => {
   try {
@@ -47,6 +47,7 @@ function fillTargets(chosen) {
   const own = languages.find((language) => language.code === source.value);
   const all = own ? own.targets : [...new Set(sources().flatMap((language) => language.targets))];
   fill(target, all, chosen || target.value);
+  $("glossary-box").hidden = !obeysTerms();
   const back = languages.find((language) => language.code === target.value);
   $("swap").disabled = !back || !back.targets.length;
 }
@@ -78,6 +79,33 @@ function changed(wait = PAUSE) {
   }
 }
 
+// Only models that were trained with a glossary obey one.
+const obeysTerms = () => glossaries.some(([from, into]) => into === target.value && [from, AUTO].includes(source.value));
+
+function readTerms() {
+  const found = new Map(), faults = [];
+  for (const [index, line] of $("glossary").value.split(/\r\n|\r|\n/).entries()) {
+    if (!line.trim() || line.startsWith("#")) continue;
+    const [before, after] = line.includes("\t") ? line.split("\t") : line.split(/=(.*)/s);
+    const [term, translation] = [before, after || ""].map((cell) => cell.trim().replace(/\s+/g, " "));
+    if (!term || !translation) faults.push(`line ${index + 1}: write a term, a tab or =, and its translation`);
+    else if (found.has(term) && found.get(term) !== translation) faults.push(`line ${index + 1}: ${term} has two translations`);
+    else found.set(term, translation);
+  }
+  terms = Object.fromEntries(found);
+  $("glossary-status").textContent = faults.length ? `Left out: ${faults.join("; ")}` : found.size ? `Terms: ${found.size}` : "";
+  $("glossary-status").classList.toggle("error", faults.length > 0);
+  stored("glossary", $("glossary").value);
+}
+
+async function readTermsFile() {
+  const [file] = $("glossary-file").files;
+  if (!file) return;
+  $("glossary").value = await file.text();
+  readTerms();
+  changed(0);
+}
+
 async function translate() {
   const request = (running = new AbortController());
   const q = text.value, found = [];
@@ -86,7 +114,7 @@ async function translate() {
   try {
     const headers = { "Content-Type": "application/json" };
     if ($("key").value) headers.Authorization = `Bearer ${$("key").value}`;
-    const body = JSON.stringify({ q, source: source.value, target: target.value, stream: true, details: true, alternatives });
+    const body = JSON.stringify({ q, source: source.value, target: target.value, stream: true, details: true, alternatives, ...(obeysTerms() && { glossary: terms }) });
     const answer = await fetch("translate", { method: "POST", headers, body, signal: request.signal });
     if (!answer.ok) throw new Error((await answer.json()).error);
     for await (const line of linesOf(answer.body)) {
@@ -98,7 +126,9 @@ async function translate() {
       }
     }
     show(found);
-    say(source.value === AUTO ? `Translated from ${nameOf(detected)}` : "Translated");
+    const missed = found.flatMap((line) => line.terms_missed || []).map((term) => term.join(" = "));
+    const done = source.value === AUTO ? `Translated from ${nameOf(detected)}` : "Translated";
+    say(missed.length ? `${done}, without ${[...new Set(missed)].join(", ")}` : done);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message || "The server does not answer", true);
   } finally {
@@ -237,6 +267,8 @@ async function translateFile() {
   for (const [name, value] of [["source", source.value], ["target", target.value], ["api_key", $("key").value], ["file", file]]) {
     form.append(name, value);
   }
+  const lines = Object.entries(terms).map((term) => term.join("\t"));
+  if (lines.length && obeysTerms()) form.append("glossary", lines.join("\n"));
   try {
     const answer = await fetch("translate_file", { method: "POST", body: form });
     const found = await answer.json();
@@ -245,7 +277,8 @@ async function translateFile() {
     link.href = `download_file/${found.translatedFileUrl.split("/").pop()}`;
     link.download = "";
     link.textContent = `Download the translation of ${file.name}`;
-    tell(link);
+    const missed = (found.terms_missed || []).map((term) => term.join(" = "));
+    tell(link, ...(missed.length ? [`Without ${[...new Set(missed)].join(", ")}`] : []));
   } catch (error) {
     tell(error.message || "The server does not answer");
   }
@@ -264,6 +297,10 @@ async function start() {
   text.addEventListener("input", () => changed());
   source.addEventListener("change", () => { fillTargets(); changed(0); });
   target.addEventListener("change", () => { fillTargets(); changed(0); });
+  $("glossary").value = stored("glossary");
+  $("glossary").addEventListener("input", () => { readTerms(); changed(); });
+  $("glossary-file").addEventListener("change", readTermsFile);
+  readTerms();
   $("swap").addEventListener("click", swap);
   $("copy").addEventListener("click", copy);
   $("clear").addEventListener("click", () => { text.value = ""; changed(0); text.focus(); });
@@ -284,6 +321,7 @@ async function start() {
     const [listed, settings] = await Promise.all(["languages", "frontend/settings"].map((path) => fetch(path).then((a) => a.json())));
     languages = listed;
     limit = Math.max(0, settings.charLimit);
+    glossaries = settings.glossaryDirections;
     $("documents").hidden = !settings.filesTranslation;
     $("file").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;

@@ -1,0 +1,79 @@
+"""COMET made ready for `nmt eval`: its environment and its model, installed after the user has agreed."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.commands.evaluation import Metrics
+from nmt.commands.test_sets import TestSet
+from nmt.errors import DataError, NmtError
+from nmt.evaluate import METRICS
+
+if TYPE_CHECKING:
+    from nmt.evaluate.comet import Comet
+
+log = logging.getLogger(__name__)
+
+Yes = Annotated[bool, typer.Option("--yes", help="Install and download what the metric comet needs without asking.")]
+
+
+@contextmanager
+def prepared_metrics(
+    names: Sequence[str], test_set: TestSet, model: str, device: str, *, yes: bool
+) -> Iterator[Metrics]:
+    """Yield the metrics `names`; if comet is among them, the COMET model `model` is ready, until the block ends.
+
+    DataError if comet is asked for and the set has no sources. NmtError as `prepare_comet`.
+    """
+    others = [name for name in names if name in METRICS]
+    if len(others) == len(names):
+        yield Metrics(others)
+        return
+    if not test_set.has_sources:
+        hint = "name the sources with --src, or a file of pairs with --tsv"
+        raise DataError("COMET compares translations with their sources too, and there are none", hint=hint)
+    with prepare_comet(model, device, yes=yes) as comet:
+        yield Metrics(others, comet)
+
+
+def prepare_comet(model: str, device: str, *, yes: bool) -> Comet:
+    """Return the COMET model `model`; what it needs is installed and downloaded if the user agrees.
+
+    NmtError if the user does not, if nobody can be asked, or if it cannot be installed.
+    """
+    from nmt.evaluate.comet import VERSION, Comet, comet_environment
+
+    environment = comet_environment()
+    if not environment.is_made():
+        _agree(
+            f"COMET needs a Python environment of its own, {environment.folder}, with unbabel-comet {VERSION}, PyTorch "
+            "and some 50 packages that they need: about 1.4 GB with PyTorch for CPUs, several GB more with CUDA",
+            yes=yes,
+        )
+        environment.make()
+    comet = Comet(model, device)
+    if missing := comet.missing():
+        size = ", about 2.3 GB or more" if missing[0] == model else ""
+        _agree(f"COMET needs {', '.join(missing)} from the Hugging Face Hub{size}", yes=yes)
+        comet.download()
+    return comet
+
+
+def _agree(what: str, *, yes: bool) -> None:
+    """Say `what` is needed; unless `yes`, ask on a terminal whether to install it. NmtError if it is not to be."""
+    if yes:
+        log.info("%s; installing it", what)
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        if typer.confirm(f"{what}. Install it?", err=True):
+            return
+        raise NmtError("nothing was installed", hint="leave comet out of --metrics")
+    command = shlex.join(["nmt", *sys.argv[1:], "--yes"])
+    raise NmtError(what, hint=f"to install it, run: {command}")
