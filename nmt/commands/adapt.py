@@ -92,17 +92,20 @@ def adapt(
     if resume and options.name_a_file:
         raise typer.BadParameter("a resumed adaptation has its corpus; leave --src, --tgt, --tsv and --corpus out")
     request_exact_mkl()
+    if resume and run.exists() and not candidate_of(run).exists():
+        raise RunError("this adaptation is finished", path=run, hint="to start over, replace --resume by --overwrite")
     if not overwrite:
         refuse_existing(run)
     require_torch()
+    found = None if base is None else find_run(str(base))
     if resume:
         _resume(run, overrides)
-    elif base is not None:
-        request = _request(find_run(str(base)).config().data, options, test or [], _share(mix), overrides)
-        _start(RunDir(base), run, request, overrides, overwrite=overwrite)
+    elif found is not None:
+        request = _request(found.config().data, options, test or [], _share(mix), overrides)
+        _start(found, run, request, overrides, overwrite=overwrite)
     else:
         raise typer.BadParameter("name the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
-    _finish(run, None if base is None else RunDir(base), old_test or [], max_loss)
+    _finish(run, found, old_test or [], max_loss)
 
 
 def candidate_of(run: Path) -> Path:

@@ -92,7 +92,7 @@ def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str
     """Return the named corpora: pairs of aligned files, then files with both languages, each given with its form."""
     named = [*sources, *targets, *(name for name, _ in others)]
     if not named or not all(named) or len(sources) != len(targets):
-        hint = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+        hint = "such as --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
         raise ConfigError("name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)", hint=hint)
     aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
     return aligned + [ParallelFiles.model_validate({form: name}) for name, form in others]
