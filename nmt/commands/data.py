@@ -24,6 +24,7 @@ from nmt.commands.corpus_options import (
     Tgt,
     TgtLang,
     Tsv,
+    form_named,
 )
 from nmt.commands.options import Overrides
 from nmt.commands.outputs import refuse_replacing
@@ -204,11 +205,13 @@ def _refuse_unknown_rules(names: list[str]) -> None:
 
 
 def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
-    """Raise NmtError if an output is there already, is an input, or is named twice."""
+    """Raise NmtError if an output is there already, is an input, is named twice, or is named as what it is not."""
     from nmt.data.corpus import paths_of
 
     refuse_replacing(outputs, [path for name in DATA_SETS for path in paths_of(data.corpora(name))])
     for path in outputs:
+        if form_named(path.name) not in ("tsv", None):
+            raise ConfigError("the file would be plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         if os.path.lexists(path) and not overwrite:
             hint = "replace it by --overwrite, or choose another name"
             raise ConfigError("this file exists already", path=path, hint=hint)
