@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -62,6 +63,12 @@ app.add_typer(data.app, name="data")
 app.add_typer(export.app, name="export")
 app.add_typer(import_.app, name="import")
 
+_HINTS = {  # by the error of the system
+    errno.ENOSPC: "make room on this disk, or name a place on another one",
+    errno.EROFS: "name a place that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
 
 def _print_version(requested: bool) -> None:
     if requested:
@@ -121,7 +128,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         _fail(missing_torch(error))
     except OSError as error:  # a full disk, a folder that cannot be written to
-        _fail(NmtError(str(error.strerror or error), path=error.filename))
+        hint = _HINTS.get(error.errno or 0, "")
+        _fail(NmtError(str(error.strerror or error), path=error.filename, hint=hint))
 
 
 def _fail(error: NmtError) -> None:

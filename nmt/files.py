@@ -28,6 +28,7 @@ MAX_METRICS_BYTES = 200_000_000
 
 _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTALL)
 _NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # for a link or a pipe by a lock's name
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # of a write, which knows no name
 
 Guard = Callable[[Path], AbstractContextManager[object]]
 """Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
@@ -118,17 +119,32 @@ def flush(path: Path) -> None:
 def _temporary_names(path: Path) -> Iterator[tuple[Path, Path, int]]:
     """Yield the names for the new and for the old content of `path`, and the mode of a new file; lock them meanwhile.
 
-    At the end nothing is left under either name. If the old content was not replaced, it gets its name back.
+    At the end nothing is left under either name. If the old content was not replaced, it gets its name back. An OSError
+    about a temporary name, or of a full disk, names `path`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path.parent, path.name)
-    token, lock = _lock_new_token(path)
     try:
-        yield _temporary(path, token, "partial"), _temporary(path, token, "old"), os.fstat(lock).st_mode & 0o777
-    finally:
-        _restore_or_remove(path, token)
-        os.close(lock)
-        _temporary(path, token, "lock").unlink(missing_ok=True)
+        _make_folder(path.parent)
+        remove_leftovers(path.parent, path.name)
+        token, lock = _lock_new_token(path)
+        try:
+            yield _temporary(path, token, "partial"), _temporary(path, token, "old"), os.fstat(lock).st_mode & 0o777
+        finally:
+            _restore_or_remove(path, token)
+            os.close(lock)
+            _temporary(path, token, "lock").unlink(missing_ok=True)
+    except OSError as error:
+        is_full = error.filename is None and error.errno in _FULL_DISK
+        if is_full or f"{os.sep}.{path.name}." in str(error.filename):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def _make_folder(folder: Path) -> None:
+    """Create `folder` with those above it, if they are missing. NotADirectoryError if there is a file."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
 
 
 def _temporary(path: Path, token: str, kind: Literal["partial", "old", "lock"]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -299,3 +300,29 @@ def test_no_more_is_read_than_is_meant(tmp_path):
     os.truncate(os.open(tmp_path / "a", os.O_CREAT | os.O_WRONLY), 10**13)
     with pytest.raises(ValueError, match="over 1,000 bytes"):
         read_at_most(tmp_path / "a", 1000)
+
+
+@pytest.mark.parametrize("write", [write_atomically, new_folder])
+def test_a_full_disk_is_an_error_of_the_file_that_was_asked_for(write, tmp_path):
+    def fill():
+        with write(tmp_path / "a"):
+            raise OSError(errno.ENOSPC, "No space left on device")  # as a write does, without a name
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        fill()
+    assert caught.value.filename == str(tmp_path / "a")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other limits")
+def test_a_name_that_is_too_long_is_said_without_its_temporary_name(tmp_path):
+    path = tmp_path / ("a" * 250)
+    with pytest.raises(OSError, match="too long") as caught:
+        write_text(path, "text")
+    assert caught.value.filename == str(path)
+
+
+def test_a_file_in_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / "a").write_text("")
+    with pytest.raises(NotADirectoryError) as caught:
+        write_text(tmp_path / "a" / "b" / "c.txt", "text")
+    assert caught.value.filename in (str(tmp_path / "a"), str(tmp_path / "a" / "b"))

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 _MORE_MIX = "more of the old corpus (such as --mix old:0.7)"
 
-BaseRun = Annotated[Path | None, typer.Argument(help="Run to adapt.", show_default=False)]
+BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
 NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
 Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
 Mix = Annotated[
@@ -89,17 +89,27 @@ def adapt(
     options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
     if resume and options.name_a_file:
         raise typer.BadParameter("a resumed adaptation has its corpus; leave --src, --tgt, --tsv and --corpus out")
-    if not overwrite:
-        refuse_existing(run)
+    _refuse_existing(run, resume, overwrite)
     prepare_to_train()
+    found = None if base is None else find_run(str(base))
     if resume:
         _resume(run, overrides)
-    elif base is not None:
-        request = _request(find_run(str(base)).config().data, options, test or [], _share(mix), overrides)
-        _start(RunDir(base), run, request, overrides, overwrite=overwrite)
+    elif found is not None:
+        request = _request(found.config().data, options, test or [], _share(mix), overrides)
+        _start(found, run, request, overrides, overwrite=overwrite)
     else:
         raise typer.BadParameter("name the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
-    _finish(run, None if base is None else RunDir(base), old_test or [], max_loss)
+    _finish(run, found, old_test or [], max_loss)
+
+
+def _refuse_existing(run: Path, resume: bool, overwrite: bool) -> None:
+    """Raise RunError if something is at `run`, unless it is to be overwritten."""
+    if overwrite:
+        return
+    if resume and run.exists() and not candidate_of(run).exists():
+        hint = "to adapt anew, name the model and the corpus, with --overwrite"
+        raise RunError("this adaptation is finished", path=run, hint=hint)
+    refuse_existing(run)
 
 
 def candidate_of(run: Path) -> Path:

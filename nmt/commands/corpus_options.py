@@ -92,7 +92,7 @@ def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str
     """Return the named corpora: pairs of aligned files, then files with both languages, each given with its form."""
     named = [*sources, *targets, *(name for name, _ in others)]
     if not named or not all(named) or len(sources) != len(targets):
-        hint = "nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+        hint = "such as --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
         raise ConfigError("name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)", hint=hint)
     aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
     return aligned + [ParallelFiles.model_validate({form: name}) for name, form in others]
@@ -100,11 +100,16 @@ def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str
 
 def _recognized(name: str) -> tuple[str, str]:
     """Return the name of a file, and the form that its ending says."""
-    ending = Path(_uncompressed(name)).suffix.lower().removeprefix(".")
-    if ending not in _FORM_OF_ENDING:
+    form = form_named(name)
+    if form is None:
         hint = f"name a file that ends in .{', .'.join(_FORM_OF_ENDING)}; use --tsv for another name, or edit the YAML"
         raise ConfigError(f"--corpus {name}: the name does not say the form of the file", hint=hint)
-    return name, _FORM_OF_ENDING[ending]
+    return name, form
+
+
+def form_named(name: str) -> str | None:
+    """Return the form of a corpus that the ending of a file's name says, such as csv; None if it says none."""
+    return _FORM_OF_ENDING.get(Path(_uncompressed(name)).suffix.lower().removeprefix("."))
 
 
 def _uncompressed(name: str) -> str:

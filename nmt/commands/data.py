@@ -24,8 +24,10 @@ from nmt.commands.corpus_options import (
     Tgt,
     TgtLang,
     Tsv,
+    form_named,
 )
 from nmt.commands.options import Overrides
+from nmt.commands.outputs import refuse_replacing
 from nmt.commands.progress import Progress
 from nmt.commands.streams import print_text, to_json
 from nmt.config import Config, DataConfig, dump_config, load_config
@@ -203,16 +205,13 @@ def _refuse_unknown_rules(names: list[str]) -> None:
 
 
 def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
-    """Raise ConfigError if an output is there already, is an input, or is named twice."""
+    """Raise NmtError if an output is there already, is an input, is named twice, or is named as what it is not."""
     from nmt.data.corpus import paths_of
 
-    real = [os.path.realpath(path) for path in outputs]
-    inputs = {os.path.realpath(path) for name in DATA_SETS for path in paths_of(data.corpora(name))}
-    for path, real_path in zip(outputs, real, strict=True):
-        if real_path in inputs:
-            raise ConfigError("this file holds the corpus", path=path, hint="choose another name for the output")
-        if real.count(real_path) > 1:
-            raise ConfigError("two outputs have this name", path=path, hint="choose another name for one of them")
+    refuse_replacing(outputs, [path for name in DATA_SETS for path in paths_of(data.corpora(name))])
+    for path in outputs:
+        if form_named(path.name) not in ("tsv", None):
+            raise ConfigError("the file would be plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         if os.path.lexists(path) and not overwrite:
             hint = "replace it by --overwrite, or choose another name"
             raise ConfigError("this file exists already", path=path, hint=hint)

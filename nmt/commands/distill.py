@@ -107,6 +107,11 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) ->
     """Return the configuration of the student, with the data of the teacher where it names none."""
     data = teacher.config().data
     if path is None:
+        if not teacher.data.is_dir():
+            hint = "name a configuration with a corpus: --config"
+            raise RunError(
+                "this model was imported or packed, so it has no training data", path=teacher.path, hint=hint
+            )
         suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
         return load_text(dump_config(suggested), Path("configuration of the student"), overrides)
     try:

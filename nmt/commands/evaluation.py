@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -118,12 +119,22 @@ class Model(NamedTuple):
     def describe(cls, found: list[RunDir] | ExportDir) -> Model:
         """Return what an evaluation says of a model."""
         if isinstance(found, ExportDir):
-            return cls([found.path], [], found.path / "eval")
+            return cls([found.path], [], _writable(found.path / "eval"))
         checkpoints = [run.usable_checkpoint().stem for run in found]
-        return cls([run.path for run in found], checkpoints, found[0].results)
+        return cls([run.path for run in found], checkpoints, _writable(found[0].results))
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.paths))
+
+
+def _writable(folder: Path) -> Path:
+    """Return `folder` for results; if nothing can be written there, one in the current folder, with a warning."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if os.access(nearest, os.W_OK):
+        return folder
+    here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
+    log.warning("%s cannot be written to; results are saved in %s", folder, here)
+    return here
 
 
 class Evaluation(NamedTuple):

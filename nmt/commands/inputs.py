@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nmt.commands.streams import STANDARD_INPUT
-from nmt.data.lines import UTF8_MARK, open_text, read_raw_lines, without_line_end
+from nmt.data.lines import UTF8_MARK, check_beginning, open_text, read_raw_lines, without_line_end
 from nmt.errors import DataError
 
 log = logging.getLogger(__name__)
+
+_MAX_LISTED = 10  # broken lines, each with a warning
 
 
 def is_typing() -> bool:
@@ -37,16 +39,26 @@ def read_text_file(path: Path) -> Iterator[str]:
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with a warning that names the line."""
+    """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with warnings that name the first such lines.
+
+    DataError if the lines are no text at all, such as UTF-16 or a zip archive.
+    """
+    num_broken = 0
     for number, raw in enumerate(read_raw_lines(stream, name), start=1):
         line = without_line_end(raw)
         if number == 1:
             line = line.removeprefix(UTF8_MARK)
+            if line:
+                check_beginning(raw, Path(name))
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
-            log.warning("%s:%d: not valid UTF-8; the broken bytes are replaced", name, number)
+            num_broken += 1
+            if num_broken <= _MAX_LISTED:
+                log.warning("%s:%d: not valid UTF-8; the broken bytes are replaced", name, number)
             yield line.decode("utf-8", errors="replace")
+    if num_broken > _MAX_LISTED:
+        log.warning("%s: %s lines in all are not valid UTF-8; is the file in UTF-8?", name, f"{num_broken:,}")
 
 
 def _open_standard_input() -> BinaryIO:

@@ -8,7 +8,7 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -147,7 +147,8 @@ def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., 
     The command has a parameter `search: SearchFlags`, in whose place the options come. Type, limits and help of each
     are those of the field. `max_length` is one more: it sets the maximum length whatever the source.
     """
-    parameters = [_parameter(name) for name in fields or [*SEARCH_FLAGS, _MAX_LENGTH]]
+    offered = fields or (*SEARCH_FLAGS, _MAX_LENGTH)
+    parameters = [_parameter(name, offered) for name in offered]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -166,8 +167,8 @@ def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., 
     return decorate
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    """Return the option of one field; None means that it is not given."""
+def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
+    """Return the option of one field, of a command with the options `offered`; None means that it is not given."""
     if name == _MAX_LENGTH:
         option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP)
         annotation: object = Annotated[int | None, option]
@@ -176,7 +177,7 @@ def _parameter(name: str) -> inspect.Parameter:
         limits: dict[str, Any] = (
             {"metavar": _METAVARS.get(name, "N"), **_limits(field)} if field.annotation in (int, float) else {}
         )
-        option = typer.Option(SEARCH_FLAGS[name], help=_help(field), show_default=False, **limits)
+        option = typer.Option(SEARCH_FLAGS[name], help=_help(field, offered), show_default=False, **limits)
         annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
@@ -187,10 +188,16 @@ def _limits(field: FieldInfo) -> dict[str, float]:
     return {names[limit]: getattr(entry, limit) for entry in field.metadata for limit in names if hasattr(entry, limit)}
 
 
-def _help(field: FieldInfo) -> str:
-    """Return the description of a field as a sentence that names flags instead of fields."""
-    text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], field.description or "")
-    return f"{text[:1].upper()}{text[1:]}. Default: the run's."
+def _help(field: FieldInfo, offered: Collection[str]) -> str:
+    """Return the description of a field as a sentence that names flags instead of fields.
+
+    Clauses about fields that the command does not offer are left out. A value that opens the sentence stays lower case.
+    """
+    clauses = (field.description or "").split("; ")
+    text = "; ".join(clause for clause in clauses if set(re.findall(r"`(\w+)`", clause)) <= set(offered))
+    text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], text)
+    opens_with_value = text.partition(" ")[0].endswith(":")
+    return f"{text if opens_with_value else text[:1].upper() + text[1:]}. Default: the run's."
 
 
 def _message(error: ValidationError) -> str:

@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -192,6 +192,21 @@ def _is_same(file: BinaryIO, path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
+
+
+def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Raise NmtError if an output is an input, or is named twice. Links are followed; pipes and devices pass."""
+    read = {os.path.realpath(path) for path in inputs}
+    written: set[str] = set()
+    for path in outputs:
+        real = os.path.realpath(path)
+        if os.path.exists(real) and not os.path.isfile(real):
+            continue
+        if real in read:
+            raise NmtError("this file is the input", path=path, hint="choose another name for the output")
+        if real in written:
+            raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
+        written.add(real)
 
 
 @contextmanager

@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
-from nmt.commands.options import Models
 from nmt.find_model import find_run
 
 log = logging.getLogger(__name__)
 
 
 def plot(
-    models: Models = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="Run directory. Default: $NMT_MODEL, or the newest run in ./runs."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .svg or .png file; default: curves.svg in the run.")
     ] = None,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import typer
 
 from nmt.commands.inputs import read_standard_input, read_text_file
-from nmt.commands.outputs import Settings, exit_code_of, stop_on_sigterm, tell_what_is_kept
+from nmt.commands.outputs import Settings, exit_code_of, refuse_replacing, stop_on_sigterm, tell_what_is_kept
 from nmt.commands.progress import Progress
 from nmt.commands.synthetic_corpus import CandidateFile, CorpusWriter
 from nmt.config import SearchOptions
@@ -54,7 +54,8 @@ class Synthesis(NamedTuple):
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None
         log.info(selection.describe())
-        log.info("to train on it, with a tag before each source:\n%s", self.corpus.describe_training())
+        if selection.num_kept:
+            log.info("to train on it, with a tag before each source:\n%s", self.corpus.describe_training())
 
     def log_plan(self) -> None:
         """Log what the pairs consist of, and how the model translates."""
@@ -101,10 +102,11 @@ class Synthesis(NamedTuple):
         return Progress(total=total, start=num_done, bar=on_terminal, log_lines=not on_terminal)
 
 
-def check_input(name: str) -> None:
-    """Raise DataError if the file `name` cannot be opened, before a model is loaded. A pipe is left alone."""
+def check_files(name: str, output: Path) -> None:
+    """Raise NmtError if the file `name` cannot be opened or `output` would replace it. A pipe is left alone."""
     if name != STANDARD_INPUT and not Path(name).is_fifo():
         open_text(Path(name)).close()
+        refuse_replacing([output], [Path(name)])
 
 
 def describe_search(options: SearchOptions) -> str:

@@ -60,7 +60,8 @@ Noise = Annotated[
     bool,
     typer.Option(
         "--noise",
-        help="Noise on each src, as Edunov et al. 2018: --drop-words 0.1 --blank-words 0.1 --shuffle-words 3.",
+        help="Noise on each src, as Edunov et al. 2018: --drop-words 0.1 --blank-words 0.1 --shuffle-words 3. "
+        "--seed decides which words.",
     ),
 ]
 DropWords = Annotated[
@@ -165,14 +166,14 @@ def _run(
     options: _Options, models: list[RunDir] | ExportDir, search: SearchFlags, noise: SourceNoise, limits: Limits,
     computation: Computation,
 ) -> None:  # fmt: skip
-    from nmt.commands.synthesis import Synthesis, check_input
+    from nmt.commands.synthesis import Synthesis, check_files
     from nmt.commands.synthetic_corpus import CorpusWriter, form_of
     from nmt.translate.blocks import Request
     from nmt.translate.ray_worker import checksums_of_weights
 
     form = form_of(options.output)
     computation.check()
-    check_input(options.input)
+    check_files(options.input, options.output)
     scores = limits.needs_scores or form == "jsonl"
     with open_translator(models, computation, token_scores=scores) as translator:
         found = search.change(translator.options)

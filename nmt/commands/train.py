@@ -74,7 +74,8 @@ def log_next_steps(run: Path) -> None:
     """Log the commands to use the finished run with."""
     data = RunDir(run).config().data
     to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
-    log.info(f"done: {run}\n  nmt translate --model {run}{to} 'text'\n  nmt eval --model {run}")
+    name = shlex.quote(str(run))
+    log.info(f"done: {run}\n  nmt translate --model {name}{to} 'text'\n  nmt eval --model {name}")
 
 
 def prepare_to_train() -> None:

@@ -133,15 +133,18 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
-    """Raise DataError if a file that begins with `raw` is empty, not text, or named as something else.
+    """Raise DataError if a file that begins with the line `raw` is empty, not text, or named as something else.
 
-    XML may be UTF-16: it says so itself.
+    XML may be UTF-16, which it says itself, and its lines may end in CR.
     """
     if raw in (b"", UTF8_MARK):
         raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE if not xml else "")
     if raw.startswith(UTF16_MARKS) and not xml:
         hint = _SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
         raise DataError("this is UTF-16, not UTF-8", path=path, line=1, hint=hint)
+    if raw.count(b"\r") > 1 and not raw.endswith(b"\n") and not xml:
+        hint = "save the file with LF or CR LF, or convert it: tr '\\r' '\\n' < OLD > NEW"
+        raise DataError("the lines end in CR alone", path=path, line=1, hint=hint)
     for first, (kind, ending, hint) in _KINDS.items():
         if raw.startswith(first):
             message = f"this is {kind}, but its name does not end in {ending}"

@@ -17,10 +17,13 @@ class SrtFile:
         """Read a file. DataError if it is no such file."""
         import srt
 
+        text = decode(content)
         try:
-            self._cues = list(srt.parse(decode(content)))
+            self._cues = list(srt.parse(text))
         except srt.SRTParseError as error:
-            raise DataError(f"not SubRip subtitles ({str(error)[:100]})") from None
+            line = text.count("\n", 0, error.expected_start) + 1
+            hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
+            raise DataError("not SubRip subtitles: no subtitle begins here", line=line, hint=hint) from None
         self._texts = [HtmlText(cue.content.replace("\n", " ")) for cue in self._cues]
 
     @property

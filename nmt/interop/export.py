@@ -113,7 +113,9 @@ def _check(
         return agreement
     _tell_precision(quantization, engines[1].precision)
     if not run.data.is_dir():
-        log.warning("an imported run has no test set: measure what this precision costs with `nmt eval`")
+        log.warning(
+            "a model that was imported or packed has no test set: measure what this precision costs with `nmt eval`"
+        )
         return agreement
     sets = run.read_sets("test", config.data.directions[0])
     log.info(f"translating the test set both ways ({sum(len(each.sources) for each in sets)} sentences) …")

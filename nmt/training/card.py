@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from nmt.data.corpus import paths_of
 from nmt.data.tags import language_tags
 from nmt.engines.selection import prefers_fp32
@@ -77,7 +79,7 @@ def _scores(training: Training) -> list[str]:
         f"- perplexity {best['perplexity']:.2f} per token",
         *_directions(training, best),
         *_int8(training),
-        f"`nmt eval --model {run.path}` scores the test set and saves the result under `eval/`.",
+        f"`nmt eval --model {shlex.quote(str(run.path))}` scores the test set and saves the result under `eval/`.",
     ]
 
 
@@ -107,7 +109,7 @@ def _usage(training: Training) -> list[str]:
     to = f" --to {training.config.data.directions[0].tgt}" if language_tags(training.config.data) else ""
     return [
         "## Use",
-        f'    nmt translate --model {training.run.path}{to} "text"',
+        f'    nmt translate --model {shlex.quote(str(training.run.path))}{to} "text"',
         f"The model reads up to {training.config.model.max_src_len} tokens at a time; nmt splits longer texts.\n"
         "Expect poor translations of text that is unlike the training corpus.",
         "The license of the training corpus determines that of the model. Add it here before you share this folder.",

@@ -221,3 +221,14 @@ def test_faults_leave_nothing_behind(runs, client):
         assert isinstance(nmt("adapt", *arguments).exception, kind), arguments
     (runs / "few.tsv").unlink()
     assert sorted(path.name for path in runs.iterdir()) == before
+
+
+def test_a_packed_model_is_adapted_and_a_finished_adaptation_says_so(runs, client, monkeypatch):
+    monkeypatch.setenv("NMT_CACHE", str(runs / "cache"))
+    packed = runs / "base.zip"
+    assert nmt("pack", runs / "base", "-o", packed).exit_code == 0
+    done = adapt(packed, "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    again = nmt("adapt", "--resume", "--run", runs / "client").exception
+    assert isinstance(again, RunError)
+    assert again.message == "this adaptation is finished"

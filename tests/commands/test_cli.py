@@ -59,6 +59,14 @@ def work(digits, tmp_path_factory) -> Path:
     return folder
 
 
+def test_the_commands_for_a_finished_run_can_be_pasted_into_a_shell(work):
+    run = "runs/M\u00fcller & S\u00f6hne"
+    done = nmt("train", "--config", "digits.yaml", "--run", run, "--set", "training.max_updates=4", cwd=work)
+    os.utime(work / "runs/digits/checkpoints/index.json")
+    assert f"  nmt translate --model '{run}' 'text'\n  nmt eval --model '{run}'\n" in done.stderr
+    assert f"nmt translate --model '{run}' \"text\"" in (work / run / "README.md").read_text(encoding="utf-8")
+
+
 def test_help_names_every_command():
     done = nmt("--help")
     assert done.returncode == 0

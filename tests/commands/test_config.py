@@ -120,7 +120,7 @@ def test_new_leaves_no_file_behind_where_it_fails():
 TWO_COLUMNS = "two different columns are needed, numbered from 1\n  such as 1,2, or two names from the header"
 NEITHER = (
     "name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)\n"
-    "  nmt config new --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
+    "  such as --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
 )
 
 

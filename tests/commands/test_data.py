@@ -135,8 +135,10 @@ def test_clean_writes_what_the_ending_of_a_name_says(ending):
 def test_clean_replaces_no_file_unless_told_and_never_the_corpus():
     Path("kept.tsv").write_text("old\n")
     assert fail("clean", *FILES, "-o", "kept.tsv").message == "this file exists already"
-    assert fail("clean", *FILES, "-o", "a.en", "--overwrite").message == "this file holds the corpus"
+    assert fail("clean", *FILES, "-o", "a.en", "--overwrite").message == "this file is the input"
     assert fail("clean", *FILES, "-o", "b", "--rejected", "./b").message == "two outputs have this name"
+    for name in ("kept.xlsx", "kept.csv.gz"):
+        assert fail("clean", *FILES, "-o", name).message == "the file would be plain text"
     assert run("clean", *FILES, "-o", "kept.tsv", "--overwrite").exit_code == 0
     assert len(lines("kept.tsv")) == 41
 

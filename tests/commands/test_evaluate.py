@@ -106,6 +106,19 @@ def test_a_checkpoint_is_named(run):
     assert names[0] in missing
 
 
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_scores_of_a_read_only_run_are_saved_in_the_current_folder(run, tmp_path, monkeypatch, messages):
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(run.evaluations, ignore_errors=True)
+    run.path.chmod(0o555)
+    try:
+        assert "BLEU" in evaluate("-m", run.path)
+    finally:
+        run.path.chmod(0o755)
+    assert f"warning: {run.evaluations} cannot be written to; results are saved in digits-eval" in messages
+    assert (tmp_path / "digits-eval" / "test.json").is_file()
+
+
 def test_another_search_or_precision_writes_over_nothing(run):
     evaluate("-m", run.path)
     greedy = (run.evaluations / "test.json").read_text()

@@ -55,3 +55,24 @@ def test_lines_are_counted_as_they_are_read(content, count, tmp_path):
 
 def test_counting_a_damaged_file_is_no_error(compressed):
     assert 1000 < count_lines(compressed) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("eins\r\nzwei\r\n".encode("utf-16"), "this is UTF-16, not UTF-8"),
+        (b"PK\x03\x04...", "this is a zip archive or an Excel workbook"),
+        (b"one\rtwo\rthree\r", "the lines end in CR alone"),
+    ],
+)
+def test_what_is_not_text_is_refused_instead_of_translated(content, message, tmp_path):
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        list(read_text_file(tmp_path / "a.txt"))
+
+
+def test_a_file_in_another_encoding_gives_a_few_warnings_and_a_count(tmp_path, messages):
+    (tmp_path / "a").write_bytes(b"gr\xfcn\n" * 5000)
+    assert len(list(read_text_file(tmp_path / "a"))) == 5000
+    assert len(messages) == 11
+    assert messages[-1] == f"warning: {tmp_path / 'a'}: 5,000 lines in all are not valid UTF-8; is the file in UTF-8?"

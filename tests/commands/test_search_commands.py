@@ -122,3 +122,10 @@ def test_given_translations_are_scored_a_line_each(nmt, tmp_path):
     assert rows[0]["tokens"][-1] == "</s>"
     assert len(rows[0]["tokens"]) == len(rows[0]["token_scores"])
     nmt("score", "--src", tmp_path / "a", code=2)
+
+
+def test_the_help_of_a_command_names_no_option_that_it_does_not_have():
+    for command in ("eval", "translate"):
+        text = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output.split())
+        assert ("--n-best sets how many" in text) == (command == "translate")
+        assert " mbr-chrf: find --candidates" in text

@@ -255,3 +255,15 @@ def check_kills(folder: Path, count: int) -> None:
     if partial.exists():
         synthesize(*arguments, "-i", "mono", "-o", "killed.tsv", "--resume")
     assert (folder / "killed.tsv").read_bytes() == (folder / "whole.tsv").read_bytes()
+
+
+def test_an_output_never_replaces_its_input(folder):
+    Path("mono.tsv").write_text("12\n")
+    with pytest.raises(NmtError, match="this file is the input"):
+        synthesize("-i", "mono.tsv", "-o", "mono.tsv")
+    assert Path("mono.tsv").read_text() == "12\n"
+
+
+def test_a_corpus_without_pairs_is_not_recommended_for_training(folder, messages):
+    synthesize("-i", "mono", "-o", "none.tsv", "--keep", "0")
+    assert "kept 0 of 90 pairs from 90 lines" in messages[-1]

@@ -156,3 +156,31 @@ def test_a_stream_of_a_hundred_thousand_lines_takes_no_more_memory(digits_run):
 
     found = check(str(digits_run), 100_000, 10_000)
     assert holds(found), found
+
+
+def test_an_output_never_replaces_its_input(digits_run, tmp_path):
+    for name, content in (("in.txt", "12\n"), ("page.html", "<p>12</p>")):
+        (tmp_path / name).write_text(content)
+        (tmp_path / f"link-{name}").symlink_to(tmp_path / name)
+    for arguments in (
+        ("-i", tmp_path / "in.txt", "-o", tmp_path / "in.txt"),
+        ("-i", tmp_path / "in.txt", "-o", tmp_path / "link-in.txt"),
+        (tmp_path / "page.html", "-o", tmp_path / "link-page.html"),
+    ):
+        done = nmt("translate", "-m", digits_run, *arguments)
+        assert done.returncode == 1
+        assert done.stderr == f"error: {arguments[-1]}: this file is the input\n  choose another name for the output\n"
+    assert (tmp_path / "in.txt").read_text() == "12\n"
+    assert (tmp_path / "page.html").read_text() == "<p>12</p>"
+    done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o", "--alignments", tmp_path / "o", "12")
+    assert "two outputs have this name" in done.stderr
+
+
+def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
+    (tmp_path / "my report.pdf").write_text("12\n")
+    (tmp_path / "page.html").write_text("<p>12</p>")
+    done = nmt("translate", "-m", digits_run, tmp_path / "my report.pdf")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"is a file, not a text: --input '{tmp_path / 'my report.pdf'}' translates its lines" in done.stderr
+    done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
+    assert "name one document at a time" in done.stderr

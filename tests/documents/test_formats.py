@@ -184,7 +184,7 @@ def test_word_documents_keep_formatting_tables_and_headers():
         ("a.xlf", b"<tmx/>", "not an XLIFF file: it begins with <tmx>"),
         ("a.po", b"/etc/passwd", "not a gettext catalog"),
         ("a.srt", b"\xff\xff\xff", "neither UTF-8 nor UTF-16"),
-        ("a.srt", b"hello", "not SubRip subtitles"),
+        ("a.srt", b"hello", "not SubRip subtitles: no subtitle begins here"),
     ],
 )
 def test_what_is_no_such_document_is_refused(name, content, message):
