@@ -22,7 +22,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
-from nmt.config.sections import Section
+from nmt.config.base import Section
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, sha256_of, write_atomically
 from nmt.rundir import MAX_JSON_BYTES
