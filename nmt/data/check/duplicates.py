@@ -13,8 +13,8 @@ _SMALLEST = 1 << 16
 class SeenHashes:
     """A growing set of 64-bit hashes: sorted runs, each at least twice as long as the next.
 
-    Memory: at most some 30 MB, however many there are; the rest lies in temporary files, 8 bytes per hash, twice that
-    for a moment when runs are merged. Of 10 million different texts, two have the same hash with a probability of 3 in
+    Memory: some 50 MB with 10 or 30 million; the rest lies in temporary files, 8 bytes per hash, twice that for a
+    moment when runs are merged. Of 10 million different texts, two have the same hash with a probability of 3 in
     a million.
     """
 
