@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from workload import find_multi30k
 
-from nmt.config.sections import ModelConfig, TrainingConfig
+from nmt.config.model import ModelConfig
+from nmt.config.training import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.device import DTYPES, choose_device, choose_precision
 from nmt.model.flops import TrainingFlops

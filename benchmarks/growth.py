@@ -16,7 +16,8 @@ import torch
 from harness import machine as describe
 from harness import say, table, use_cores, warn_of_load
 
-from nmt.config.sections import ModelConfig, TrainingConfig
+from nmt.config.model import ModelConfig
+from nmt.config.training import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
 from nmt.files import write_atomically

@@ -15,7 +15,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
-from nmt.config.sections import SearchOptions, Section
+from nmt.config.base import Section
+from nmt.config.search import SearchOptions
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
 from nmt.model_bin import find_corruption

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from nmt.cachedir import cache_folder, into_cache, using
 from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
-from nmt.config.sections import Section
+from nmt.config.base import Section
 from nmt.errors import RunError
 from nmt.files import read_at_most, sha256_of, write_atomically
 from nmt.rundir import MAX_JSON_BYTES

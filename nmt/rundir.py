@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from nmt.checksum import find_corruption
 from nmt.config import Config, dump_config, load_config
-from nmt.config.sections import Section
+from nmt.config.base import Section
 from nmt.data.corpus import SentencePair
 from nmt.data.lines import read_lines
 from nmt.errors import RunError

@@ -30,7 +30,7 @@ from typing import Any, cast
 import numpy as np
 
 from nmt.config import SearchOptions
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.data.shortlist import Shortlist
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines import native_engine

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from nmt.config.corpora import ParallelFiles
+from nmt.config.data import DataConfig
 from nmt.config.filters import SAFE_FILTERS, Filters
-from nmt.config.sections import DataConfig
 from nmt.data.check.expectations import expect
 from nmt.data.check.features import Side
 from nmt.data.check.rules import RULES, bits_switched_on, rules_in

@@ -16,8 +16,8 @@ from nmt.commands.options import Overrides
 from nmt.commands.streams import print_text
 from nmt.commands.train import log_next_steps, prepare_to_train, train_run
 from nmt.config import Config, dump_config
+from nmt.config.data import DataConfig
 from nmt.config.load import load_text
-from nmt.config.sections import DataConfig
 from nmt.data.corpus import read_parallel
 from nmt.errors import ConfigError, RunError
 from nmt.files import flush, write_text

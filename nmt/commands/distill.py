@@ -21,7 +21,7 @@ from nmt.commands.train import log_next_steps, prepare_to_train, train_run
 from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
 from nmt.config.load import load_text
 from nmt.config.nodes import read_tree
-from nmt.config.sections import MAX_BEAM_SIZE
+from nmt.config.search import MAX_BEAM_SIZE
 from nmt.data.lines import read_lines
 from nmt.errors import RunError
 from nmt.find_model import find_run

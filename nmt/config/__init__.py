@@ -1,10 +1,15 @@
 """The configuration: its sections, reading, writing, and what suits a number of pairs."""
 
 from nmt.config.corpora import ParallelFiles
+from nmt.config.data import DataConfig
 from nmt.config.dump import dump_config
 from nmt.config.load import load_config
+from nmt.config.model import ModelConfig
 from nmt.config.presets import suggest_config
-from nmt.config.sections import Config, DataConfig, ModelConfig, SearchOptions, TokenizerConfig, TrainingConfig
+from nmt.config.search import SearchOptions
+from nmt.config.sections import Config
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.config.training import TrainingConfig
 
 __all__ = [
     "Config",

@@ -1,4 +1,4 @@
-"""The base of all sections of a configuration."""
+"""The base of all sections of a configuration, and the types that several of them share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
+MAX_SEED = 2**31 - 1  # the largest that every library takes
 
 
 class Section(BaseModel):

@@ -9,10 +9,11 @@ from typing import Literal, get_args, get_origin
 import yaml
 from pydantic.fields import FieldInfo
 
+from nmt.config.base import Section
 from nmt.config.corpora import ParallelFiles
 from nmt.config.load import PATH_KEYS
 from nmt.config.nodes import CoreLoader
-from nmt.config.sections import Config, Section
+from nmt.config.sections import Config
 
 _WIDTH = 120  # a comment that would go further stands above its key
 

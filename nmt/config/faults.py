@@ -12,8 +12,9 @@ import annotated_types
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from nmt.config.base import Section
 from nmt.config.corpora import NUMBERS_OF_CORPORA, ONE_CORPUS_OR_MORE, ParallelFiles
-from nmt.config.sections import Config, Section
+from nmt.config.sections import Config
 from nmt.errors import ConfigError
 
 Loc = tuple[str | int, ...]

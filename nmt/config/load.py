@@ -12,7 +12,9 @@ from typing import get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from nmt.config.base import Section
 from nmt.config.corpora import FORMS, ParallelFiles
+from nmt.config.data import DataConfig
 from nmt.config.faults import (
     Fault,
     Loc,
@@ -29,7 +31,9 @@ from nmt.config.faults import (
     without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
-from nmt.config.sections import Config, DataConfig, Section, TokenizerConfig, TrainingConfig
+from nmt.config.sections import Config
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.config.training import TrainingConfig
 from nmt.errors import ConfigError
 
 MAX_BYTES = 1_000_000

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nmt.config.sections import Config, DataConfig, ModelConfig, TokenizerConfig, TrainingConfig
+from nmt.config.data import DataConfig
+from nmt.config.model import ModelConfig
+from nmt.config.sections import Config
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.config.training import TrainingConfig
 from nmt.languages import has_many_characters
 
 TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.config.sections import DataConfig
+from nmt.config.data import DataConfig
 from nmt.errors import ConfigError
 
 _Indices = NDArray[np.int64]

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from nmt.config.augment import KINDS, AugmentConfig
 from nmt.config.glossary import GlossaryConfig
-from nmt.config.sections import Config, SubwordRegularization
+from nmt.config.sections import Config
+from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.augment import PairChanger, TextPair
 from nmt.data.glossary_lexicon import TermLexicon
 from nmt.data.glossary_pairs import TermAnnotator, TokenizedPair

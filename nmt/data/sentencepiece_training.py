@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import sentencepiece
 
-from nmt.config.sections import MIN_COVERAGE, TokenizerConfig
+from nmt.config.tokenizer import MIN_COVERAGE, TokenizerConfig
 from nmt.errors import DataError, in_words
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 

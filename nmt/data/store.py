@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, ValidationError
 
-from nmt.config.sections import Section, SubwordRegularization
+from nmt.config.base import Section
+from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.corpus import SentencePair
 from nmt.data.report import CorpusCounts
 from nmt.data.subword_regularization import SubwordSampler

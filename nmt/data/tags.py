@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nmt.config.sections import Config, DataConfig
+from nmt.config.data import DataConfig
+from nmt.config.sections import Config
 from nmt.languages import Direction, language_tag
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self
 
 import sentencepiece
 
-from nmt.config.sections import TokenizerConfig
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.protobuf import protobuf_field, protobuf_fields, protobuf_items
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
 from nmt.errors import DataError, RunError

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from nmt.config import SearchOptions
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.data.shortlist import Shortlist, refuse_shortlist
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis, check_finite

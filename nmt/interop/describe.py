@@ -12,7 +12,7 @@ from typing import Any, Literal
 from safetensors import SafetensorError, safe_open
 
 from nmt.config import Config
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir, is_export

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from nmt.config.base import Count
-from nmt.config.sections import NumLayers, Rate
+from nmt.config.base import Count, Rate
+from nmt.config.model import NumLayers
 from nmt.errors import RunError
 from nmt.files import read_at_most
 

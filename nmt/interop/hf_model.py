@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 from nmt.interop.hf_folder import ACTIVATIONS, MarianConfig
 

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 from nmt.interop.hf_folder import HfFolder, MarianConfig
 from nmt.interop.hf_vocabulary import Vocabulary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 
 # Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a

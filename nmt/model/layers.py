@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
 from nmt.model.kernels.dropout import Dropout, add_dropped, dropped_relu

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 
 Shapes = dict[str, tuple[int, ...]]

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.model.cache import KeyValue, KVCache
 from nmt.model.initialization import initialize, make_embedding
 from nmt.model.kernels.dropout import Dropout

@@ -18,7 +18,7 @@ enum { SINUSOIDAL, LEARNED, ROTARY };
 
 typedef struct Model Model;
 
-/* Options of a search; see SearchOptions in nmt/config/sections.py. */
+/* Options of a search; see SearchOptions in nmt/config/search.py. */
 typedef struct {
     int beam_size, num_hypotheses, exact, sample, min_len, no_repeat_ngram, top_k;
     double temperature, top_p;

@@ -13,6 +13,7 @@ from nmt.config import Config
 from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.data.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
 from nmt.data.holdout import Holdout, choose_holdout
+from nmt.data.lines import open_text
 from nmt.data.report import SPLITS, Split
 from nmt.files import FileHashes, write_text
 from nmt.languages import Direction
@@ -45,7 +46,12 @@ class Corpus:
         return [path for corpora in (self.train, *self.named.values()) for path in paths_of(corpora)]
 
     def identity(self, store_root: Path) -> dict[str, object]:
-        """Return everything that determines the text of each set; hashes of files are cached in `store_root`."""
+        """Return everything that determines the text of each set; hashes of files are cached in `store_root`.
+
+        DataError if a file cannot be opened.
+        """
+        for path in self.files():
+            open_text(path).close()  # a run that is resumed reads none of them before this
         hashes, data = FileHashes(store_root / "hashes.json"), self.config.data
         return {
             "files": [hashes.sha256(path) for path in self.files()],

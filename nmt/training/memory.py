@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 

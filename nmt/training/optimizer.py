@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from nmt.config.sections import TrainingConfig
+from nmt.config.training import TrainingConfig
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.loss_scale import LossScale

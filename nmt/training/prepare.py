@@ -68,7 +68,10 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     tokenizers = _tokenizers(config, run, corpus)
     fingerprint = _fingerprint(corpus, tokenizers, store_root)
     if expected not in (None, fingerprint):
-        hint = "restore the files the run was started with, or start a new run with training.init_from"
+        hint = (
+            "restore the files the run was started with, or start a new run with training.init_from; relative paths "
+            f"are taken from {Path.cwd()}, so resume in the folder where the run was started"
+        )
         raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
     folder = store_root / fingerprint
     if folder.is_dir():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.config import Config
-from nmt.config.sections import MAX_SEED
+from nmt.config.base import MAX_SEED
 
 
 class StageSpan(NamedTuple):

@@ -111,7 +111,9 @@ def configuration_reference() -> str:
     from nmt.config.corpora import ParallelFiles
     from nmt.config.filters import Filters
     from nmt.config.glossary import GlossaryConfig
-    from nmt.config.sections import Config, Stage, SubwordRegularization
+    from nmt.config.sections import Config
+    from nmt.config.stages import Stage
+    from nmt.config.tokenizer import SubwordRegularization
 
     lines = [
         "# Configuration",

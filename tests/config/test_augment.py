@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from nmt.config.augment import KINDS, AugmentConfig
-from nmt.config.sections import SubwordRegularization, TokenizerConfig
+from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 
 
 def test_nothing_is_changed_by_default():

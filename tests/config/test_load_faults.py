@@ -8,7 +8,9 @@ import pytest
 
 from nmt.config import load_config
 from nmt.config.corpora import ParallelFiles
-from nmt.config.sections import ModelConfig, SearchOptions, TrainingConfig
+from nmt.config.model import ModelConfig
+from nmt.config.search import SearchOptions
+from nmt.config.training import TrainingConfig
 from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.config.augment import AugmentConfig
 from nmt.config.glossary import GlossaryConfig
-from nmt.config.sections import SubwordRegularization, TokenizerConfig
+from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 from nmt.data.corpus import SentencePair
 from nmt.data.glossary import TERM_SYMBOLS
 from nmt.data.glossary_lexicon import TermLexicon

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nmt.config.augment import KINDS, AugmentConfig
-from nmt.config.sections import SubwordRegularization, TokenizerConfig
+from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 from nmt.data.corpus import SentencePair
 from nmt.data.redraw import Redraw, RedrawSettings, kinds_of
 from nmt.data.report import CorpusCounts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.config.sections import TokenizerConfig
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokenizer import train_tokenizers
 from nmt.errors import DataError
 from nmt.special_tokens import EOS_ID

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt.config import TokenizerConfig
-from nmt.config.sections import SubwordRegularization
+from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.batching import BatchIndices, read_batch
 from nmt.data.corpus import SentencePair
 from nmt.data.report import CorpusCounts

@@ -10,7 +10,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config.sections import TokenizerConfig
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokenizer import Tokenizer, TokenizerPair, train_tokenizers
 from nmt.errors import DataError, RunError
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID

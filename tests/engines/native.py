@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order
 from nmt.engines.torch_engine import TorchEngine

@@ -9,7 +9,7 @@ import torch
 
 from nmt.checkpoint import save_weights
 from nmt.config import Config
-from nmt.config.sections import TokenizerConfig
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokenizer import train_tokenizers
 from nmt.model.transformer import Transformer
 from nmt.rundir import CheckpointIndex, RunDir

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.config.sections import ModelConfig, SearchOptions, TokenizerConfig
+from nmt.config.model import ModelConfig
+from nmt.config.search import SearchOptions
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, RunError
 from nmt.rundir import RunDir
 from nmt.training import corpus_files
 from nmt.training.corpus_files import Corpus
@@ -95,6 +95,24 @@ def test_a_store_that_was_deleted_is_built_with_the_same_bytes(tmp_path):
     stores = [prepare(config, run, tmp_path / store).store.folder for store in ("one", "two")]
     first, second = ([(folder / name).read_bytes() for name in names] for folder in stores)
     assert first == second
+
+
+def test_a_run_that_is_resumed_in_another_folder_says_where_its_files_were_looked_for(tmp_path, monkeypatch):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir(), elsewhere.mkdir()
+    monkeypatch.chdir(here)
+    Path("pairs.tsv").write_text("".join(f"{n} a\t{n} b\n" for n in range(100)))
+    data = {"train": {"tsv": "pairs.tsv"}, "valid": None, "test": None, "holdout_size": 7}
+    config, run, store = tiny_config(here, data=data), RunDir(tmp_path / "run"), tmp_path / "store"
+    fingerprint = prepare(config, run, store).fingerprint
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(DataError, match="no such file") as caught:
+        prepare(config, run, store, fingerprint)
+    assert (str(caught.value.path), caught.value.hint) == ("pairs.tsv", f"paths are taken from {elsewhere}")
+    Path("pairs.tsv").write_text("1\t1\n" * 100)
+    with pytest.raises(RunError, match="the corpus has changed") as changed:
+        prepare(config, run, store, fingerprint)
+    assert f"are taken from {elsewhere}, so resume in the folder where the run was started" in changed.value.hint
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.filters import Filters
-from nmt.data.check.duplicates import Hashes
 from nmt.data.check.features import Side, digest, is_more_than_names, numbers_differ
 from nmt.data.check.language_identification import LanguageIdentifier
 from nmt.data.check.marks import BEYOND_LATIN, CELL, CONTROL, DIGIT, FOLLOWING, LEAD, QUESTION, SPAN
@@ -27,6 +26,7 @@ from nmt.data.check.scripts import (
     script_codes,
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
+from nmt.data.check.sorted_hashes import Hashes
 from nmt.languages import chinese_form, names_of, script_of
 
 _EMPTY, _TOO_LONG, _TOO_SHORT = bit_of("empty"), bit_of("too-long"), bit_of("too-short")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from nmt.config.sections import DataConfig
+from nmt.config.data import DataConfig
 from nmt.data.check.rules import RULES, rules_in
 from nmt.data.check.stream import CheckedPairs
 from nmt.data.corpus import SentencePair, path_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from nmt.config.sections import DataConfig
+from nmt.config.data import DataConfig
 from nmt.data.check.checker import Expectations
 from nmt.data.check.features import Side
 from nmt.data.check.profile import Profile

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.check.checker import Checked
-from nmt.data.check.duplicates import Hashes, SeenHashes
+from nmt.data.check.duplicates import SeenHashes
 from nmt.data.check.rules import bit_of
+from nmt.data.check.sorted_hashes import Hashes
 
 _DUPLICATE, _NEAR, _REPEATED = bit_of("duplicate"), bit_of("near-duplicate"), bit_of("repeated-source")
 _EMPTY = bit_of("empty")
@@ -18,8 +19,7 @@ _EMPTY = bit_of("empty")
 class Repeats:
     """The pairs seen so far. Of equal pairs the first one breaks no rule.
 
-    Memory: 8 bytes per pair for each of three kinds of hashes, 240 MB for 10 million pairs; a rule that is not in
-    `bits` takes none.
+    Three kinds of hashes are kept, each in a `SeenHashes`; a rule that is not in `bits` takes no memory.
     """
 
     def __init__(self, bits: int):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.config.sections import ModelConfig
+from nmt.config.model import ModelConfig
 from nmt.model.kernels import int8
 from nmt.model.kernels.int8 import Int8Linear, int8_speedup, quantize
 from nmt.model.transformer import Transformer

@@ -1,0 +1,138 @@
+"""The section `data`: the parallel text, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from nmt.config.augment import AugmentConfig
+from nmt.config.base import Count, Rate, Section
+from nmt.config.corpora import ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
+from nmt.config.filters import Filters
+from nmt.config.glossary import GlossaryConfig
+from nmt.languages import Direction, is_variant
+
+
+class DataConfig(Section):
+    """The parallel text and what is kept of it."""
+
+    src_lang: LanguageCode = Field(description="code of the source language, such as de")
+    tgt_lang: LanguageCode = Field(description="code of the target language; it also chooses sacreBLEU's tokenizer")
+    train: Corpora = Field(description=ONE_CORPUS_OR_MORE)
+    valid: Corpora | None = Field(None, description="null: held out of train")
+    test: Corpora | None = Field(None, description="null: held out of train")
+    holdout_size: Count = Field(
+        500, description="source sentences held out for each of valid and test that is not named"
+    )
+    holdout_seed: int = Field(
+        1, ge=0, lt=2**31, description="chooses the held-out sentences; training.seed has no influence on them"
+    )
+    on_too_long: Literal["truncate", "drop"] = Field(
+        "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
+    )
+    filters: Filters = Filters()
+    protect: bool = Field(False, description="teach the model to copy placeholders for URLs, tags, {name}, %s")
+    placeholder_share: Rate = Field(
+        0.1, description="with protect: share of training pairs that get an extra copy with placeholders"
+    )
+    temperature: float = Field(
+        1.0,
+        ge=1.0,
+        le=100.0,
+        description="with several corpora: draw from a corpus of n pairs in proportion to n^(1/temperature); 1: by its "
+        "size, 5: nearly as often from each; instead of weights",
+    )
+    augment: AugmentConfig = AugmentConfig()
+    glossary: GlossaryConfig = GlossaryConfig()
+    store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
+
+    def corpora(self, name: Literal["train", "valid", "test"]) -> tuple[ParallelFiles, ...]:
+        """Return the corpora of one set, each with its languages; empty if the set is held out of train."""
+        given: ParallelFiles | tuple[ParallelFiles, ...] | None = getattr(self, name)
+        if given is None:
+            return ()
+        return tuple(
+            files.model_copy(
+                update={"src_lang": files.src_lang or self.src_lang, "tgt_lang": files.tgt_lang or self.tgt_lang}
+            )
+            for files in (given if isinstance(given, tuple) else (given,))
+        )
+
+    @model_validator(mode="after")
+    def _weights_go_together(self) -> Self:
+        weighted = [files.weight is not None for files in self.corpora("train")]
+        if any(weighted) and not all(weighted):
+            raise ValueError(
+                f"{sum(weighted)} of the {len(weighted)} corpora of train have a weight; give one to all of them or to "
+                "none"
+            )
+        if any(weighted) and self.temperature != 1.0:
+            raise ValueError("the corpora of train have weights and temperature is not 1; choose one of the two")
+        for name in ("valid", "test"):
+            if any(files.weight is not None for files in self.corpora(name)):
+                raise ValueError(f"a corpus of {name} has a weight; only those of train are weighted")
+            if any(files.filters is not None for files in self.corpora(name)):
+                raise ValueError(f"a corpus of {name} has filters; only those of train are filtered")
+        return self
+
+    @model_validator(mode="after")
+    def _changed_once(self) -> Self:
+        if (total := sum(self.augment.shares().values()) + self.glossary.share) > 1.0 + 1e-9:
+            raise ValueError(
+                f"the shares of augment and glossary add up to {total:g}; a pair is changed in one way at most, so at "
+                "most to 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [files.name for files in self.corpora("train") if files.name is not None]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two corpora of train have the name {name}; each name stands for one")
+        return self
+
+    @model_validator(mode="after")
+    def _languages_go_together(self) -> Self:
+        sources, targets = (dict.fromkeys(codes) for codes in zip(*self.directions, strict=True))
+        for name in ("valid", "test"):
+            for direction in map(self.direction_of, self.corpora(name)):
+                if direction.tgt not in targets or direction.src not in {**sources, **targets}:
+                    raise ValueError(
+                        f"a corpus of {name} translates from {direction.src} into {direction.tgt}; those of train "
+                        f"hold {', '.join({**sources, **targets})}, and translate into {', '.join(targets)}"
+                    )
+        return self
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions of the training corpora, each once, in their order."""
+        return tuple(dict.fromkeys(map(self.direction_of, self.corpora("train"))))
+
+    def direction_of(self, files: ParallelFiles) -> Direction:
+        """Return the direction of a corpus: its own languages, else those of the section.
+
+        A regional variant is the language of the section: with `tgt_lang: pt`, a corpus in pt-BR is one in pt.
+        """
+        pairs = (files.src_lang, self.src_lang), (files.tgt_lang, self.tgt_lang)
+        src, tgt = (default if own is None or is_variant(own, default) else own for own, default in pairs)
+        return Direction(src, tgt)
+
+    def filters_of(self, files: ParallelFiles) -> Filters:
+        """Return the filters of a training corpus: its own, else those of the section."""
+        return self.filters if files.filters is None else files.filters
+
+    def with_weights(self, weights: Sequence[float]) -> Self:
+        """Return the same corpora with other weights, some of which may be 0."""
+        corpora = zip(self.corpora("train"), weights, strict=True)
+        train = tuple(files.model_copy(update={"weight": weight}) for files, weight in corpora)
+        return self.model_copy(update={"train": train, "temperature": 1.0})
+
+    def with_only(self, names: Collection[str]) -> Self:
+        """Return the same corpora with a weight of 0 for those that are not named; the others keep their weights."""
+        corpora = self.corpora("train")
+        left_out = {"weight": 0.0}
+        train = tuple(files if files.name in names else files.model_copy(update=left_out) for files in corpora)
+        return self.model_copy(update={"train": train})

@@ -1,0 +1,74 @@
+"""The section `model`: the sizes and kinds of layers of a Transformer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from nmt.config.base import Count, Rate, Section
+
+NumLayers = Annotated[int, Field(ge=1, le=1000)]
+MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
+
+
+class ModelConfig(Section):
+    """The Transformer encoder-decoder (Vaswani et al. 2017)."""
+
+    d_model: int = Field(256, ge=1, le=16_384, description="width of the states between the layers")
+    num_heads: Count = Field(4, description="attention heads; their number divides d_model")
+    d_ff: int = Field(1024, ge=1, le=262_144, description="inner width of the feed-forward layers")
+    encoder_layers: NumLayers = Field(3, description="layers of the encoder")
+    decoder_layers: NumLayers = Field(3, description="layers of the decoder; they cost more in decoding")
+    attention: Literal["scaled_dot_product", "additive", "gaussian"] = Field(
+        "scaled_dot_product", description="how a query scores a key; the other two are slower, and for study"
+    )
+    positions: Literal["sinusoidal", "learned", "rotary"] = Field(
+        "sinusoidal", description="how the model knows the position of a token"
+    )
+    norm_position: Literal["pre", "post"] = Field(
+        "pre", description="norm before or after each sublayer; pre trains stably without tuning"
+    )
+    norm: Literal["layer", "rms"] = Field("layer", description="LayerNorm or RMSNorm")
+    activation: Literal["relu", "gelu", "silu", "swiglu", "relu2"] = Field(
+        "relu",
+        description="of the feed-forward layers; swiglu has a gate, and half as many parameters again; relu2 is the "
+        "square of relu",
+    )
+    qk_norm: bool = Field(False, description="an RMSNorm on the queries and keys of each attention head")
+    tied_embeddings: Literal["none", "target", "all"] = Field(
+        "all", description="target: the output projection shares the target embedding; all: the source embedding too"
+    )
+    output_bias: bool = Field(False, description="add a learned bias to each logit of the output projection")
+    dropout: Rate = Field(0.1, description="dropout rate on every residual branch and inside the feed-forward layers")
+    attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights")
+    embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")
+    max_src_len: int = Field(128, ge=2, le=32_768, description="longest source in tokens, eos included")
+    max_tgt_len: int = Field(128, ge=2, le=32_768, description="longest target in tokens, eos included")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        projections = 4 * self.d_model * (self.encoder_layers + 2 * self.decoder_layers)
+        feed_forward = (
+            (3 if self.activation == "swiglu" else 2) * self.d_ff * (self.encoder_layers + self.decoder_layers)
+        )
+        if (num_parameters := self.d_model * (projections + feed_forward)) > MAX_PARAMETERS:
+            raise ValueError(
+                f"d_model {self.d_model}, d_ff {self.d_ff} and the numbers of layers make a model of "
+                f"{num_parameters / 1e9:,.0f} billion parameters; at most {MAX_PARAMETERS / 1e9:.0f} are supported"
+            )
+        if self.d_model % self.num_heads:
+            fits = [n for n in range(1, self.d_model + 1) if self.d_model % n == 0]
+            near = sorted(sorted(fits, key=lambda n: abs(n - self.num_heads))[:2])
+            raise ValueError(
+                f"num_heads {self.num_heads} does not divide d_model {self.d_model}; {near[0]} or {near[-1]} would"
+            )
+        if self.positions == "rotary" and self.attention != "scaled_dot_product":
+            raise ValueError(f"rotary positions act on dot products; {self.attention} attention has none")
+        if self.positions == "rotary" and (self.d_model // self.num_heads) % 2:
+            raise ValueError(
+                f"rotary positions need an even head size; d_model / num_heads is {self.d_model // self.num_heads}"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError("sinusoidal positions need an even d_model")
+        return self

@@ -1,0 +1,86 @@
+"""The section `tokenizer`: vocabularies, and random segmentations of the training pairs."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from nmt.config.base import Count, Section
+from nmt.config.corpora import fault_of_symbol
+
+MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
+
+
+class SubwordRegularization(Section):
+    """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020.
+
+    Either drawn anew in every epoch (`per_epoch`), or a fixed number of them stored (`num_samples`).
+    """
+
+    per_epoch: bool = Field(False, description="draw a segmentation of each training pair anew in every epoch")
+
+    num_samples: int = Field(
+        1, ge=1, le=1000, description="segmentations stored per training pair: the most probable one, the rest drawn"
+    )
+    alpha: float = Field(
+        0.2, gt=0.0, le=1.0, description="unigram: smoothing, less is more varied; bpe: dropout rate of merges"
+    )
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether training sees drawn segmentations."""
+        return self.per_epoch or self.num_samples > 1
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.per_epoch and self.num_samples > 1:
+            raise ValueError("per_epoch draws anew in every epoch, so there is nothing to store: set num_samples to 1")
+        return self
+
+
+class TokenizerConfig(Section):
+    """The tokenizers, which split text into tokens."""
+
+    type: Literal["unigram", "bpe", "char", "word"] = Field("unigram", description="`word` has no byte fallback")
+    vocab_size: int = Field(
+        8000,
+        ge=8,
+        le=1_000_000,
+        description="number of tokens (per language if not joint); reduced if the data supports fewer",
+    )
+    joint: bool = Field(True, description="one vocabulary for both languages")
+    normalization: Literal["identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"] = Field(
+        "identity", description="nmt_nfkc rewrites ，？！ to ASCII; *_cf folds case too"
+    )
+    character_coverage: float = Field(
+        1.0,
+        ge=MIN_COVERAGE,
+        le=1.0,
+        description="share of characters that get a token of their own; the rest are spelled as bytes",
+    )
+    user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
+    max_sentences: Count = Field(
+        200_000, description="maximum number of sentences per language for training the tokenizer"
+    )
+    subword_regularization: SubwordRegularization = SubwordRegularization()
+    path: str | None = Field(None, description="use the tokenizer in this folder (made by `nmt vocab`), train none")
+
+    @field_validator("user_symbols")
+    @classmethod
+    def _not_reserved(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for symbol in value:
+            if message := fault_of_symbol(symbol):
+                raise ValueError(message)
+        if len(set(value)) != len(value):
+            raise ValueError("a symbol is named twice")
+        return value
+
+    @model_validator(mode="after")
+    def _can_sample(self) -> Self:
+        if self.subword_regularization.is_on and self.type in ("char", "word"):
+            key, off = ("per_epoch", "false") if self.subword_regularization.per_epoch else ("num_samples", "1")
+            raise ValueError(
+                f"type {self.type} has one segmentation of a text; subword_regularization.{key} must be {off}"
+            )
+        return self
