@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError
 
 from nmt.config.base import Section
+from nmt.config.model import LanguageTags
 from nmt.config.search import SearchOptions
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
@@ -58,6 +59,7 @@ class ExportInfo(Section):
     tgt_lang: str
     user_symbols: tuple[str, ...] = ()  # never to be split: placeholders and the like
     directions: tuple[tuple[str, str], ...] = Field((), description="source and target language each; empty: one")
+    language_tags: LanguageTags = Field("source", description="model.language_tags of the run")
     max_src_len: int = Field(ge=2, description="longest source in tokens, eos included")
     max_tgt_len: int = Field(ge=2, description="longest target in tokens, eos included")
     decoding: SearchOptions

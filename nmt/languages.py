@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
 # Written without spaces between words, so "tokens per word" means nothing there.
 _WITHOUT_SPACES = {
     "zh",
+    "zho",
     "cmn",
     "yue",
     "wuu",
@@ -23,8 +25,9 @@ _WITHOUT_SPACES = {
     "my",
     "mya",
     "bo",
+    "bod",
 }
-_CHINESE = {"zh", "cmn", "yue", "wuu", "lzh"}
+_CHINESE = {"zh", "zho", "cmn", "yue", "wuu", "lzh"}
 _JAPANESE = {"ja", "jpn"}
 _KOREAN = {"ko", "kor"}
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
@@ -43,6 +46,10 @@ class Direction(NamedTuple):
 def is_variant(code: str, of: str) -> bool:
     """Return whether `code` is a regional or written variant of the language `of`, as pt-BR is of pt."""
     return code.replace("_", "-").lower().startswith(of.replace("_", "-").lower() + "-")
+
+
+LANGUAGE_TAG = re.compile(r"▁?<2([A-Za-z0-9][A-Za-z0-9_-]*)>")
+"""The tag of a language in a vocabulary."""
 
 
 def language_tag(code: str) -> str:
@@ -91,7 +98,7 @@ def bleu_tokenizer(code: str) -> str:
 
 
 _SCRIPTS = {
-    "Han": "zh cmn yue wuu lzh",
+    "Han": "zh zho cmn yue wuu lzh",
     "Japanese": "ja jpn",
     "Hangul": "ko kor",
     "Cyrillic": "ru rus uk ukr be bel bg bul mk mkd ky kir tg tgk mn mon kk kaz tt tat ba bak cv chv ce che os oss",
@@ -126,6 +133,24 @@ _SUBTAGS = {
     "grek": "Greek",
     "deva": "Devanagari",
     "guru": "Gurmukhi",
+    "armn": "Armenian",
+    "beng": "Bengali",
+    "ethi": "Ethiopic",
+    "geor": "Georgian",
+    "gujr": "Gujarati",
+    "hang": "Hangul",
+    "hebr": "Hebrew",
+    "khmr": "Khmer",
+    "knda": "Kannada",
+    "laoo": "Lao",
+    "mlym": "Malayalam",
+    "mymr": "Myanmar",
+    "orya": "Oriya",
+    "sinh": "Sinhala",
+    "taml": "Tamil",
+    "telu": "Telugu",
+    "thai": "Thai",
+    "tibt": "Tibetan",
     "hans": "Han",
     "hant": "Han",
     "jpan": "Japanese",

@@ -157,6 +157,7 @@ def use_engine(draw: random.Random, model: Model) -> None:
     targets = random_lists(draw, count, config.max_tgt_len, tgt_vocab)
     prefixes = None if draw.random() < 0.5 else random_lists(draw, count, min(6, config.max_tgt_len - 1), tgt_vocab)
     layer, head = draw.randint(-config.decoder_layers, config.decoder_layers - 1), draw.randrange(config.num_heads)
+    engine.num_tags = draw.choice((0, 0, 1, 2))
     engine.load_shortlist = lambda: random_shortlist(draw, model)
     calls: list[Callable[[], object]] = [
         lambda: engine.search(sources, random_options(draw).changed(shortlist=True), prefixes),
@@ -220,6 +221,7 @@ def valid_call(draw: random.Random, model: Model) -> list[Any]:
     options = (
         1 if sample else draw.choice((1, 2, 9)), num_hypotheses, draw.random() < 0.3, sample, draw.randint(0, 5),
         draw.randint(0, 3), draw.randint(0, 3), 1.0, 0.9, draw.random() < 0.5, -1, -1,
+        draw.choice((0, 0, 1, 2, 9)),
     )  # fmt: skip
     numbers = array("d", [draw.random() for _ in range(count * num_hypotheses * longest if sample else 0)])
     divisors = array("d", [draw.choice((1.0, 3.0)) for _ in range(longest + 1)])

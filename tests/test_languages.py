@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from nmt import languages
-from nmt.languages import bleu_tokenizer, has_many_characters, is_variant, written_without_spaces
+from nmt.languages import bleu_tokenizer, has_many_characters, is_variant, script_of, written_without_spaces
 
 
 @pytest.mark.parametrize(
     ("code", "tokenizer"),
-    [("zh", "zh"), ("zh_Hant", "zh"), ("cmn", "zh"), ("en", "13a"), ("DE", "13a"), ("th", "char")],
+    [("zh", "zh"), ("zh_Hant", "zh"), ("zho_Hans", "zh"), ("cmn", "zh"), ("en", "13a"), ("DE", "13a"), ("th", "char")],
 )
 def test_the_bleu_tokenizer_follows_the_target_language(code, tokenizer):
     assert bleu_tokenizer(code) == tokenizer
@@ -28,6 +28,18 @@ def test_scripts():
     assert not written_without_spaces("ko")
     assert has_many_characters("ko")
     assert not has_many_characters("de")
+
+
+def test_the_codes_of_nllb_name_their_scripts():
+    codes = {
+        "shn_Mymr": "Myanmar",
+        "zho_Hant": "Han",
+        "kor_Hang": "Hangul",
+        "amh_Ethi": "Ethiopic",
+        "ace_Arab": "Arabic",
+    }
+    assert {code: script_of(code) for code in codes} == codes
+    assert script_of("fra_Latn") == "Latin"
 
 
 def test_a_regional_variant_is_one_of_its_language_and_of_no_other():

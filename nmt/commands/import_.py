@@ -23,24 +23,31 @@ def _several() -> None:
 
 @app.command()
 def hf(
-    folder: Annotated[Path, typer.Argument(help="Hugging Face folder of a Marian model, such as one of OPUS-MT.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Hugging Face folder of a Marian (OPUS-MT) or M2M-100 (M2M-100, NLLB) model.")
+    ],
     run: Annotated[Path, typer.Argument(help="The run to make.")],
     src_lang: Annotated[
-        str | None, typer.Option(help="Code of the source language. Default: that of tokenizer_config.json.")
+        list[str] | None,
+        typer.Option(
+            "--from",
+            "--src-lang",
+            help="Code of the source language, as the model has it (fr, fra_Latn). Repeat it for several languages of "
+            "an M2M-100 model. Default for Marian models: that of tokenizer_config.json.",
+        ),
     ] = None,
     tgt_lang: Annotated[
-        str | None, typer.Option(help="Code of the target language. Default: that of tokenizer_config.json.")
+        list[str] | None, typer.Option("--to", "--tgt-lang", help="Code of the target language; as --from.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there.")] = False,
 ) -> None:
-    """Import a Marian model (OPUS-MT) from a Hugging Face folder; use it with: nmt translate --model RUN"""
+    """Import a Marian or M2M-100 model from a Hugging Face folder; use it with: nmt translate --model RUN"""
     if not overwrite:
         refuse_existing(run)  # here too, so that it is told before torch is imported
-    from nmt.interop.hf_import import Languages, import_hf
+    from nmt.interop.hf_import import Languages, direction_options, import_hf
 
-    made = import_hf(folder, run, Languages(src_lang, tgt_lang), overwrite=overwrite)
-    directions = made.config().data.directions
-    to = f" --to {directions[0].tgt}" if len(directions) > 1 else ""
-    log.info(
-        f"done: {run}, {', '.join(map(str, directions))}\n  nmt translate --model {shlex.quote(str(run))}{to} 'text'"
-    )
+    languages = Languages(tuple(src_lang or ()), tuple(tgt_lang or ()))
+    made = import_hf(folder, run, languages, overwrite=overwrite)
+    directions, options = made.config().data.directions, direction_options(made.config())
+    use = f"nmt translate --model {shlex.quote(str(run))}{options} 'text'"
+    log.info(f"done: {run}, {', '.join(map(str, directions))}\n  {use}")

@@ -89,7 +89,7 @@ From = Annotated[
         "--from",
         metavar="LANG",
         help="Source language, if the model has several that differ in how sentences are written, such as zh and en. "
-        "Default: the first of --to in the configuration.",
+        "Default: the first of --to in the configuration. An imported M2M-100 model with several needs it.",
     ),
 ]
 Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]

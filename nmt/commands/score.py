@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.commands.options import Device, Engine, Models, Precision, To, find_models, load_translator
+from nmt.commands.options import Device, Engine, From, Models, Precision, To, find_models, load_translator
 from nmt.commands.streams import print_text, to_json
 from nmt.config.corpora import ParallelFiles
 from nmt.data.corpus import read_parallel, read_rows
@@ -25,6 +25,7 @@ BLOCK_LINES = 1000  # scored together, sorted by length
 def score(
     models: Models = None,
     to: To = None,
+    from_: From = None,
     src: Annotated[Path | None, typer.Option(help="Source sentences.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
     tsv: Annotated[Path | None, typer.Option(help="Tab-separated file: source, translation.")] = None,
@@ -46,7 +47,7 @@ def score(
     found = find_models(models)
     translator = load_translator(found, engine, device, precision)
     while block := list(islice(pairs, BLOCK_LINES)):
-        scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to)
+        scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to, from_=from_)
         for pair, scored in zip(block, scores, strict=True):
             if scored.truncated:
                 log.warning("line %d is longer than the model's limit; its end is not scored", pair.line)

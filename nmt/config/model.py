@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from nmt.config.base import Count, Rate, Section
 
+LanguageTags = Literal["source", "both"]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
 
@@ -40,6 +41,12 @@ class ModelConfig(Section):
         "all", description="target: the output projection shares the target embedding; all: the source embedding too"
     )
     output_bias: bool = Field(False, description="add a learned bias to each logit of the output projection")
+    language_tags: LanguageTags = Field(
+        "source",
+        description="source: with several target languages, each source begins with the tag of the one that is meant; "
+        "both: each source begins with the tag of its own language, and each target with that of its language, as in "
+        "M2M-100",
+    )
     dropout: Rate = Field(0.1, description="dropout rate on every residual branch and inside the feed-forward layers")
     attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights")
     embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nmt.config.augment import AugmentConfig
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS, Span, find_spans
 from nmt.data.typos import Typist, choose
-from nmt.languages import Direction, spaces_between_sentences, uppercase
+from nmt.languages import LANGUAGE_TAG, Direction, spaces_between_sentences, uppercase
 
 _FINAL_MARKS = ".!?…。！？．｡؟۔।॥"
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -42,6 +42,8 @@ class PairChanger:
         self._symbols = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
         tags = "|".join(re.escape(symbol) for symbol in ordered if symbol not in PLACEHOLDERS)
         self._tags = re.compile(rf"(?:(?:{tags})\s*)*" if tags else "")
+        language_tags = "|".join(re.escape(symbol) for symbol in ordered if LANGUAGE_TAG.fullmatch(symbol))
+        self._tgt_tags = re.compile(rf"(?:(?:{language_tags})\s*)?" if language_tags else "")
         self._typist = Typist(direction.src, word_rate)
 
     def change(self, kind: str, pair: TextPair, draw: random.Random, partner: TextPair | None = None) -> TextPair:
@@ -49,23 +51,24 @@ class PairChanger:
 
         `partner` is the pair that `merge` appends.
         """
-        tags, src = self._split_tags(pair.src)
+        tags, src = _split_at(self._tags, pair.src)
+        tgt_tag, tgt = _split_at(self._tgt_tags, pair.tgt)
         match kind:
             case "upper" | "title":
-                changed = self._in_case(TextPair(src, pair.tgt), kind)
+                changed = self._in_case(TextPair(src, tgt), kind)
             case "typos":
-                changed = TextPair(self._typist.mistype(src, self.protected(src), draw), pair.tgt)
+                changed = TextPair(self._typist.mistype(src, self.protected(src), draw), tgt)
             case "noise":
-                changed = TextPair(self._typist.disturb(src, self.protected(src), draw), pair.tgt)
+                changed = TextPair(self._typist.disturb(src, self.protected(src), draw), tgt)
             case "no_final_punctuation":
-                changed = self._without_end(TextPair(src, pair.tgt))
+                changed = self._without_end(TextPair(src, tgt))
             case "emoji":
-                changed = self._with_emoji(TextPair(src, pair.tgt), draw)
+                changed = self._with_emoji(TextPair(src, tgt), draw)
             case "merge":
                 return pair if partner is None else self._merged(pair, partner)
             case _:
                 raise ValueError(f"no kind of change: {kind}")
-        whole = TextPair(tags + changed.src, changed.tgt)
+        whole = TextPair(tags + changed.src, tgt_tag + changed.tgt)
         return whole if changed.src.strip() and changed.tgt.strip() else pair
 
     def protected(self, text: str) -> list[Span]:
@@ -78,11 +81,6 @@ class PairChanger:
             else:
                 merged.append(span)
         return merged
-
-    def _split_tags(self, src: str) -> tuple[str, str]:
-        match = self._tags.match(src)
-        end = match.end() if match else 0
-        return src[:end], src[end:]
 
     def _pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """Yield the text in pieces, each with whether it is protected."""
@@ -137,19 +135,26 @@ class PairChanger:
 
     def _merged(self, first: TextPair, second: TextPair) -> TextPair:
         """Return both pairs as one; the first alone if they have other tags, or placeholders of the same numbers."""
-        tags, other_tags = self._split_tags(first.src)[0], self._split_tags(second.src)[0]
+        tags, other_tags = (_split_at(self._tags, pair.src)[0] for pair in (first, second))
         if tags != other_tags or all(ANY_PLACEHOLDER.search(pair.src + pair.tgt) for pair in (first, second)):
             return first
         ends = [_without_final_marks(text) != text for text in first]
         if ends[0] != ends[1]:  # the boundary would be marked on one side only
             return first
-        second = TextPair(second.src[len(other_tags) :], second.tgt)
+        second = TextPair(second.src[len(other_tags) :], _split_at(self._tgt_tags, second.tgt)[1])
         return TextPair(
             *(
                 one + (" " if spaces_between_sentences(language) or not ends[0] else "") + two
                 for one, two, language in zip(first, second, self._direction, strict=True)
             )
         )
+
+
+def _split_at(tags: re.Pattern[str], text: str) -> tuple[str, str]:
+    """Return the tags at the start of `text`, with the spaces after them, and the rest."""
+    match = tags.match(text)
+    end = match.end() if match else 0
+    return text[:end], text[end:]
 
 
 def change_all(changer: PairChanger, kind: str, pairs: Sequence[TextPair]) -> list[TextPair]:

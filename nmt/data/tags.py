@@ -1,17 +1,47 @@
-"""The tokens that stand before each source: the tag of its target language, the tag of its corpus."""
+"""The tokens that say which language is meant, and which corpus: before each source, and before each target."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from nmt.config.data import DataConfig
+from nmt.config.model import LanguageTags
 from nmt.config.sections import Config
-from nmt.languages import Direction, language_tag
+from nmt.data.tokenizer import Tokenizer
+from nmt.languages import LANGUAGE_TAG, Direction, language_tag
 
 
-def language_tags(data: DataConfig) -> tuple[str, ...]:
-    """Return the tags of the target languages; none if there is only one target language."""
-    targets = dict.fromkeys(direction.tgt for direction in data.directions)
+class OutputTags(NamedTuple):
+    """The tags that outputs begin with, in a model with `model.language_tags: both`; else none."""
+
+    ids: Mapping[str, list[int]] = {}  # by language
+
+    @property
+    def length(self) -> int:
+        """The number of tokens of each tag."""
+        return max(map(len, self.ids.values()), default=0)
+
+    @property
+    def never_generated(self) -> list[int]:
+        """The tokens that stand nowhere else in an output."""
+        return [ids[-1] for ids in self.ids.values()]
+
+
+def output_tags(tokenizer: Tokenizer, language_tags: LanguageTags) -> OutputTags:
+    """Return the tags that outputs of a model begin with; `tokenizer` is that of its targets."""
+    if language_tags == "source":
+        return OutputTags()
+    written = tokenizer.tokens(range(tokenizer.vocab_size))
+    codes = [match[1] for token in written if token.endswith(">") and (match := LANGUAGE_TAG.fullmatch(token))]
+    return OutputTags(dict(zip(codes, tokenizer.encode_batch(map(language_tag, codes)), strict=True)))
+
+
+def language_tags(config: Config) -> tuple[str, ...]:
+    """Return the tags of the languages: of the targets, if there are several; of all, if both sides have tags."""
+    sources, targets = (dict.fromkeys(codes) for codes in zip(*config.data.directions, strict=True))
+    if config.model.language_tags == "both":
+        return tuple(map(language_tag, {**sources, **targets}))
     return tuple(map(language_tag, targets)) if len(targets) > 1 else ()
 
 
@@ -23,25 +53,35 @@ def corpus_tags(data: DataConfig) -> tuple[str, ...]:
 
 def user_symbols(config: Config) -> tuple[str, ...]:
     """Return all symbols that the tokenizer of a configuration never splits, without placeholders."""
-    tags = (*language_tags(config.data), *corpus_tags(config.data))
+    tags = (*language_tags(config), *corpus_tags(config.data))
     return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *tags)))
 
 
-def tags_before_sources(data: DataConfig, name: Literal["train", "valid", "test"] = "train") -> list[str]:
+def tags_before_sources(config: Config, name: Literal["train", "valid", "test"] = "train") -> list[str]:
     """Return what is put before the sources of each corpus of a set: `<2fr> <web> `, each followed by a space.
 
-    The tag of the target language comes first, if there are several; then the tag of the corpus. A source of a
-    validation or test set gets no tag of its language here: it gets that when it is translated.
+    The tag of a language comes first, if there is one; then the tag of the corpus. A source of a validation or test set
+    gets no tag of its language here: it gets that when it is translated.
     """
-    tagged = language_tags(data) if name == "train" else ()
     before = []
-    for files in data.corpora(name):
-        tags = [language_tag(data.direction_of(files).tgt)] if tagged else []
-        tags += [files.tag] if files.tag is not None else []
-        before.append("".join(f"{tag} " for tag in tags))
+    for files in config.data.corpora(name):
+        tag = language_prefix(config, config.data.direction_of(files)) if name == "train" else ""
+        before.append(tag + (f"{files.tag} " if files.tag is not None else ""))
     return before
 
 
-def language_prefix(data: DataConfig, direction: Direction) -> str:
+def tags_before_targets(config: Config) -> list[str]:
+    """Return what is put before the targets of each training corpus: the tag of their language, if any, and a space."""
+    return [target_prefix(config, config.data.direction_of(files)) for files in config.data.corpora("train")]
+
+
+def language_prefix(config: Config, direction: Direction) -> str:
     """Return the tag before a source that is translated in `direction`, with a space; empty without such tags."""
-    return f"{language_tag(direction.tgt)} " if language_tags(data) else ""
+    if not language_tags(config):
+        return ""
+    return f"{language_tag(direction.src if config.model.language_tags == 'both' else direction.tgt)} "
+
+
+def target_prefix(config: Config, direction: Direction) -> str:
+    """Return the tag before a target of `direction`, with a space; empty without such tags."""
+    return f"{language_tag(direction.tgt)} " if config.model.language_tags == "both" else ""

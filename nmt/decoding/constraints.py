@@ -26,10 +26,15 @@ class Constraints:
         prefixes: Sequence[Sequence[int]],
         num_rows: int,
         device: torch.device,
+        num_tags: int = 0,
     ):
-        """Ban `never_generated` ids outside of prefixes; `prefixes` has one for each of the first rows."""
+        """Ban `never_generated` ids outside of prefixes; `prefixes` has one for each of the first rows.
+
+        The first `num_tags` tokens of each prefix are a tag: they are given, so they have the probability 1.
+        """
         self.banned = torch.tensor([*never_generated], dtype=torch.int64, device=device)
-        self.min_len = options.min_len
+        self.num_tags = num_tags if any(prefixes) else 0
+        self.min_len = options.min_len + self.num_tags
         self.no_repeat_ngram = options.no_repeat_ngram
         longest = max(map(len, prefixes), default=0)
         rows = [[*prefix, *[PAD_ID] * (longest - len(prefix))] for prefix in prefixes]
@@ -52,6 +57,8 @@ class Constraints:
         if forced is not None:
             tokens = self.prefixes[:, step, None]
             inside = tokens != PAD_ID
+            if step < self.num_tags:
+                forced = torch.zeros_like(forced)
             log_probs.masked_fill_(inside, _NEVER)
             log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 

@@ -44,7 +44,8 @@ def explain(translator: Translator, unit: str, direction: Direction, translation
         return None
     pairs = alignment(_attention(translator, segment), len(segment.tgt_ids))
     links = {(src_words.of_token[i], tgt_words.of_token[j]) for i, j in pairs}
-    (scores,) = translator.engine.score([segment.src_ids], [segment.tgt_ids])
+    (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
+    scores = scores[len(segment.tgt_tag) :]
     least = [0.0] * len(tgt_words.words)
     for word, score in zip(tgt_words.of_token, scores, strict=False):  # that of eos is left over
         if word >= 0:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from nmt import DISTRIBUTION
 from nmt.config import SearchOptions
+from nmt.data.tags import output_tags
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.engines.per_process import PerProcess
@@ -82,7 +83,11 @@ class CTranslate2Engine:
             raise RunError("the vocabularies are not those of the tokenizer", path=export.path)
         self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
         self._eos = self._tgt_tokens[EOS_ID]
-        self._never_generated = [[self._tgt_tokens[i]] for i in tokenizers.tgt.never_generated]
+        tags = output_tags(tokenizers.tgt, info.language_tags)
+        self.num_tags = tags.length  # tokens at the start of each prefix that are no part of the output
+        self._tags = [*tags.ids.values()]
+        never = (*tokenizers.tgt.never_generated, *tags.never_generated)
+        self._never_generated = [[self._tgt_tokens[i]] for i in never]
         self._model = PerProcess(partial(_load_model, self._path, self._device, self._num_workers))
         self._model.get()  # a model that cannot be used is refused now
 
@@ -196,6 +201,7 @@ class CTranslate2Engine:
         if not sources:
             return found
         chunks = self._chunks(sources, limits, exact_limits)
+        num_tags = 0 if prefixes is None else self.num_tags
         with _errors_of(self._path), self._model_for(options) as model:
             waiting = []
             for chunk in chunks:
@@ -205,7 +211,7 @@ class CTranslate2Engine:
                     asynchronous=True,
                     max_input_length=0,
                     max_decoding_length=chunk.max_len,
-                    min_decoding_length=min(options.min_len, chunk.max_len),
+                    min_decoding_length=min(options.min_len + num_tags, chunk.max_len),
                     return_scores=self._asks_for_scores(options),
                     return_end_token=True,
                     suppress_sequences=self._never_generated,
@@ -227,7 +233,8 @@ class CTranslate2Engine:
         if (longest := max(map(len, prefixes), default=0)) >= most:
             hint = f"the model's longest output has {most} tokens, the end counted"
             raise NmtError(f"a prefix of {longest} tokens is too long", hint=hint)
-        wanted = [options.max_len(len(ids) + 1) for ids in sources]
+        pairs = zip(sources, prefixes, strict=True)
+        wanted = [options.max_len(len(ids) + 1) + min(self.num_tags, len(prefix)) for ids, prefix in pairs]
         return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
 
     def _chunks(self, sources: list[list[int]], limits: list[int], exact_limits: bool) -> Iterator[_Chunk]:
@@ -271,7 +278,9 @@ class CTranslate2Engine:
         options: SearchOptions,
     ) -> list[list[Hypothesis]]:
         """Add the log-probabilities of the prefixes to the scores of `found`, and rank by the sums."""
-        forced = [sum(scores[:-1]) for scores in self.score(sources, prefixes)]
+        if max(map(len, prefixes)) <= self.num_tags:  # the tags of outputs have no score
+            return found
+        forced = [sum(scores[self.num_tags : -1]) for scores in self.score(sources, prefixes)]
         return [
             self._ranked([one._replace(score=one.score + added) for one in hypotheses], options)
             for hypotheses, added in zip(found, forced, strict=True)
@@ -284,10 +293,15 @@ class CTranslate2Engine:
         pairs = [(source, one.ids) for source, best in zip(sources, found, strict=True) for one in best]
         scores = iter(self.score([source for source, _ in pairs], [ids for _, ids in pairs]))
         for i, hypotheses in enumerate(found):
-            per_token = [next(scores)[: _length(one)] for one in hypotheses]
+            per_token = [self._without_tags(next(scores)[: _length(one)], one) for one in hypotheses]
             both = zip(hypotheses, per_token, strict=True)
             found[i] = self._ranked([one._replace(score=sum(row), token_scores=row) for one, row in both], options)
         return found
+
+    def _without_tags(self, scores: list[float], hypothesis: Hypothesis) -> list[float]:
+        """Return `scores` with 0 for the tag that `hypothesis` begins with, if it does."""
+        num_tags = self.num_tags if self.num_tags and hypothesis.ids[: self.num_tags] in self._tags else 0
+        return [0.0] * num_tags + scores[num_tags:]
 
     def _ranked(self, hypotheses: list[Hypothesis], options: SearchOptions) -> list[Hypothesis]:
         return sorted(hypotheses, key=lambda found: -options.normalized(found.score, _length(found)))

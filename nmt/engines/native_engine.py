@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
 from nmt.data.shortlist import Shortlist, refuse_shortlist
+from nmt.data.tags import output_tags
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.limits import output_limits
@@ -71,6 +72,7 @@ class _Inputs(NamedTuple):
     prefixes: Sequence[Sequence[int]]
     limits: Sequence[int]
     draws: Sequence[int] | None = None  # as in `Engine.search`
+    num_tags: int = 0  # tokens at the start of each prefix that have no score
 
 
 class NativeEngine:
@@ -102,7 +104,9 @@ class NativeEngine:
         self._max_rows = _FEW_ROWS if num_weights <= _CACHED_WEIGHTS else MAX_ROWS
         self.scores = True  # False: greedy search computes none, which takes time; those of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
-        self._never_generated = list(tokenizers.tgt.never_generated)
+        tags = output_tags(tokenizers.tgt, config.language_tags)
+        self.num_tags = tags.length  # tokens at the start of each prefix that are no part of the output
+        self._never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self._num_workers = num_threads or num_cores()
         self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
         numbers = _numbers(config, tokenizers, precision)
@@ -151,8 +155,9 @@ class NativeEngine:
     ) -> list[list[Hypothesis]]:
         """As `Engine.search`."""
         prefixes = [()] * len(sources) if prefixes is None else prefixes
-        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len)
-        found = self._translate(_Inputs(sources, prefixes, limits, draws), options, with_scores=self.scores)
+        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
+        inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags)
+        found = self._translate(inputs, options, with_scores=self.scores)
         results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
         for hypotheses in results:
             for hypothesis in hypotheses:
@@ -199,7 +204,7 @@ class NativeEngine:
 
         RunError if memory is short.
         """
-        sources, prefixes, limits, draws = inputs
+        sources, prefixes, limits, draws, num_tags = inputs
         if not sources:
             return []
         longest = max(limits)
@@ -211,6 +216,7 @@ class NativeEngine:
         search = (
             options.beam_size, options.num_hypotheses, options.exact, options.sample, options.min_len,
             options.no_repeat_ngram, options.top_k, options.temperature, options.top_p, with_scores, *attention,
+            num_tags,
         )  # fmt: skip
         job = _decoder.translate(
             self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,

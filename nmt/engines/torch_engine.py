@@ -14,6 +14,7 @@ from nmt.checkpoint import load_model
 from nmt.config import SearchOptions
 from nmt.data.batching import collate_sources, pad_rows
 from nmt.data.shortlist import Shortlist, refuse_shortlist
+from nmt.data.tags import output_tags
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.beam import beam_search
 from nmt.decoding.bit_exact import min_rows
@@ -50,7 +51,9 @@ class TorchEngine:
         self.num_threads = (num_threads or torch.get_num_threads()) if self.device.type == "cpu" else 1
         self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
         self.min_rows = max(min_rows(model) for model in models)
-        self.never_generated = tokenizers.tgt.never_generated
+        tags = output_tags(tokenizers.tgt, self.models[0].config.language_tags)
+        self.num_tags = tags.length  # tokens at the start of each prefix that are no part of the output
+        self.never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         self.max_src_len = min(model.config.max_src_len for model in models)
         self.max_tgt_len = min(model.config.max_tgt_len for model in models)
@@ -117,7 +120,7 @@ class TorchEngine:
             return []
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         device = self.device
-        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len)
+        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
         src = collate_sources(sources, self.max_src_len).to(device)
         width = options.num_hypotheses if options.sample else options.beam_size
         decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
@@ -127,7 +130,7 @@ class TorchEngine:
             decoder.restrict([outputs(source, prefix) for source, prefix in zip(kept, prefixes, strict=True)])
         num_rows = decoder.num_sentences * width
         row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
-        constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device)
+        constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device, self.num_tags)
         if not options.sample and (width > 1 or options.exact):
             return beam_search(decoder, limits, constraints, options)
         limits = [limit for limit in limits for _ in range(width)]

@@ -73,7 +73,7 @@ def export_argos(
 
 def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair, options: PackageOptions) -> None:
     """Raise RunError, naming the obstacle, if Argos Translate cannot translate with such a run."""
-    if len(config.data.directions) > 1 or language_tags(config.data):
+    if len(config.data.directions) > 1 or language_tags(config):
         directions = ", ".join(map(str, config.data.directions))
         hint = "export it with `nmt export ctranslate2`, or train a model of one direction"
         raise RunError(f"a package of Argos Translate has one direction, not {directions}", path=run.path, hint=hint)

@@ -1,4 +1,4 @@
-"""Facts about a model folder: a run, an export, or a Hugging Face folder of a Marian model."""
+"""Facts about a model folder: a run, an export, or a Hugging Face folder of a Marian or M2M-100 model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from nmt.find_model import find_model
 from nmt.interop.hf_folder import HfFolder
 from nmt.interop.hf_model import model_config
 from nmt.interop.license import license_of
+from nmt.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.interop.supported import refuse_for_ctranslate2, refuse_for_marian
 from nmt.model.shapes import parameter_shapes
 from nmt.packed import PACK_INFO
 from nmt.rundir import RunDir
 
-Kind = Literal["run", "packed model", "export to CTranslate2", "Hugging Face folder (Marian)"]
+Kind = Literal[
+    "run", "packed model", "export to CTranslate2", "Hugging Face folder (Marian)", "Hugging Face folder (M2M-100)"
+]
 
 
 @dataclass(frozen=True)
@@ -95,20 +98,29 @@ def _describe_export(export: ExportDir) -> ModelInfo:
 
 def _describe_hf(folder: HfFolder) -> ModelInfo:
     folder.check()
-    marian, settings = folder.config(), folder.tokenizer_settings()
-    config = model_config(marian)
-    shapes = parameter_shapes(config, marian.vocab_size, marian.tgt_vocab_size)
+    is_marian = folder.model_type() == "marian"
+    hf = folder.config() if is_marian else folder.m2m100_config()
+    config = model_config(hf)
+    shapes = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
     return ModelInfo(
         path=str(folder.path),
-        kind="Hugging Face folder (Marian)",
-        languages=[f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"],
-        megabytes=_megabytes(folder.weights_file(), folder.vocab_file, folder.source_spm, folder.target_spm),
+        kind="Hugging Face folder (Marian)" if is_marian else "Hugging Face folder (M2M-100)",
+        languages=_languages_of(folder),
+        megabytes=_megabytes(*folder.model_files()),
         parameters=sum(map(math.prod, shapes.values())),
         architecture=_architecture(config),
-        vocabulary={"source": marian.vocab_size, "target": marian.tgt_vocab_size},
+        vocabulary={"source": hf.vocab_size, "target": hf.tgt_vocab_size},
         license=license_of(folder.card),
         can_become={"nmt import hf": ""},
     )
+
+
+def _languages_of(folder: HfFolder) -> list[str]:
+    """Return the direction of a Marian model, or the languages of an M2M-100 model."""
+    if folder.model_type() == "marian":
+        settings = folder.tokenizer_settings()
+        return [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
+    return read_m2m100_vocabularies(folder, folder.m2m100_config()).languages
 
 
 def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:

@@ -78,6 +78,7 @@ def _describe_export(run: RunDir, config: Config, quantization: Quantization) ->
         tgt_lang=languages.tgt,
         user_symbols=tuple(languages.user_symbols),
         directions=languages.directions,
+        language_tags=languages.language_tags,
         max_src_len=config.model.max_src_len,
         max_tgt_len=config.model.max_tgt_len,
         decoding=decoding,
@@ -156,9 +157,7 @@ def _sources(run: RunDir, config: Config, tokenizers: TokenizerPair) -> list[lis
 def _sentences(run: RunDir, config: Config) -> list[str]:
     """Return the first `NUM_SENTENCES` different sources of the run's test set, then of its validation set, tagged."""
     sets = [each for split in ("test", "valid") for each in run.read_sets(split, config.data.directions[0])]
-    texts = [
-        language_prefix(config.data, each.direction) + text for each in sets for text in each.sources if text.strip()
-    ]
+    texts = [language_prefix(config, each.direction) + text for each in sets for text in each.sources if text.strip()]
     if not texts:
         raise RunError("this run has neither test nor valid sentences to check the export with", path=run.data)
     return list(dict.fromkeys(texts))[:NUM_SENTENCES]

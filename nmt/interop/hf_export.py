@@ -68,9 +68,16 @@ def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
     if not overwrite:
         hint = "replace it by --overwrite, or choose another folder"
         raise RunError("there is something here already", path=path, hint=hint)
-    if not (path.is_dir() and HfFolder(path).config_file.is_file() and HfFolder(path).is_marian()):
+    if not (path.is_dir() and HfFolder(path).config_file.is_file() and _is_marian(HfFolder(path))):
         hint = "choose another folder"
         raise RunError("not a Hugging Face folder of a Marian model, so it is not overwritten", path=path, hint=hint)
+
+
+def _is_marian(folder: HfFolder) -> bool:
+    try:
+        return folder.model_type() == "marian"
+    except RunError:
+        return False
 
 
 def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:

@@ -1,7 +1,8 @@
-"""A Hugging Face folder with a Marian model (OPUS-MT): its files and config.json, checked. Imports no torch.
+"""A Hugging Face folder with a model that nmt imports: its files and config.json, checked. Imports no torch.
 
 The folder may come from a stranger: files are read within limits, links and special files are refused, and nothing in
-it is executed. The format is that of `transformers.models.marian`.
+it is executed. The formats are those of `transformers.models.marian` (OPUS-MT) and `transformers.models.m2m_100`
+(M2M-100, NLLB-200).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -25,14 +26,18 @@ MAX_JSON_BYTES = 50_000_000
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
 """Values of `activation_function`, and of nmt's `model.activation`."""
 
-NOT_MARIAN = "nmt imports folders with a config.json whose model_type is marian, such as those of OPUS-MT"
+NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is marian (OPUS-MT) or m2m_100 (M2M-100, NLLB)"
+
+ModelType = Literal["marian", "m2m_100"]
+NAMES: dict[ModelType, str] = {"marian": "Marian", "m2m_100": "M2M-100"}
+"""The architectures, by their `model_type`."""
 
 Kind = TypeVar("Kind", bound=BaseModel)
 TokenId = Annotated[int, Field(ge=0, lt=1 << 24)]
 
 
-class MarianConfig(BaseModel):
-    """The part of config.json that decides what a Marian model computes; defaults as in transformers."""
+class HfConfig(BaseModel):
+    """The part of config.json that both architectures have; defaults as in transformers."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
@@ -48,22 +53,21 @@ class MarianConfig(BaseModel):
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
     vocab_size: int = Field(58_101, ge=4, le=1_000_000)
-    decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
     pad_token_id: TokenId = 58_100
     eos_token_id: TokenId = 0
     decoder_start_token_id: TokenId = 58_100
     scale_embedding: bool = False
-    share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
-    normalize_before: bool = False
-    normalize_embedding: bool = False
-    add_final_layer_norm: bool = False
-    static_position_embeddings: bool = True
 
     @property
     def tgt_vocab_size(self) -> int:
         """The number of logits."""
-        return self.decoder_vocab_size or self.vocab_size
+        return self.vocab_size
+
+    @property
+    def shares_embeddings(self) -> bool:
+        """Whether encoder and decoder have one table of embeddings."""
+        return True
 
     @model_validator(mode="after")
     def _can_be_computed(self) -> Self:
@@ -75,7 +79,7 @@ class MarianConfig(BaseModel):
             raise ValueError(f"activation_function is {self.activation_function}; nmt has {', '.join(ACTIVATIONS)}")
         if self.d_model % 2 or self.d_model % self.encoder_attention_heads:
             raise ValueError("d_model must be even, and a multiple of encoder_attention_heads")
-        if self.share_encoder_decoder_embeddings and self.tgt_vocab_size != self.vocab_size:
+        if self.shares_embeddings and self.tgt_vocab_size != self.vocab_size:
             raise ValueError("the embeddings are shared, but decoder_vocab_size is not vocab_size")
         if max(self.pad_token_id, self.eos_token_id, self.decoder_start_token_id) >= self.tgt_vocab_size:
             raise ValueError("pad_token_id, eos_token_id or decoder_start_token_id is not in the vocabulary")
@@ -85,11 +89,53 @@ class MarianConfig(BaseModel):
         return {
             "decoder_attention_heads": self.encoder_attention_heads,
             "decoder_ffn_dim": self.encoder_ffn_dim,
+        }
+
+
+class MarianConfig(HfConfig):
+    """The part of config.json that decides what a Marian model computes."""
+
+    decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
+    share_encoder_decoder_embeddings: bool = True
+    normalize_before: bool = False
+    normalize_embedding: bool = False
+    add_final_layer_norm: bool = False
+    static_position_embeddings: bool = True
+
+    @property
+    def tgt_vocab_size(self) -> int:
+        """The number of logits."""
+        return self.decoder_vocab_size or self.vocab_size
+
+    @property
+    def shares_embeddings(self) -> bool:
+        """Whether encoder and decoder have one table of embeddings."""
+        return self.share_encoder_decoder_embeddings
+
+    def _required(self) -> dict[str, Any]:
+        return {
+            **super()._required(),
             "normalize_before": False,
             "normalize_embedding": False,
             "add_final_layer_norm": False,
             "static_position_embeddings": True,
         }
+
+
+class M2M100Config(HfConfig):
+    """The part of config.json that decides what an M2M-100 or NLLB model computes."""
+
+    activation_function: str = "relu"
+    d_model: int = Field(1024, ge=4, le=16_384)
+    vocab_size: int = Field(128_112, ge=4, le=1_000_000)
+    attention_dropout: Rate = 0.1
+    pad_token_id: TokenId = 1
+    eos_token_id: TokenId = 2
+    decoder_start_token_id: TokenId = 2
+    scale_embedding: bool = True
+
+    def _required(self) -> dict[str, Any]:
+        return {**super()._required(), "tie_word_embeddings": True}
 
 
 class GenerationConfig(BaseModel):
@@ -110,10 +156,13 @@ class TokenizerSettings(BaseModel):
     source_lang: str | None = None
     target_lang: str | None = None
     separate_vocabs: bool = False
+    tokenizer_class: str | None = None
+    legacy_behaviour: bool = False
+    language_codes: str = "m2m100"
 
 
 class HfFolder:
-    """Paths of a Hugging Face folder with a Marian model, and the contents of its JSON files."""
+    """Paths of a Hugging Face folder, and the contents of its JSON files."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -124,21 +173,37 @@ class HfFolder:
         self.tgt_vocab_file = path / "target_vocab.json"
         self.source_spm = path / "source.spm"
         self.target_spm = path / "target.spm"
+        self.joint_spm = path / "sentencepiece.bpe.model"
+        self.fast_tokenizer_file = path / "tokenizer.json"
+        self.added_tokens_file = path / "added_tokens.json"
+        self.special_tokens_file = path / "special_tokens_map.json"
         self.safetensors = path / "model.safetensors"
         self.pickled = path / "pytorch_model.bin"
         self.card = path / "README.md"
 
     def check(self) -> None:
-        """Raise RunError unless the folder holds the files of a Marian model, none of them a link or special file."""
+        """Raise RunError unless the folder holds the files of its architecture, none of them a link or special file."""
         if not self.path.is_dir():
-            raise RunError("no such folder", path=self.path, hint=NOT_MARIAN)
-        for path in (self.config_file, self.vocab_file, self.source_spm, self.target_spm, self.weights_file()):
-            if not os.path.lexists(path):
-                raise RunError(f"not a Hugging Face folder of a Marian model: it has no {path.name}", path=self.path)
+            raise RunError("no such folder", path=self.path, hint=NOT_IMPORTED)
         for path in self._all_files():
             if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
                 hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
                 raise RunError("a link, or not a file", path=path, hint=hint)
+        if not self.config_file.exists():
+            raise RunError("not a Hugging Face folder of a model: it has no config.json", path=self.path)
+        name = NAMES[self.model_type()]
+        for path in (*self._tokenizer_files(), self.weights_file()):
+            if not path.exists():
+                raise RunError(f"not a Hugging Face folder of a model of {name}: it has no {path.name}", path=self.path)
+
+    def _tokenizer_files(self) -> tuple[Path, ...]:
+        if self.model_type() == "marian":
+            return self.vocab_file, self.source_spm, self.target_spm
+        return (self.joint_spm,)  # M2M-100 has vocab.json beside it, NLLB has not
+
+    def model_files(self) -> list[Path]:
+        """Return the paths of the weights and of the tokenizer."""
+        return [path for path in (self.weights_file(), *self._tokenizer_files(), self.vocab_file) if path.is_file()]
 
     def _all_files(self) -> list[Path]:
         return [value for name, value in vars(self).items() if name != "path"]
@@ -147,16 +212,20 @@ class HfFolder:
         """Return the path of the weights: model.safetensors, else pytorch_model.bin."""
         return self.pickled if os.path.lexists(self.pickled) and not self.safetensors.exists() else self.safetensors
 
-    def is_marian(self) -> bool:
-        """Return whether config.json, which must be readable, names a Marian model."""
-        return self.read_json(self.config_file).get("model_type") == "marian"
+    def model_type(self) -> ModelType:
+        """Return the architecture that config.json names. RunError if the file is damaged, or names another one."""
+        found = self.read_json(self.config_file).get("model_type")
+        if found not in NAMES:
+            raise RunError(f"the model_type is {found!r}", path=self.config_file, hint=NOT_IMPORTED)
+        return found
 
     def config(self) -> MarianConfig:
-        """Read config.json. RunError if it is damaged, of another architecture, or not one that nmt computes."""
-        values = self.read_json(self.config_file)
-        if values.get("model_type") != "marian":
-            raise RunError(f"the model_type is {values.get('model_type')!r}", path=self.config_file, hint=NOT_MARIAN)
-        return self._checked(MarianConfig, values, self.config_file)
+        """Read config.json of a Marian model. RunError if it is damaged, or not of a model that nmt computes."""
+        return self._checked(MarianConfig, self.read_json(self.config_file), self.config_file)
+
+    def m2m100_config(self) -> M2M100Config:
+        """Read config.json of an M2M-100 model. RunError as `config`."""
+        return self._checked(M2M100Config, self.read_json(self.config_file), self.config_file)
 
     def generation(self) -> GenerationConfig:
         """Read generation_config.json; older folders have its values in config.json."""
@@ -198,4 +267,4 @@ class HfFolder:
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"]))
             message = first["msg"].removeprefix("Value error, ")
-            raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_MARIAN) from None
+            raise RunError(f"{name}: {message}" if name else message, path=path, hint=NOT_IMPORTED) from None

@@ -1,7 +1,8 @@
-"""A Hugging Face folder with a Marian model (OPUS-MT) becomes a run."""
+"""A Hugging Face folder with a Marian (OPUS-MT) or M2M-100 (NLLB) model becomes a run."""
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,11 +13,12 @@ from nmt.checkpoint import save_weights
 from nmt.config import Config
 from nmt.errors import RunError
 from nmt.files import write_text
-from nmt.interop.hf_folder import GenerationConfig, HfFolder, MarianConfig
+from nmt.interop.hf_folder import GenerationConfig, HfConfig, HfFolder
 from nmt.interop.hf_model import model_values
 from nmt.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.interop.hf_weights import from_hf
 from nmt.interop.license import front_matter, license_of
+from nmt.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.rundir import CheckpointIndex, RunDir, new_run
 
 CHECKPOINT = "imported"
@@ -25,28 +27,35 @@ NO_CORPUS = "not-in-this-run"
 
 
 class Languages(NamedTuple):
-    """The languages that the user names; None: as tokenizer_config.json has it."""
+    """The languages that the user names; none: as tokenizer_config.json has it. M2M-100 models take several."""
 
-    src: str | None = None
-    tgt: str | None = None
+    src: tuple[str, ...] = ()
+    tgt: tuple[str, ...] = ()
 
 
 AS_IN_THE_FOLDER = Languages()
 
 
 def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *, overwrite: bool = False) -> RunDir:
-    """Make a run at `out` of the Marian model in the folder `path`; it appears whole.
+    """Make a run at `out` of the model in the folder `path`; it appears whole.
 
     RunError or DataError if the folder is damaged, or holds a model that nmt does not compute, or if `out` exists and
     may not be replaced.
     """
     folder = HfFolder(path)
     folder.check()
-    marian = folder.config()
-    vocabularies = read_vocabularies(folder, marian)
-    config = _run_config(folder, marian, vocabularies, languages)
+    hf: HfConfig
+    if folder.model_type() == "marian":
+        hf = folder.config()
+        vocabularies = read_vocabularies(folder, hf)
+        data = _marian_data(folder, vocabularies.languages, languages)
+    else:
+        hf = folder.m2m100_config()
+        vocabularies = read_m2m100_vocabularies(folder, hf)
+        data = _m2m100_data(folder, vocabularies.languages, languages)
+    config = _run_config(folder, hf, vocabularies, data)
     with new_run(out, overwrite=overwrite) as run:
-        weights = from_hf(folder, marian, config.model, vocabularies.src, vocabularies.tgt)
+        weights = from_hf(folder, hf, config.model, vocabularies.src, vocabularies.tgt)
         vocabularies.tokenizers.save(run.tokenizer)
         run.checkpoints.mkdir()
         save_weights(run.checkpoint(CHECKPOINT), weights)
@@ -57,41 +66,66 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
     return RunDir(out)
 
 
-def _run_config(folder: HfFolder, marian: MarianConfig, vocabularies: HfVocabularies, languages: Languages) -> Config:
-    """Return the configuration of the run. RunError if the languages are not known, or the model is too large."""
+def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, data: dict[str, Any]) -> Config:
+    """Return the configuration of the run. RunError if the languages are no codes, or the model is too large."""
     try:
         return Config.model_validate(
             {
-                "data": _data(folder, vocabularies.languages, languages),
+                "data": data,
                 "tokenizer": {
                     "type": vocabularies.tokenizers.src.type,
                     "vocab_size": max(8, vocabularies.tokenizers.tgt.vocab_size),
                     "joint": vocabularies.tokenizers.joint,
                 },
-                "model": model_values(marian),
+                "model": model_values(hf),
                 "decoding": _decoding(folder.generation()),
             }
         )
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        codes = "languages are codes such as en, deu or pt_BR; name them with --src-lang and --tgt-lang"
+        codes = "languages are codes such as en, deu or pt_BR; name them with --from and --to"
         hint = codes if name.startswith("data") else ""
-        raise RunError(
-            f"{name}: {first['msg']}", path=folder.path, hint=hint if name.startswith("data") else ""
-        ) from None
+        raise RunError(f"{name}: {first['msg']}", path=folder.path, hint=hint) from None
 
 
-def _data(folder: HfFolder, targets: list[str], languages: Languages) -> dict[str, Any]:
+def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> dict[str, Any]:
+    """Return the section `data`: every direction from one of the named languages to another."""
+    hint = "name them with --from and --to, each once or several times"
+    if not languages.src or not languages.tgt:
+        fault = f"this model translates between {len(known)} languages; the run needs to know which of them are meant"
+        raise RunError(fault, path=folder.path, hint=f"{hint}; `nmt info` of this folder lists them")
+    for code in (*languages.src, *languages.tgt):
+        if code not in known:
+            near = [each for each in known if each.startswith(code) or code.startswith(each)]
+            near = near or difflib.get_close_matches(code, known, 3)
+            raise RunError(f"this model has no language {code}", path=folder.path, hint=_did_you_mean(near or known))
+    pairs = list(dict.fromkeys((src, tgt) for src in languages.src for tgt in languages.tgt if src != tgt))
+    if not pairs:
+        raise RunError("the languages of both sides are the same", path=folder.path, hint=hint)
+    corpora = [{"src": NO_CORPUS, "tgt": NO_CORPUS, "src_lang": src, "tgt_lang": tgt} for src, tgt in pairs]
+    return {"src_lang": pairs[0][0], "tgt_lang": pairs[0][1], "train": corpora if len(pairs) > 1 else corpora[0]}
+
+
+def _did_you_mean(codes: list[str]) -> str:
+    return f"it has {', '.join(codes)}" if len(codes) > 3 else f"did you mean {' or '.join(codes)}?"
+
+
+def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> dict[str, Any]:
     """Return the section `data`: the languages, and corpora that stand for those that the model was trained on."""
     settings = folder.tokenizer_settings()
-    src, tgt = languages.src or settings.source_lang, languages.tgt or settings.target_lang
-    if targets and languages.tgt is None:
+    if max(len(languages.src), len(languages.tgt)) > 1:
+        raise RunError("a Marian model has one source language and, unless it has tags, one target", path=folder.path)
+    src, tgt = (
+        named[0] if named else default
+        for named, default in zip(languages, (settings.source_lang, settings.target_lang), strict=True)
+    )
+    if targets and not languages.tgt:
         tgt = targets[0]
     elif targets and tgt not in targets:
         raise RunError(f"this model translates into {', '.join(targets)}, not into {tgt}", path=folder.path)
     if not src or not tgt:
-        hint = "name them with --src-lang and --tgt-lang"
+        hint = "name them with --from and --to"
         raise RunError("tokenizer_config.json does not name the languages", path=folder.path, hint=hint)
     corpus = {"src": NO_CORPUS, "tgt": NO_CORPUS}
     several = [{**corpus, "tgt_lang": target} for target in dict.fromkeys([tgt, *targets])]
@@ -104,6 +138,13 @@ def _decoding(generation: GenerationConfig) -> dict[str, Any]:
         "length_penalty": generation.length_penalty,
         "exact": generation.num_beams > 1 and generation.early_stopping == "never",
     }
+
+
+def direction_options(config: Config) -> str:
+    """Return the options with which `nmt translate` is told the first direction of a run, as far as it must be."""
+    sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*config.data.directions, strict=True))
+    from_ = f" --from {sources[0]}" if len(sources) > 1 and config.model.language_tags == "both" else ""
+    return from_ + (f" --to {targets[0]}" if len(targets) > 1 else "")
 
 
 def _card(name: str, folder: HfFolder, config: Config, size: int) -> str:
@@ -119,6 +160,5 @@ def _card(name: str, folder: HfFolder, config: Config, size: int) -> str:
         "license": name_of_license or "not named there: look it up before you share this folder",
     }
     table = "\n".join(["| | |", "|---|---|", *(f"| {key} | {fact} |" for key, fact in facts.items())])
-    to = f" --to {config.data.directions[0].tgt}" if len(config.data.directions) > 1 else ""
-    use = f'    nmt translate --model {name}{to} "text"'
+    use = f'    nmt translate --model {name}{direction_options(config)} "text"'
     return front_matter(name_of_license) + "\n\n".join([f"# {name}: {directions}", table, "## Use", use]) + "\n"

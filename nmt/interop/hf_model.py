@@ -1,4 +1,4 @@
-"""The configuration of a Marian model as nmt has it. Imports no torch."""
+"""The configuration of a Marian or M2M-100 model as nmt has it. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from pydantic import ValidationError
 
 from nmt.config.model import ModelConfig
 from nmt.errors import RunError
-from nmt.interop.hf_folder import ACTIVATIONS, MarianConfig
+from nmt.interop.hf_folder import ACTIVATIONS, HfConfig, MarianConfig
 
 
-def model_config(marian: MarianConfig) -> ModelConfig:
-    """Return nmt's configuration of a Marian model. RunError if it is too large."""
+def model_config(hf: HfConfig) -> ModelConfig:
+    """Return nmt's configuration of a model. RunError if it is too large."""
     try:
-        return ModelConfig.model_validate(model_values(marian))
+        return ModelConfig.model_validate(model_values(hf))
     except ValidationError as error:
         raise RunError(error.errors()[0]["msg"].removeprefix("Value error, "), path="config.json") from None
 
 
-def model_values(marian: MarianConfig) -> dict[str, Any]:
-    """Return the section `model` of a configuration that computes what a Marian model computes."""
+def model_values(hf: HfConfig) -> dict[str, Any]:
+    """Return the section `model` of a configuration that computes what the model of `hf` computes."""
     tied = "none"  # nmt scales a tied embedding always
-    if marian.tie_word_embeddings and marian.scale_embedding:
-        tied = "all" if marian.share_encoder_decoder_embeddings else "target"
+    if hf.tie_word_embeddings and hf.scale_embedding:
+        tied = "all" if hf.shares_embeddings else "target"
+    own = {"positions": "sinusoidal", "norm_position": "post"}
+    if not isinstance(hf, MarianConfig):
+        own = {"positions": "learned", "norm_position": "pre", "language_tags": "both"}
     return {
-        "d_model": marian.d_model,
-        "num_heads": marian.encoder_attention_heads,
-        "d_ff": marian.encoder_ffn_dim,
-        "encoder_layers": marian.encoder_layers,
-        "decoder_layers": marian.decoder_layers,
-        "positions": "sinusoidal",
-        "norm_position": "post",
-        "activation": ACTIVATIONS[marian.activation_function],
+        "d_model": hf.d_model,
+        "num_heads": hf.encoder_attention_heads,
+        "d_ff": hf.encoder_ffn_dim,
+        "encoder_layers": hf.encoder_layers,
+        "decoder_layers": hf.decoder_layers,
+        **own,
+        "activation": ACTIVATIONS[hf.activation_function],
         "tied_embeddings": tied,
-        "output_bias": True,
-        "dropout": marian.dropout,
-        "attention_dropout": marian.attention_dropout,
-        "embedding_dropout": marian.dropout,
-        "max_src_len": marian.max_position_embeddings,
-        "max_tgt_len": marian.max_position_embeddings,
+        "output_bias": True,  # M2M-100 has none, but nmt's begin token needs one: it must not take probability
+        "dropout": hf.dropout,
+        "attention_dropout": hf.attention_dropout,
+        "embedding_dropout": hf.dropout,
+        "max_src_len": hf.max_position_embeddings,
+        "max_tgt_len": hf.max_position_embeddings,
     }

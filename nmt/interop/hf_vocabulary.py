@@ -8,6 +8,7 @@ lacks are the unknown token. Ids added in that way are muted: their logits are f
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,12 +30,11 @@ from nmt.data.tokenizer import MAX_MODEL_BYTES, Tokenizer, TokenizerPair
 from nmt.errors import DataError, RunError
 from nmt.files import read_at_most
 from nmt.interop.hf_folder import HfFolder, MarianConfig
-from nmt.languages import language_tag
+from nmt.languages import LANGUAGE_TAG, language_tag
 from nmt.special_tokens import BOS_ID
 
 _TAG = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]*)<<")
-_OWN_TAG = re.compile(r"▁?<2([A-Za-z0-9][A-Za-z0-9_-]*)>")
-_SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
+SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
 
 
 class Vocabulary(NamedTuple):
@@ -66,7 +66,7 @@ class _Specials(NamedTuple):
 def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
     """Read both sides. RunError or DataError if a file is damaged, or they do not fit together."""
     src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
-    src_pieces, tgt_pieces = (_pieces_of(path) for path in (folder.source_spm, folder.target_spm))
+    src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))
     separate = folder.tokenizer_settings().separate_vocabs
     tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
     if len(tgt_vocab) != config.tgt_vocab_size:
@@ -79,7 +79,7 @@ def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
     if not separate and (pad, eos) != (tgt_specials.pad, tgt_specials.eos):
         hint = "ids of <pad> and </s> there, pad_token_id and eos_token_id here, must be equal"
         raise RunError("config.json and vocab.json do not fit together", path=folder.config_file, hint=hint)
-    missing = [p.text for p in src_pieces if p.type in _SEGMENTED and p.text not in src_vocab]
+    missing = [p.text for p in src_pieces if p.type in SEGMENTED and p.text not in src_vocab]
     missing_bytes = [p.text for p in tgt_pieces if p.type == BYTE and p.text not in tgt_vocab]
     tags = _tags_of(src_vocab)
     if not separate:
@@ -92,11 +92,12 @@ def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
         _tokenizer(folder.target_spm, tgt_pieces, tgt, is_source=False),
         joint=not separate,
     )
-    own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := _OWN_TAG.fullmatch(p.text))]
+    own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := LANGUAGE_TAG.fullmatch(p.text))]
     return HfVocabularies(pair, src, tgt, list(tags.values()) or (own_tags if len(own_tags) > 1 else []))
 
 
-def _pieces_of(path: Path) -> list[Piece]:
+def read_spm(path: Path) -> list[Piece]:
+    """Return the tokens of a SentencePiece model. DataError if it cannot be read, or is damaged."""
     try:
         return read_pieces(read_at_most(path, MAX_MODEL_BYTES))
     except DataError as error:
@@ -124,12 +125,17 @@ def _order(
     texts = {number: token for token, number in vocabulary.items()}
     others = [number for number in range(len(texts)) if number not in specials]
     tokens = [*SPECIAL_TOKENS, *(_own_text(texts[number], tags) for number in others), *extra]
-    if len(set(tokens)) != len(tokens):
-        twice = next(token for token in tokens if tokens.count(token) > 1)
-        raise RunError(f"the token {twice!r} is there twice", path=path)
+    refuse_twins(tokens, path)
     rows = [*specials, *others, *[specials.unk] * len(extra)]
     muted = [BOS_ID] if specials.start in (specials.unk, specials.pad, specials.eos) else []
     return Vocabulary(tokens, rows, [*muted, *range(len(rows) - len(extra), len(rows))])
+
+
+def refuse_twins(tokens: Sequence[str], path: Path) -> None:
+    """Raise RunError if a token is there twice."""
+    twice = next((token for token, count in Counter(tokens).items() if count > 1), None)
+    if twice is not None:
+        raise RunError(f"the token {twice!r} is there twice", path=path)
 
 
 def _own_text(token: str, tags: Mapping[str, str]) -> str:
@@ -141,14 +147,14 @@ def _own_text(token: str, tags: Mapping[str, str]) -> str:
 
 def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, is_source: bool) -> Tokenizer:
     """Return a tokenizer that segments as the model at `path` with `pieces`, with the ids of `vocabulary`."""
-    known = {piece.text: piece for piece in pieces if piece.type in _SEGMENTED}
+    known = {piece.text: piece for piece in pieces if piece.type in SEGMENTED}
     muted = set(vocabulary.muted)
 
     def piece_of(number: int, token: str) -> Piece:
         if number < len(SPECIAL_TOKENS):
             return Piece(token, 0.0, CONTROL if number else UNKNOWN)
         found = known.get(token)
-        if _OWN_TAG.fullmatch(token) and token.startswith("▁"):
+        if LANGUAGE_TAG.fullmatch(token) and token.startswith("▁"):
             return Piece(token, 0.0, USER_DEFINED)
         if found is None or (number in muted and not is_source and found.type != BYTE):
             return Piece(token, 0.0, UNUSED)
@@ -168,5 +174,5 @@ def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, i
 def hf_tokens(tokenizer: Tokenizer) -> list[str]:
     """Return the tokens of vocab.json for `tokenizer`, by id: nmt's tags are `>>xx<<` where Marian's are meant."""
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
-    own = {token: match[1] for token in tokens if token.startswith("▁") and (match := _OWN_TAG.fullmatch(token))}
+    own = {token: match[1] for token in tokens if token.startswith("▁") and (match := LANGUAGE_TAG.fullmatch(token))}
     return [f">>{own[token]}<<" if token in own and not fault_of_symbol(token[1:]) else token for token in tokens]

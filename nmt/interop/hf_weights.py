@@ -1,12 +1,13 @@
-"""The weights of a Marian model (`transformers.models.marian`) to and from nmt's, by one table of names.
+"""The weights of Marian and M2M-100 models (of `transformers`) to and from nmt's, by one table of names.
 
 Marian's sinusoidal positions have all sines before all cosines; nmt's alternate. The model does not care in which order
 the numbers of its states stand, so the weights are permuted instead: number i of D in a state of nmt is number
-`state_order(D)[i]` in one of Marian's.
+`state_order(D)[i]` in one of Marian's. M2M-100 has sinusoids of other frequencies, which become learned positions.
 """
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from nmt.config.model import ModelConfig
 from nmt.errors import RunError
-from nmt.interop.hf_folder import HfFolder, MarianConfig
+from nmt.interop.hf_folder import HfConfig, HfFolder, MarianConfig
 from nmt.interop.hf_vocabulary import Vocabulary
 from nmt.model.positions import sinusoidal_positions
 from nmt.model.shapes import parameter_shapes
@@ -44,6 +45,13 @@ def state_order(d_model: int) -> Tensor:
     """Return the place in Marian's states of each number of nmt's, [D]."""
     half = torch.arange(d_model // 2)
     return torch.stack([half, half + d_model // 2], 1).flatten()
+
+
+def _entries(config: ModelConfig) -> Iterator[_Entry]:
+    yield from _layer_entries(config)
+    if config.norm_position == "pre":
+        for side in ("encoder", "decoder"):
+            yield from _norm(f"{side}_norm", f"model.{side}.layer_norm")
 
 
 def _layer_entries(config: ModelConfig) -> Iterator[_Entry]:
@@ -76,41 +84,82 @@ def _norm(ours: str, theirs: str) -> Iterator[_Entry]:
         yield _Entry(f"{ours}.{kind}", (f"{theirs}.{kind}",), (0,))
 
 
-def from_hf(folder: HfFolder, marian: MarianConfig, config: ModelConfig, src: Vocabulary, tgt: Vocabulary) -> Weights:
+def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary, tgt: Vocabulary) -> Weights:
     """Read the weights of a folder as those of nmt's `Transformer(config, …)`, by name, in fp32.
 
-    RunError if the file is damaged, or a tensor is missing, of another shape, or not finite.
+    Each tensor is read once, and let go before the next. RunError if the file is damaged, or a tensor is missing, of
+    another shape, or not finite.
     """
-    found = _read_tensors(folder, marian, _expected(marian, config))
-    order = state_order(config.d_model)
-    weights = {}
-    for entry in _layer_entries(config):
-        tensor = torch.cat([found[part] for part in entry.parts])
-        for axis in entry.state_axes:
-            tensor = tensor.index_select(axis, order)
-        weights[entry.name] = tensor
-    scale = 1.0 if marian.scale_embedding else config.d_model**-0.5  # nmt always multiplies by sqrt(D)
-    names = _embedding_names(marian)
-    for side, vocabulary in (("src", src), ("tgt", tgt)):
-        if side == "src" or config.tied_embeddings != "all":
-            rows = torch.tensor(vocabulary.rows)
-            weights[f"{side}_embedding.tokens.weight"] = found[names[side]][rows][:, order] * scale
-    rows = torch.tensor(tgt.rows)
-    if config.tied_embeddings == "none":
-        weights["output_proj.weight"] = found[names["output"]][rows][:, order]
-    bias = found["final_logits_bias"].flatten()[rows]
+    path = folder.weights_file()
+    with _opened(path, pickled=path == folder.pickled) as (shapes, read):
+        _check_positions(shapes, read, path)
+        tensors = _Tensors(read, _names_in_file(shapes, _expected(hf, config), hf, path), path)
+        order = _order(config)
+        weights = {entry.name: _joined(entry, tensors, order) for entry in _entries(config)}
+        weights |= _embeddings(hf, config, tensors, (src, tgt))
+        bias = tensors["final_logits_bias"].flatten() if isinstance(hf, MarianConfig) else torch.zeros(hf.vocab_size)
+    bias = bias[torch.tensor(tgt.rows)]
     bias[tgt.muted] -= MUTED_BY
+    if config.positions == "learned":
+        weights |= {f"{side}_embedding.learned.weight": m2m100_positions(config, hf) for side in ("src", "tgt")}
     return {**weights, "output_proj.bias": bias}
 
 
-def to_hf(weights: Mapping[str, Tensor], marian: MarianConfig, config: ModelConfig) -> Weights:
-    """Return `weights` of nmt's `Transformer(config, …)` as those of Marian's model of `marian`, by name.
+def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
+    """Return the positions of M2M-100 [T, D], which are sinusoids, but others than nmt's.
+
+    All sines stand before all cosines, the lowest frequency is 1/10000, and the first token is at the position after
+    the id of the padding (`M2M100SinusoidalPositionalEmbedding` of transformers).
+    """
+    half, first = config.d_model // 2, hf.pad_token_id + 1
+    frequencies = torch.exp(torch.arange(half).float() * -(math.log(10000) / (half - 1)))
+    positions = torch.arange(first, first + max(config.max_src_len, config.max_tgt_len)).float()
+    angles = positions[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def _order(config: ModelConfig) -> Tensor:
+    """Return the place in the states of the folder's model of each number of nmt's, [D]."""
+    return state_order(config.d_model) if config.positions == "sinusoidal" else torch.arange(config.d_model)
+
+
+def _joined(entry: _Entry, tensors: _Tensors, order: Tensor) -> Tensor:
+    tensor = torch.cat([tensors[part] for part in entry.parts])
+    for axis in entry.state_axes:
+        tensor = tensor.index_select(axis, order)
+    return tensor
+
+
+def _embeddings(
+    hf: HfConfig, config: ModelConfig, tensors: _Tensors, vocabularies: tuple[Vocabulary, Vocabulary]
+) -> Weights:
+    """Return the tables of embeddings, with the rows of nmt's tokens."""
+    names, order = _embedding_names(hf), _order(config)
+    tables = {name: tensors[name] for name in set(names.values())}
+    src, tgt = (torch.tensor(vocabulary.rows) for vocabulary in vocabularies)
+    scale = 1.0 if hf.scale_embedding else config.d_model**-0.5  # nmt always multiplies by sqrt(D)
+    wanted = {"src_embedding.tokens.weight": ("src", src, scale)}
+    if config.tied_embeddings != "all":
+        wanted["tgt_embedding.tokens.weight"] = ("tgt", tgt, scale)
+    if config.tied_embeddings == "none":
+        wanted["output_proj.weight"] = ("output", tgt, 1.0)
+    found = {}
+    for name, (key, rows, factor) in wanted.items():
+        table = tables[names[key]][rows]
+        if config.positions == "sinusoidal":
+            table = table[:, order]
+        found[name] = table.mul_(factor)
+    return found
+
+
+def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> Weights:
+    """Return `weights` of nmt's `Transformer(config, …)` as those of the model of `hf`, by name.
 
     Both have the same ids.
     """
-    order = state_order(config.d_model).argsort()
+    order = _order(config).argsort()
     found: Weights = {}
-    for entry in _layer_entries(config):
+    for entry in _entries(config):
         tensor = weights[entry.name]
         for axis in entry.state_axes:
             tensor = tensor.index_select(axis, order)
@@ -118,45 +167,53 @@ def to_hf(weights: Mapping[str, Tensor], marian: MarianConfig, config: ModelConf
     source = weights["src_embedding.tokens.weight"]
     target = weights.get("tgt_embedding.tokens.weight", source)
     tables = {"src": source, "tgt": target, "output": weights.get("output_proj.weight", target)}
-    found |= {name: tables[key][:, order] for key, name in _embedding_names(marian).items()}
-    bias = weights.get("output_proj.bias", torch.zeros(marian.tgt_vocab_size))
+    found |= {name: tables[key][:, order] for key, name in _embedding_names(hf).items()}
+    if not isinstance(hf, MarianConfig):
+        return found
+    bias = weights.get("output_proj.bias", torch.zeros(hf.tgt_vocab_size))
     return {**found, "final_logits_bias": bias[None]}
 
 
-def _embedding_names(marian: MarianConfig) -> dict[str, str]:
+def _embedding_names(hf: HfConfig) -> dict[str, str]:
     """Return the name of each table of embeddings in a file: tied ones have one name, which safetensors requires."""
-    if marian.share_encoder_decoder_embeddings:
+    if hf.shares_embeddings:
         names = {"src": "model.shared.weight", "tgt": "model.shared.weight"}
     else:
         names = {side: f"model.{part}.embed_tokens.weight" for side, part in (("src", "encoder"), ("tgt", "decoder"))}
-    return {**names, "output": names["tgt"] if marian.tie_word_embeddings else "lm_head.weight"}
+    return {**names, "output": names["tgt"] if hf.tie_word_embeddings else "lm_head.weight"}
 
 
-def _expected(marian: MarianConfig, config: ModelConfig) -> dict[str, tuple[int, ...]]:
+def _expected(hf: HfConfig, config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Return the shape of each tensor that the model needs, by its name in the file."""
-    own = parameter_shapes(config, marian.vocab_size, marian.tgt_vocab_size)
+    own = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
     shapes: dict[str, tuple[int, ...]] = {}
-    for entry in _layer_entries(config):
+    for entry in _entries(config):
         rows, *others = own[entry.name]
         shapes |= {part: (rows // len(entry.parts), *others) for part in entry.parts}
-    sizes = {"src": marian.vocab_size, "tgt": marian.tgt_vocab_size, "output": marian.tgt_vocab_size}
-    shapes |= {name: (sizes[key], config.d_model) for key, name in _embedding_names(marian).items()}
-    return {**shapes, "final_logits_bias": (1, marian.tgt_vocab_size)}
+    sizes = {"src": hf.vocab_size, "tgt": hf.tgt_vocab_size, "output": hf.tgt_vocab_size}
+    shapes |= {name: (sizes[key], config.d_model) for key, name in _embedding_names(hf).items()}
+    return {**shapes, "final_logits_bias": (1, hf.tgt_vocab_size)} if isinstance(hf, MarianConfig) else shapes
 
 
-def _read_tensors(folder: HfFolder, marian: MarianConfig, expected: Mapping[str, tuple[int, ...]]) -> Weights:
-    """Read the tensors of these names and shapes in fp32; RunError if one is missing, or of another shape."""
-    path = folder.weights_file()
-    with _opened(path, pickled=path == folder.pickled) as (shapes, read):
-        sources = _names_in_file(shapes, expected, marian, path)
-        found = {name: read(source).float() for name, source in sources.items()}
-        positions = [read(name).float() for name in shapes if name.endswith("embed_positions.weight")]
-    for name, tensor in found.items():
+class _Tensors:
+    """The tensors of a file, in fp32, each read when it is asked for."""
+
+    def __init__(self, read: Callable[[str], Tensor], names: Mapping[str, str], path: Path):
+        """Read with `read`; `names` has the name in the file for each name of the model."""
+        self._read, self._names, self._path = read, names, path
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor = self._read(self._names[name]).float()
         if not tensor.isfinite().all():
-            raise RunError(f"{name} has numbers that are not finite", path=path, hint=_DAMAGED)
+            raise RunError(f"{name} has numbers that are not finite", path=self._path, hint=_DAMAGED)
+        return tensor
+
+
+def _check_positions(shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor], path: Path) -> None:
+    """Raise RunError if the file has positions that are not Marian's; those of M2M-100 are not in it."""
+    positions = [read(name).float() for name in shapes if name.endswith("embed_positions.weight")]
     if not all(map(_are_sinusoids, positions)):
         raise RunError("the positions are not sinusoidal", path=path, hint="nmt imports models with Marian's positions")
-    return found
 
 
 def _are_sinusoids(table: Tensor) -> bool:
@@ -168,11 +225,11 @@ def _are_sinusoids(table: Tensor) -> bool:
 
 
 def _names_in_file(
-    shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], marian: MarianConfig, path: Path
+    shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], hf: HfConfig, path: Path
 ) -> dict[str, str]:
     """Return the name in the file of each tensor that the model needs; tied embeddings may have any of their names."""
     hint = "config.json and weights must belong together"
-    tied = _tied_names(marian)
+    tied = _tied_names(hf)
     names = {}
     for name, shape in expected.items():
         found = next((other for other in (name, *(tied if name in tied else ())) if other in shapes), None)
@@ -184,11 +241,11 @@ def _names_in_file(
     return names
 
 
-def _tied_names(marian: MarianConfig) -> tuple[str, ...]:
+def _tied_names(hf: HfConfig) -> tuple[str, ...]:
     """Return the names that tied embeddings share one table under."""
-    decoder = ("model.decoder.embed_tokens.weight", *(("lm_head.weight",) if marian.tie_word_embeddings else ()))
+    decoder = ("model.decoder.embed_tokens.weight", *(("lm_head.weight",) if hf.tie_word_embeddings else ()))
     shared = ("model.shared.weight", "model.encoder.embed_tokens.weight")
-    return (*shared, *decoder) if marian.share_encoder_decoder_embeddings else decoder
+    return (*shared, *decoder) if hf.shares_embeddings else decoder
 
 
 Reader = tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]

@@ -18,6 +18,7 @@ IN_CTRANSLATE2: dict[str, tuple[str | bool, ...]] = {
     "qk_norm": (False,),
     "tied_embeddings": ("none", "target", "all"),
     "output_bias": (False, True),
+    "language_tags": ("source", "both"),
 }
 NUMBERS = {
     "d_model",
@@ -59,6 +60,7 @@ _IN_MARIAN: dict[str, tuple[str | bool, ...]] = {
     "activation": ("relu", "gelu", "silu"),
     "tied_embeddings": ("none", "target", "all"),
     "output_bias": (False, True),
+    "language_tags": ("source",),
 }
 """Per key of the model section that is no number: the values that Marian computes as nmt does."""
 

@@ -22,6 +22,7 @@ typedef struct Model Model;
 typedef struct {
     int beam_size, num_hypotheses, exact, sample, min_len, no_repeat_ngram, top_k;
     double temperature, top_p;
+    int num_tags;         /* tokens at the start of each prefix that are tags: their score is 0 */
     int with_scores;      /* whether log-probabilities are wanted where the search does not need them */
     int attention_layer;  /* whose cross-attention is wanted, from 0; -1: none */
     int attention_head;   /* -1: the mean over heads */

@@ -263,7 +263,7 @@ static int read_penalty(PyObject *never_generated, Job *job) {
 static int are_sound(const Options *o, const Config *config) {
     return o->beam_size >= 1 && o->beam_size <= 10000 && o->num_hypotheses >= 1 && o->num_hypotheses <= 1000000 &&
            o->min_len >= 0 && o->no_repeat_ngram >= 0 && o->top_k >= 0 && o->temperature > 0 && o->temperature <= 1e6 &&
-           o->top_p > 0 &&
+           o->top_p > 0 && o->num_tags >= 0 && o->num_tags <= 1000 &&
            o->attention_layer < config->decoder_layers && o->attention_head < config->num_heads &&
            (o->attention_layer < 0 || (o->beam_size == 1 && !o->sample && !o->exact));
 }
@@ -312,10 +312,10 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     PyObject *capsule, *sources, *prefixes, *limits, *numbers, *divisors, *never_generated, *listed;
     Options o;
     int max_rows;
-    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiii)iOOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
+    if (!PyArg_ParseTuple(args, "OOOO(iiiiiiiddiiii)iOOOO", &capsule, &sources, &prefixes, &limits, &o.beam_size,
                           &o.num_hypotheses, &o.exact, &o.sample, &o.min_len, &o.no_repeat_ngram, &o.top_k,
-                          &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &max_rows,
-                          &numbers, &divisors, &never_generated, &listed))
+                          &o.temperature, &o.top_p, &o.with_scores, &o.attention_layer, &o.attention_head, &o.num_tags,
+                          &max_rows, &numbers, &divisors, &never_generated, &listed))
         return NULL;
     SharedModel *shared = PyCapsule_GetPointer(capsule, MODEL_NAME);
     Py_ssize_t count = PySequence_Size(sources);

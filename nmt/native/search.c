@@ -272,11 +272,22 @@ static int nothing_is_left(const float *logits, int count) {
     return 1;
 }
 
+/* Whether the row's next token is a tag, which is no part of the output. */
+static int is_tag(const Job *job, const Row *row) {
+    return row->length < job->options.num_tags && row->length < job->prefix_lens[row->sentence->source];
+}
+
+/* Whether the row is shorter than the options ask for, without its tags. */
+static int is_too_short(const Job *job, const Row *row) {
+    int tags = job->options.num_tags, prefix = job->prefix_lens[row->sentence->source];
+    return row->length - (tags < prefix ? tags : prefix) < job->options.min_len;
+}
+
 /* Sets the logits of tokens that may not come next to -infinity; the same rules as nmt/decoding/constraints.py. */
 static void apply_conditions(const Job *job, const Row *row, float *logits, int count) {
     const Options *options = &job->options;
     const Sentence *s = row->sentence;
-    int source = s->source, too_short = row->length < options->min_len, eos_place = place_of(s, EOS_ID);
+    int source = s->source, too_short = is_too_short(job, row), eos_place = place_of(s, EOS_ID);
     if (row->length < job->prefix_lens[source]) {
         int forced = place_of(s, job->prefixes[source][row->length]);
         float logit = logits[forced];
@@ -349,7 +360,8 @@ static int draw(const Search *search, const Row *row, const float *logits, int c
 
 static void choose(const Search *search, Row *row, const float *logits, const Reduction *total) {
     int place = search->job->options.sample ? draw(search, row, logits, num_places(search, row->sentence)) : total->id;
-    append(search->worker, row, token_at(row->sentence, place), logits[place] - log_total(total));
+    float score = is_tag(search->job, row) ? 0.0f : logits[place] - log_total(total);
+    append(search->worker, row, token_at(row->sentence, place), score);
 }
 
 /* ---- Beam search (Sutskever et al. 2014, section 3.2; nmt/decoding/beam.py) ---- */
@@ -394,7 +406,7 @@ static int find_candidates(const Search *search, const Sentence *s, const float 
                                                        search->top_ids);
         if (isnan(total)) return -1;
         for (int i = 0; i < found; i++, n++) {
-            float score = search->top_scores[i] - total;
+            float score = is_tag(search->job, &s->rows[row]) ? 0.0f : search->top_scores[i] - total;
             int token = token_at(s, search->top_ids[i]);
             search->candidates[n] = (Candidate){score + s->rows[row].score, score, row, token, n};
         }
@@ -472,7 +484,7 @@ static void reduce_fused(const Search *search, const Rows *input) {
         for (int row = 0; row < w->num_active; row++) {
             const Row *hypothesis = w->active[row];
             const float *penalty = search->job->penalty + first * LANES;
-            if (!first && hypothesis->length < search->job->options.min_len) penalty = search->first_penalty;
+            if (!first && is_too_short(search->job, hypothesis)) penalty = search->first_penalty;
             m->kernel->reduce(w->logits + row * CHUNK, penalty, count, first * LANES, search->job->options.with_scores,
                               &search->reductions[row]);
         }
@@ -542,7 +554,10 @@ static Status step(Search *search) {
         Sentence *s = w->active[row]->sentence;
         const float *logits = w->logits + row * search->stride;
         const Reduction *r = &search->reductions[row];
-        if (search->fused)
+        if (search->fused && is_tag(search->job, w->active[row])) {
+            append(w, w->active[row], search->job->prefixes[s->source][w->active[row]->length], 0.0f);
+            row++;
+        } else if (search->fused)
             append(w, w->active[row++], r->id, r->logit - (search->job->options.with_scores ? log_total(r) : 0.0f));
         else if (!s->spare)
             choose(search, w->active[row++], logits, r);
@@ -602,7 +617,8 @@ static int start(Search *search) {
     size_t first = vocab < CHUNK ? vocab : CHUNK;
     memcpy(search->first_penalty, search->job->penalty, first * sizeof(float));
     search->first_penalty[EOS_ID] = -INFINITY;
-    for (int i = 0; i < search->job->num_sources; i++) search->fused = search->fused && !search->job->prefix_lens[i];
+    for (int i = 0; i < search->job->num_sources; i++) /* a tag needs no logits */
+        search->fused = search->fused && search->job->prefix_lens[i] <= options->num_tags;
     size_t rows = (size_t)search->max_sentences * search->rows_per_source, few = 2 * (size_t)options->beam_size;
     size_t candidates = options->sample ? vocab : options->beam_size * few;
     free(w->active);

@@ -106,7 +106,7 @@ def _int8(training: Training) -> list[str]:
 
 
 def _usage(training: Training) -> list[str]:
-    to = f" --to {training.config.data.directions[0].tgt}" if language_tags(training.config.data) else ""
+    to = f" --to {training.config.data.directions[0].tgt}" if language_tags(training.config) else ""
     return [
         "## Use",
         f'    nmt translate --model {shlex.quote(str(training.run.path))}{to} "text"',

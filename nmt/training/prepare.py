@@ -25,7 +25,14 @@ from nmt.data.placeholders import copy_with_placeholders, insert_placeholders
 from nmt.data.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.store import FORMAT, TokenStore, build_store
-from nmt.data.tags import corpus_tags, language_prefix, language_tags, tags_before_sources, user_symbols
+from nmt.data.tags import (
+    corpus_tags,
+    language_prefix,
+    language_tags,
+    tags_before_sources,
+    tags_before_targets,
+    user_symbols,
+)
 from nmt.data.tokenizer import TokenizerPair, train_tokenizers
 from nmt.errors import ConfigError, DataError, RunError, in_words
 from nmt.find_model import find_run
@@ -204,7 +211,7 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
     if config.data.glossary.is_on and not tokenizers.know(TERM_SYMBOLS):
         hint = "set data.glossary.share to 0, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
         raise ConfigError("data.glossary is on, but this tokenizer has no symbols for terms", path=place, hint=hint)
-    for tag in (*language_tags(config.data), *corpus_tags(config.data)):
+    for tag in (*language_tags(config), *corpus_tags(config.data)):
         if not tokenizers.know([tag]):
             hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"
             raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
@@ -245,9 +252,9 @@ def _estimated_bytes(corpus: FilteredCorpus, tokenizers: TokenizerPair) -> int:
     files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
     text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
     sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
-    tags = tags_before_sources(corpus.config.data)
+    tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
     sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
-    sides = (sources, tokenizers.tgt.encode_batch(pair.tgt for pair in first))
+    sides = (sources, tokenizers.tgt.encode_batch(tgt_tags[pair.corpus] + pair.tgt for pair in first))
     num_tokens = sum(len(ids) for side in sides for ids in side)
     store_bytes = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
     return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples
@@ -266,6 +273,7 @@ def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: 
         else [],
         "regularization": regularization.model_dump(exclude={"per_epoch"}) if regularization.num_samples > 1 else {},
         "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
+        **({"language_tags": "both"} if corpus.config.model.language_tags == "both" else {}),
         **corpus.filter_identity(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
@@ -281,7 +289,7 @@ def _build(folder: Path, corpus: FilteredCorpus, run: RunDir, tokenizers: Tokeni
 def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
     """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
     valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
-    tags = tags_before_sources(corpus.config.data)
+    tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
     num_whole = 0
     for pair in corpus.train_pairs():
         if not (pair.src and pair.tgt):
@@ -295,7 +303,7 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
         counts.sources_in_valid += pair.src in valid_sources[direction]
         counts.sources_in_test += pair.src in test_sources[direction]
         for seen in _as_trained_on(pair, direction, corpus.config, counts):
-            yield seen._replace(src=tags[pair.corpus] + seen.src) if tags[pair.corpus] else seen
+            yield seen._replace(src=tags[pair.corpus] + seen.src, tgt=tgt_tags[pair.corpus] + seen.tgt)
     if corpus.has_filters:
         counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
         counts.filtered_by_corpus = corpus.dropped.by_corpus
@@ -383,9 +391,9 @@ def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
 
 def _split_report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
     """Report the parts of the validation or test set that its scores leave out."""
-    data, limit = corpus.config.data, corpus.config.model.max_src_len
-    sets = run.read_sets(split, data.directions[0])
-    sources = [language_prefix(data, each.direction) + text for each in sets for text in each.sources]
+    config, limit = corpus.config, corpus.config.model.max_src_len
+    sets = run.read_sets(split, config.data.directions[0])
+    sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]
     num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
     lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
     return SplitReport(

@@ -87,9 +87,9 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
     log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")
     shortlist = choose_candidates(learn_lexicon(store), count_tokens(store.tgt), tokenizers, best, frequent)
     shortlist.save(run.shortlist, tokenizers)
-    data = run.config().data
-    sets = run.read_sets("valid", data.directions[0])
-    sources = [language_prefix(data, each.direction) + text for each in sets for text in each.sources]
+    config = run.config()
+    sets = run.read_sets("valid", config.data.directions[0])
+    sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]
     return _sizes(shortlist, tokenizers, sources, [text for each in sets for text in each.references])
 
 

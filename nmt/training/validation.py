@@ -12,7 +12,7 @@ import torch
 
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
-from nmt.data.tags import language_prefix
+from nmt.data.tags import language_prefix, target_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score_sets
@@ -138,9 +138,9 @@ class Validator:
         return sum(share[0] for share in shares), sum(share[1] for share in shares)
 
     def _batches(self, each: DirectedPairs) -> list[Batch]:
-        tag = language_prefix(self.config.data, each.direction)
+        tag, tgt_tag = (prefix(self.config, each.direction) for prefix in (language_prefix, target_prefix))
         sources = self.tokenizers.src.encode_batch(tag + text for text in each.sources)
-        targets = self.tokenizers.tgt.encode_batch(each.references)
+        targets = self.tokenizers.tgt.encode_batch(tgt_tag + text for text in each.references)
         longest = torch.tensor([max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)])
         order = longest.argsort(stable=True)
         asked = self.config.training.batch_tokens

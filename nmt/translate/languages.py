@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple, Self
 
 from nmt.config import Config
+from nmt.config.model import LanguageTags
 from nmt.data.tags import user_symbols
 from nmt.errors import NmtError, in_words
 from nmt.exportdir import ExportInfo
@@ -31,19 +32,20 @@ class LanguagePair(NamedTuple):
     tgt: str
     user_symbols: Collection[str] = ()
     directions: tuple[Direction, ...] = ()  # empty: from src to tgt alone
+    language_tags: LanguageTags = "source"  # as in the section `model`
 
     @classmethod
     def of(cls, config: Config) -> Self:
         """Return the languages of a model that was trained with `config`."""
         learned = config.data.directions
         several = learned if len(learned) > 1 else ()
-        return cls(*learned[0], user_symbols(config), several)
+        return cls(*learned[0], user_symbols(config), several, config.model.language_tags)
 
     @classmethod
     def of_export(cls, info: ExportInfo) -> Self:
         """Return the languages of an export."""
         directions = tuple(Direction(*codes) for codes in info.directions)
-        return cls(info.src_lang, info.tgt_lang, info.user_symbols, directions)
+        return cls(info.src_lang, info.tgt_lang, info.user_symbols, directions, info.language_tags)
 
     @property
     def targets(self) -> list[str]:
@@ -56,6 +58,9 @@ class LanguagePair(NamedTuple):
         A text that begins with the tag of a target language, such as `<2fr>`, goes into that language, whatever `to`
         is.
         """
+        if self.language_tags == "both":
+            direction = self.direction(to, from_) if text.strip() else Direction(from_ or self.src, to or self.tgt)
+            return DirectedText(text, direction, f"{language_tag(direction.src)} ")
         if len(self.targets) == 1:
             return DirectedText(text, self.direction(to, from_))
         lead = len(text) - len(text.lstrip())
@@ -68,7 +73,8 @@ class LanguagePair(NamedTuple):
     def direction(self, to: str | None = None, from_: str | None = None) -> Direction:
         """Return the direction from `from_` to `to`. NmtError if the model does not know it, or needs to be told `to`.
 
-        Without `from_`, the source language is the first from which the model learned to translate into `to`.
+        Without `from_`, the source language is the first from which the model learned to translate into `to`; a model
+        that reads tags of the source languages, and has several, needs to be told `from_`, too.
         """
         targets = self.targets
         if to is None and len(targets) > 1:
@@ -79,7 +85,11 @@ class LanguagePair(NamedTuple):
             raise NmtError(f"this model translates into {in_words(targets)}, not into {to}")
         directions = self.directions or (Direction(self.src, self.tgt),)
         if from_ is None:
-            return next(direction for direction in directions if direction.tgt == to)
+            sources = [direction.src for direction in directions if direction.tgt == to]
+            if self.language_tags == "both" and len(sources) > 1:
+                hint = f"name the source language: --from {sources[0]}, in Python from_={sources[0]!r}"
+                raise NmtError(f"this model translates from {in_words(sources)}; it must be told which", hint=hint)
+            return Direction(sources[0], to)
         # Directions that were not trained are allowed: a model of many languages may translate in them too.
         known = list(dict.fromkeys(code for codes in zip(*directions, strict=True) for code in codes))
         if from_ not in known:

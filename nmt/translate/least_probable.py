@@ -37,7 +37,7 @@ def find_least_probable(
     scored = [
         score
         for corpus, group in groupby(whole, attrgetter("corpus"))
-        for score in _scored(group, translator, _target(translator, corpora[corpus]))
+        for score in _scored(group, translator, _languages(translator, corpora[corpus]))
     ]
     lengths = np.array([len(score.token_scores) for _, score, _ in scored])
     per_token = np.array([score.score for _, score, _ in scored]) / np.maximum(1, lengths)
@@ -54,6 +54,12 @@ def find_least_probable(
     )
 
 
+def _languages(translator: Translator, corpus: ParallelFiles) -> tuple[str | None, str | None]:
+    """Return the target and the source language of `corpus` as far as the model must be told them."""
+    is_told = translator.languages.language_tags == "both"
+    return _target(translator, corpus), corpus.src_lang if is_told else None
+
+
 def _target(translator: Translator, corpus: ParallelFiles) -> str | None:
     """Return the language in which a model of several target languages scores `corpus`; None for one of one."""
     targets, own = translator.languages.targets, corpus.tgt_lang
@@ -63,12 +69,13 @@ def _target(translator: Translator, corpus: ParallelFiles) -> str | None:
 
 
 def _scored(
-    pairs: Iterator[SentencePair], translator: Translator, to: str | None
+    pairs: Iterator[SentencePair], translator: Translator, languages: tuple[str | None, str | None]
 ) -> Iterator[tuple[SentencePair, ForcedScore, bool]]:
     """Yield each pair with its score, and whether it holds characters that the tokenizer cannot spell."""
     while block := list(islice(pairs, _BLOCK_PAIRS)):
         sources = [pair.src for pair in block]
-        scores: Sequence[ForcedScore] = translator.score(sources, [pair.tgt for pair in block], to=to)
+        to, from_ = languages
+        scores: Sequence[ForcedScore] = translator.score(sources, [pair.tgt for pair in block], to=to, from_=from_)
         for pair, score, src_ids in zip(block, scores, translator.tokenizers.src.encode_batch(sources), strict=True):
             if not score.truncated:
                 yield pair, score, UNK_ID in src_ids or UNK_ID in score.tgt_ids

@@ -74,7 +74,8 @@ def _translate_around(
         for i, text in enumerate(segment.protected.between()):
             tag = segment.tags[min(i, 1)]
             ids = tokenizers.src.encode(tag + text) if text.strip() else []
-            stretches.append(Segment(ids, segment.segment.prefix_ids if i == 0 else ()))
+            prefix_ids = segment.segment.prefix_ids if i == 0 else ()
+            stretches.append(Segment(ids, prefix_ids, tgt_tag=segment.segment.tgt_tag))
     translations = iter(search(stretches, options) if stretches else [])
     for segment in segments:
         segment.around = [next(translations)[0] for _ in segment.protected.between()]

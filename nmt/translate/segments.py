@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
-from nmt.data.tokenizer import TokenizerPair
+from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.translate.engine import Engine
 
@@ -21,6 +22,7 @@ class Segment(NamedTuple):
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()
     draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
+    tgt_tag: Sequence[int] = ()  # what the output begins with: the tag of its language, in a model with such tags
 
 
 class SegmentTranslation(NamedTuple):
@@ -34,6 +36,7 @@ class SegmentTranslation(NamedTuple):
     finished: bool  # the output ended with eos, not at its maximum length
     # The summands of `score`, that of eos last if the output is finished; read-only.
     token_scores: Sequence[float] = ()
+    tgt_tag: Sequence[int] = ()  # what stood before `tgt_ids`; it has no score
 
 
 class ForcedScore(NamedTuple):
@@ -59,11 +62,11 @@ def translate_segments(
     """
     limit = engine.max_src_len - 1  # eos
     sources = [segment.src_ids[:limit] for segment in segments]
-    has_prefixes = any(segment.prefix_ids for segment in segments)
+    has_prefixes = any(segment.prefix_ids or segment.tgt_tag for segment in segments)
     has_draws = options.sample and any(segment.draw for segment in segments)
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
-        prefixes = [segments[i].prefix_ids for i in batch] if has_prefixes else None
+        prefixes = [[*segments[i].tgt_tag, *segments[i].prefix_ids] for i in batch] if has_prefixes else None
         draws = [segments[i].draw for i in batch] if has_draws else None
         return engine.search([sources[i] for i in batch], options, prefixes, draws)
 
@@ -71,25 +74,41 @@ def translate_segments(
     batches = list(make_batches([len(source) for source in sources], engine, options.batch_tokens))
     for batch, results in zip(batches, engine.map(search, batches), strict=True):
         for i, hypotheses in zip(batch, results, strict=True):
-            truncated = len(segments[i].src_ids) > limit
-            translations[i] = [
-                SegmentTranslation(
-                    tokenizers.tgt.decode(ids), score, sources[i], ids, truncated, finished, token_scores
-                )
-                for ids, score, finished, token_scores in hypotheses
-            ]
+            decode = partial(_decoded, tokenizers.tgt, segments[i], sources[i])
+            translations[i] = [decode(hypothesis) for hypothesis in hypotheses]
     return translations
 
 
+def _decoded(tokenizer: Tokenizer, segment: Segment, source: list[int], found: Hypothesis) -> SegmentTranslation:
+    """Return the translation of `segment`, of which `source` was searched."""
+    tag = segment.tgt_tag
+    ids, scores = found.ids[len(tag) :], found.token_scores[len(tag) :]
+    truncated = len(segment.src_ids) > len(source)
+    return SegmentTranslation(tokenizer.decode(ids), found.score, source, ids, truncated, found.finished, scores, tag)
+
+
+class PairToScore(NamedTuple):
+    """A source with its tag, and a translation of it without; `tgt_tag` has the tokens that stand before that."""
+
+    src: str
+    tgt: str
+    tgt_tag: Sequence[int] = ()
+
+
 def score_segments(
-    engine: Engine, tokenizers: TokenizerPair, sources: Sequence[str], targets: Sequence[str], batch_tokens: int
+    engine: Engine, tokenizers: TokenizerPair, pairs: Sequence[PairToScore], batch_tokens: int
 ) -> list[ForcedScore]:
-    """Score each of `targets` as the translation of the source with the same index."""
+    """Score the translation of each of `pairs`."""
     limit = engine.max_src_len - 1  # eos
-    src_ids, tgt_ids = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(targets)
+    src_ids = tokenizers.src.encode_batch(pair.src for pair in pairs)
+    tgt_ids = tokenizers.tgt.encode_batch(pair.tgt for pair in pairs)
 
     def score(batch: list[int]) -> list[list[float]]:
-        return engine.score([src_ids[i][:limit] for i in batch], [tgt_ids[i] for i in batch])
+        tags = [pairs[i].tgt_tag for i in batch]
+        found = engine.score(
+            [src_ids[i][:limit] for i in batch], [[*tag, *tgt_ids[i]] for i, tag in zip(batch, tags, strict=True)]
+        )
+        return [scores[len(tag) :] for scores, tag in zip(found, tags, strict=True)]
 
     # Even a pair of empty texts has a score, that of eos.
     lengths = [max(len(src), len(tgt), 1) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
@@ -99,7 +118,7 @@ def score_segments(
         for i, token_scores in zip(batch, results, strict=True):
             truncated = len(src_ids[i]) > limit or len(tgt_ids[i]) >= len(token_scores)
             scores[i] = ForcedScore(sum(token_scores), tgt_ids[i], token_scores, truncated)
-    return [scores[i] for i in range(len(sources))]
+    return [scores[i] for i in range(len(pairs))]
 
 
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:

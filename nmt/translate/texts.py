@@ -12,6 +12,7 @@ from nmt.config import SearchOptions
 from nmt.data.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
 from nmt.data.sentencepiece_training import without_surrogates
 from nmt.data.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
+from nmt.data.tags import output_tags
 from nmt.data.tokenizer import TokenizerPair
 from nmt.languages import Direction, written_without_spaces
 from nmt.translate.languages import DirectedText, LanguagePair
@@ -60,6 +61,7 @@ class TextSegmenter:
         self.knows_placeholders = tokenizers.know(PLACEHOLDERS)
         self.knows_terms = tokenizers.know(TERM_SYMBOLS)
         symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
+        self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
         self._symbol = re.compile(symbols) if symbols else None
 
@@ -86,6 +88,10 @@ class TextSegmenter:
                 first.prefix = prefix
                 first.segment = first.segment._replace(prefix_ids=self.tokenizers.tgt.encode(prefix))
         return segmented
+
+    def tgt_tag(self, direction: Direction) -> Sequence[int]:
+        """Return the tokens that an output of `direction` begins with: the tag of its language, if it has one."""
+        return self.output_tags.ids.get(direction.tgt, ())
 
     def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
         """Return the terms in `text` that are in none of `spans` and in no user symbol."""
@@ -114,6 +120,7 @@ class _Splitter:
         self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
         self.whole = whole(text)
         self.tag = directed.tag
+        self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
         self.protected = [self._stretch(part.start, part.end) for part in self.whole.parts]  # one, or none if blank
 
@@ -130,7 +137,10 @@ class _Splitter:
             pairs = zip(self.protected, self.whole.parts, strict=True)
             tags = self.tag, self.tag + self.symbols
             terms = [match.term for match in self.terms]
-            segments = [TextSegment(Segment(ids), protected, part, tags, terms=terms) for protected, part in pairs]
+            segments = [
+                TextSegment(Segment(ids, tgt_tag=self.tgt_tag), protected, part, tags, terms=terms)
+                for protected, part in pairs
+            ]
             return SegmentedText(self.text, self.whole.lead, segments, spans, self.direction)
         whole = sorted([*self.spans, *(Span(match.start, match.end) for match in self.terms)])
         lead, parts = split_text(self.text, whole, self.direction.src, self.segmenter.limit, self._size)
@@ -138,7 +148,8 @@ class _Splitter:
         for part in parts:
             protected = self._stretch(part.start, part.end)
             before = self._tag_before(part.start)
-            source = Segment(self.segmenter.tokenizers.src.encode(before + protected.text))
+            ids = self.segmenter.tokenizers.src.encode(before + protected.text)
+            source = Segment(ids, tgt_tag=self.tgt_tag)
             later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
             terms = [match.term for match in self._terms_inside(part.start, part.end)]
             segments.append(TextSegment(source, protected, part, (before, later), terms=terms))

@@ -22,7 +22,14 @@ from nmt.translate.glossary import retry_missed_terms
 from nmt.translate.languages import LanguagePair
 from nmt.translate.rerank import search_candidates
 from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
-from nmt.translate.segments import ForcedScore, SegmentTranslation, score_segments, translate_segments, untranslated
+from nmt.translate.segments import (
+    ForcedScore,
+    PairToScore,
+    SegmentTranslation,
+    score_segments,
+    translate_segments,
+    untranslated,
+)
 from nmt.translate.texts import SegmentedText, TextSegment, TextSegmenter
 from nmt.translate.translation import Translation, put_together
 
@@ -192,14 +199,20 @@ class Translator:
                 "are flagged, after a search for others that have them"
             )
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None) -> list[ForcedScore]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None, from_: str | None = None
+    ) -> list[ForcedScore]:
         """Score each of `targets`, in the language `to`, as the translation of the source with the same index.
 
-        A model of several target languages needs `to`, as in `translate`.
+        A model of several target languages needs `to`, and one that reads tags of the source languages `from_`, as in
+        `translate`.
         """
-        directed = [self.languages.direct(text, to) for text in sources]
-        tagged = [text.tag + text.text for text in directed]
-        return score_segments(self.engine, self.tokenizers, tagged, targets, self.options.batch_tokens)
+        directed = [self.languages.direct(text, to, from_) for text in sources]
+        pairs = [
+            PairToScore(text.tag + text.text, target, self.segmenter.tgt_tag(text.direction))
+            for text, target in zip(directed, targets, strict=True)
+        ]
+        return score_segments(self.engine, self.tokenizers, pairs, self.options.batch_tokens)
 
     def cross_attention(
         self, segment: SegmentTranslation, layer: int = -1, head: int | None = None
@@ -209,9 +222,9 @@ class Translator:
         S counts the source's eos. `layer` is the decoder layer (negative: from the last), `head` one of its heads
         (None: average over heads); NmtError if there is no such layer or head.
         """
-        target = [*segment.tgt_ids, EOS_ID] if segment.finished else segment.tgt_ids
+        target = [*segment.tgt_tag, *segment.tgt_ids, *([EOS_ID] if segment.finished else [])]
         look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
-        return self.engine.map(look, [segment.src_ids])[0]
+        return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
 
     def close(self) -> None:
         """Stop the threads of the engine. Garbage collection of a translator stops them, too."""

@@ -234,7 +234,7 @@ def test_weights_that_are_not_finite_are_refused(model, precision):
 def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, message):
     engine = model.native()
     decoder = native_engine._decoder
-    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1)
+    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
     divisors = native_engine.array("d", [1.0] * (max(limits) + 1))
     with pytest.raises(ValueError, match=message):
         decoder.translate(
@@ -267,7 +267,7 @@ def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[floa
     decoder = native_engine._decoder
     tokenizers = SimpleNamespace(src=SimpleNamespace(vocab_size=src_vocab), tgt=TOKENIZERS.tgt)
     packed = decoder.load(kernels()[0], native_engine._numbers(model.config, tokenizers, "fp32"), arrays)
-    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1)
+    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
     divisors = native_engine.array("d", [1.0] * 10)
     forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
     job = decoder.translate(packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None)

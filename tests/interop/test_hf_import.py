@@ -116,12 +116,12 @@ def test_an_imported_run_has_no_test_set(made, tmp_path):
 
 def test_languages_are_those_of_the_folder_or_those_that_are_named(folder, tmp_path):
     change(folder / "tokenizer_config.json", source_lang=None)
-    with pytest.raises(RunError, match=r"tokenizer_config\.json does not name the languages\n  name them with --src-"):
+    with pytest.raises(RunError, match=r"tokenizer_config\.json does not name the languages\n  name them with --from"):
         import_hf(folder, tmp_path / "run")
-    run = import_hf(folder, tmp_path / "run", Languages(src="fr"))
+    run = import_hf(folder, tmp_path / "run", Languages(src=("fr",)))
     assert (run.config().data.src_lang, run.config().data.tgt_lang) == ("fr", "de")
     with pytest.raises(RunError, match="languages are codes such as en, deu or pt_BR"):
-        import_hf(folder, tmp_path / "other", Languages(src="not a code"))
+        import_hf(folder, tmp_path / "other", Languages(src=("not a code",)))
 
 
 class Bomb:
