@@ -15,8 +15,8 @@ DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", 
     [
         (1, 128, 512, 2, 4, 0.3, 2000),
         (10_000, 128, 512, 2, 4, 0.3, 2000),
-        (10_001, 256, 512, 3, 4, 0.25, 5000),
-        (50_000, 256, 512, 3, 4, 0.25, 5000),
+        (10_001, 256, 512, 3, 4, 0.3, 5000),
+        (50_000, 256, 512, 3, 4, 0.3, 5000),
         (300_000, 256, 1024, 4, 4, 0.2, 8000),
         (2_000_000, 512, 2048, 6, 8, 0.1, 16_000),
         (50_000_000, 512, 2048, 6, 8, 0.1, 32_000),
@@ -51,7 +51,7 @@ def test_a_student_has_its_layers_in_the_encoder_and_a_smaller_vocabulary(num_pa
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 6400, 300), (10**6, 10**5, 1500)]
+    ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 13_800, 500), (10**6, 10**5, 1500)]
 )
 def test_updates_and_validations_follow_the_pairs(num_pairs, updates, every):
     training = suggest_config(num_pairs, DATA).training
