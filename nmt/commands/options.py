@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import logging
 import re
@@ -238,11 +237,9 @@ def load_translator(
     from nmt.translate import Translator
 
     _say_what_would_be_faster(models, engine, device)
-    translator = Translator.load(
+    return Translator.load(
         models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
     )
-    gc.freeze()  # what has been loaded stays: collections need not look at it
-    return translator
 
 
 def _say_what_would_be_faster(models: list[RunDir] | ExportDir, engine: str, device: str) -> None:

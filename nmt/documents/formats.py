@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,10 @@ from nmt.documents.translation import Wanted, translate_blocks
 from nmt.documents.xliff import XliffFile
 from nmt.errors import DataError, NmtError
 from nmt.files import read_at_most, write_atomically
+from nmt.languages import base_code
 from nmt.translate import Translator
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 50_000_000
 
@@ -86,6 +90,10 @@ def translate_file(translator: Translator, path: Path, output: Path, wanted: Wan
     except ValueError as error:
         raise DataError(f"too large: {error}", path=path) from None
     document = read_document(content, str(path))
+    tgt = translator.languages.direction(wanted.to, wanted.from_).tgt
+    asked = document.target_language if isinstance(document, XliffFile) else None
+    if asked and base_code(asked) != base_code(tgt):
+        log.warning("%s asks for translations into %s; this model translates into %s", path, asked, tgt)
     blocks = document.blocks
     found = translate_blocks(translator, blocks, wanted)
     translated = document.save(found.written)

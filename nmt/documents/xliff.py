@@ -44,6 +44,14 @@ class XliffFile:
         """The blocks with words in them."""
         return [block for block in self._all if not block.is_blank]
 
+    @property
+    def target_language(self) -> str | None:
+        """The code of the language that the file asks for, such as de-DE; None if it names none."""
+        for element in self._tree.getroot().iter(self._name("xliff"), self._name("file")):
+            if code := element.get("target-language") or element.get("trgLang"):
+                return str(code)
+        return None
+
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         from lxml import etree

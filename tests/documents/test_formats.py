@@ -15,6 +15,7 @@ from nmt.cli import app
 from nmt.documents import docx
 from nmt.documents.formats import read_document
 from nmt.errors import DataError
+from nmt.rundir import RunDir
 
 HTML = b"\xef\xbb\xbf<!doctype html><p class=a>12 <b>34</b></p><ul><li>5<li>6</ul>"
 SRT = b"1\r\n00:00:01,000 --> 00:00:02,500\r\n<i>12\r\n345</i>\r\n\r\n2\n00:00:03,000 --> 00:00:04,000\n67\n\n"
@@ -215,3 +216,21 @@ def test_the_command_writes_a_translated_document(letters_run, tmp_path):
     (tmp_path / "in.html").write_bytes(b"\xff")
     assert CliRunner().invoke(app, [*command, "-o", str(tmp_path / "new.html")]).exit_code == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.html", "out.html"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_warned"),
+    [('target-language="{other}"', True), ('target-language="{own}-XX"', False), ("", False)],
+)
+def test_an_xliff_file_that_asks_for_another_language_is_told(letters_run, tmp_path, declared, is_warned):
+    tgt = RunDir(letters_run).config().data.tgt_lang
+    attribute = declared.format(other="qq", own=tgt)
+    source = tmp_path / "a.xlf"
+    source.write_text(
+        f'<xliff version="1.2"><file original="a" {attribute}><body>'
+        '<trans-unit id="1"><source>a b</source></trans-unit></body></file></xliff>'
+    )
+    done = CliRunner().invoke(app, ["translate", str(source), "-o", str(tmp_path / "b.xlf"), "-m", str(letters_run)])
+    assert done.exit_code == 0, done.output
+    said = f"asks for translations into qq; this model translates into {tgt}"
+    assert (said in " ".join(done.stderr.split())) == is_warned
