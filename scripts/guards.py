@@ -173,7 +173,7 @@ GUARDS = [
         "nmt/checkpoint.py",
         "    check_size(config, tokenizers, path)\n",
         "",
-        f"{HOSTILE}[config.yaml: d_model 16384]",
+        f"{HOSTILE}[config.yaml: d_model 16384, torch]",
     ),
     Guard(
         "no more is read of a file than it may have",

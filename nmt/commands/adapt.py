@@ -81,10 +81,10 @@ def adapt(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Adapt a model to another domain: nmt adapt runs/general --tsv client.tsv --run runs/client
+    """Adapt a model to another domain.
 
-    Trains on with settings that suit the size of the new corpus, and replays a share of the old one, so that the model
-    does not forget it. BLEU and chrF on a new and an old test set are printed, before and after.
+    `nmt adapt runs/general --tsv client.tsv --run runs/client` trains on with settings that suit the new corpus, and
+    replays a share of the old one against forgetting. BLEU and chrF on both test sets are printed, before and after.
     """
     options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
     if resume and options.name_a_file:

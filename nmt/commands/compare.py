@@ -31,10 +31,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def compare(runs: Runs = None, json: AsJson = False) -> None:
-    """Compare runs, packed models and exports: scores, size, minutes, settings that differ.
+    """Compare models: scores, size, minutes, settings that differ.
 
-    For each run: BLEU and chrF of its best checkpoint on the validation set, and the scores that `nmt eval` saved of
-    its test set. For runs that differ only in their seeds: the mean and the standard deviation.
+    For each run, packed model or export: BLEU and chrF of its best checkpoint on the validation set, and the scores
+    that `nmt eval` saved of its test set. For runs that differ only in their seeds: mean and standard deviation.
     """
     from nmt.evaluate.runs import compare_runs
 

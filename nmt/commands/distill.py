@@ -81,10 +81,11 @@ def distill(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Train a student on the translations of a teacher: nmt distill runs/teacher --run runs/student
+    """Train a student on the translations of a teacher.
 
-    The teacher translates the training sources, and the student is trained on the result (Kim and Rush 2016).
-    Validation and test set keep their real translations. BLEU and decoding time of both are printed at the end.
+    `nmt distill runs/teacher --run runs/student`: the teacher translates the training sources, and the student is
+    trained on the result (Kim and Rush 2016). Validation and test set keep their real translations. BLEU and decoding
+    time of both are printed at the end.
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")

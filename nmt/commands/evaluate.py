@@ -116,7 +116,7 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Compute BLEU, chrF, TER and COMET, with 95% confidence intervals.
+    """Compute BLEU, chrF, TER and COMET, with confidence intervals.
 
     On the run's test set, or on your files. Hypotheses and scores are saved in the folder `eval` of the run or export.
     """

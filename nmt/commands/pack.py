@@ -29,7 +29,7 @@ def pack(
     precision: Precision = "fp32",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Pack a run into one file; use it with: nmt translate --model FILE
+    """Pack a run into one file, to be used with --model FILE.
 
     The file holds the weights of one checkpoint, tokenizer, configuration, model card and scores. It holds neither the
     training state nor text of the corpus.

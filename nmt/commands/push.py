@@ -23,10 +23,10 @@ def push(
     checkpoint: Checkpoint = None,
     precision: Precision = "fp32",
 ) -> None:
-    """Upload a run to the Hugging Face Hub; use it with: nmt translate --model hf:user/name
+    """Upload a run to the Hugging Face Hub.
 
-    Needs the extra `hub`, and a token that may write in $HF_TOKEN. What is uploaded is what `nmt pack` packs: neither
-    the training state nor text of the corpus. A model of this name gets a new revision.
+    `--model hf:user/name` uses it then. Needs the extra `hub`, and a token that may write in $HF_TOKEN. What is uploaded
+    is what `nmt pack` packs: neither the training state nor text of the corpus. A model of this name gets a new revision.
     """
     model = HubModel.parse(name)
     if model.revision is not None:

@@ -138,7 +138,7 @@ def synthesize(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Translate monolingual text into synthetic sentence pairs for training.
+    """Make synthetic sentence pairs of monolingual text.
 
     Back-translation is the default: a model that translates en to de reads English and writes pairs (src de, tgt en)
     for a training from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial until

@@ -94,8 +94,8 @@ def test_the_version_is_printed():
 
 def test_the_list_of_commands_cuts_no_sentence():
     lines = CliRunner().invoke(app, ["--help"]).stdout.splitlines()
-    rows = [line for line in lines if line.strip().partition(" ")[0] in NAMES]
-    assert len(rows) == len(NAMES)
+    rows = lines[lines.index("Commands:") + 1 :]
+    assert len(rows) > len(NAMES)
     assert all(row.endswith(".") and not row.endswith("...") for row in rows), rows
 
 

@@ -25,6 +25,7 @@ MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decode
 TRAINING = {"max_updates": 4, "warmup_updates": 0, "validate_every": 2, "average_checkpoints": 0}
 COMMANDS = {
     "translate": ["translate", "--model", "run", "12"],
+    "translate --engine torch": ["translate", "--model", "run", "--engine", "torch", "12"],
     "eval": ["eval", "--model", "run"],
     "plot": ["plot", "--model", "run"],
     "resume": ["train", "--resume", "--run", "run"],
@@ -228,6 +229,9 @@ CASES = {
         put("config.yaml", b"data: !!python/object/apply:os.system [touch boom]\n"), "translate", "is not allowed"
     ),
     "config.yaml: d_model 16384": Case(edit_yaml("model", d_model=16_384), "translate", "belong to another model"),
+    "config.yaml: d_model 16384, torch": Case(
+        edit_yaml("model", d_model=16_384), "translate --engine torch", "belong to another model"
+    ),
     "config.yaml: d_model 65536": Case(edit_yaml("model", d_model=65_536), "translate", "at most 16384"),
     "config.yaml: d_ff 262144": Case(edit_yaml("model", d_ff=262_144), "translate", "belong to another model"),
     "config.yaml: a beam of 200,000,000": Case(
