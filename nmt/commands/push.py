@@ -25,8 +25,8 @@ def push(
 ) -> None:
     """Upload a run to the Hugging Face Hub.
 
-    `--model hf:user/name` uses it then. Needs the extra `hub`, and a token that may write in $HF_TOKEN. What is uploaded
-    is what `nmt pack` packs: neither the training state nor text of the corpus. A model of this name gets a new revision.
+    `--model hf:user/name` uses it then. Needs the extra `hub`, and a token that may write in $HF_TOKEN. It uploads what
+    `nmt pack` packs: neither the training state nor text of the corpus. A model of this name gets a new revision.
     """
     model = HubModel.parse(name)
     if model.revision is not None:
