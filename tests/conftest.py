@@ -10,11 +10,15 @@ from pathlib import Path
 
 import portalocker
 import pytest
+from hypothesis import settings
 
 from tests.letters import write_letters
 from tests.tiny import tiny_config, write_digits
 from tests.two_directions import two_directions, write_two_directions
 from tests.words import words_config, write_words
+
+settings.register_profile("nmt", deadline=None)  # a machine may be busy
+settings.load_profile("nmt")
 
 
 class _Messages(logging.Handler):

@@ -14,7 +14,7 @@ from nmt.config.faults import every_section
 from nmt.errors import ConfigError
 
 KEYS = sorted({key for _, section in every_section() for key in section.model_fields})
-SAFE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SAFE = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 scalars = st.one_of(
     st.none(),

@@ -26,7 +26,7 @@ def test_equal_and_empty_texts():
     assert find_differences("", "a") == ([], [Span("a", True)])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text("ab 我\n."), st.text("ab 我\n."))
 def test_spans_joined_are_the_texts_and_shared_spans_are_alike(first, second):
     spans = find_differences(first, second)

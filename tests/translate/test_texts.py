@@ -184,7 +184,7 @@ any_text = st.lists(
 
 
 @given(texts=st.lists(any_text, max_size=5))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_gives_one_sound_translation(letters, texts):
     outputs = texts_of(letters, texts)
     assert len(outputs) == len(texts)
