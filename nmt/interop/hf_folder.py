@@ -66,7 +66,7 @@ class HfConfig(BaseModel):
 
     @property
     def shares_embeddings(self) -> bool:
-        """Whether encoder and decoder have one table of embeddings."""
+        """True if encoder and decoder have one table of embeddings."""
         return True
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class MarianConfig(HfConfig):
 
     @property
     def shares_embeddings(self) -> bool:
-        """Whether encoder and decoder have one table of embeddings."""
+        """True if encoder and decoder have one table of embeddings."""
         return self.share_encoder_decoder_embeddings
 
     def _required(self) -> dict[str, Any]:
