@@ -28,6 +28,11 @@ def in_words(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a count as a sentence has it: "1 pair", "2,000 pairs". The plural of `noun` ends in "s"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 class NmtError(Exception):
     """A fault the user can fix.
 

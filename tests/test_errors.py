@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nmt.errors import NmtError, in_words, printable
+from nmt.errors import NmtError, counted, in_words, printable
 
 
 def test_an_error_says_place_fault_and_hint():
@@ -51,3 +51,8 @@ def test_no_escape_sequence_from_a_key(name, tmp_path):
 )
 def test_names_are_listed_as_in_a_sentence(names, words):
     assert in_words(names) == words
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 pairs"), (1, "1 pair"), (2_000, "2,000 pairs")])
+def test_counts_have_the_number_of_the_noun(number, words):
+    assert counted(number, "pair") == words

@@ -10,6 +10,7 @@ import typer
 
 from nmt.cachedir import GB, LIMIT_VARIABLE, cache_folder, cache_limit, cached_models
 from nmt.commands.streams import print_text, to_json
+from nmt.errors import counted
 
 if TYPE_CHECKING:
     from nmt.interop.describe import ModelInfo
@@ -40,7 +41,8 @@ def info(
 def _cache_as_text() -> Iterator[str]:
     models = cached_models()
     total = sum(model.num_bytes for model in models) / GB
-    yield f"{cache_folder()}: {len(models)} models, {total:.2f} GB of at most {cache_limit():g} GB (${LIMIT_VARIABLE})"
+    limit = f"{cache_limit():g} GB (${LIMIT_VARIABLE})"
+    yield f"{cache_folder()}: {counted(len(models), 'model')}, {total:.2f} GB of at most {limit}"
     for model in models:
         used = datetime.fromtimestamp(model.last_use).astimezone().isoformat(" ", "minutes")
         yield f"{used}  {model.num_bytes / GB:8.2f} GB  {model.name}"

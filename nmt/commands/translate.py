@@ -56,8 +56,21 @@ Texts = Annotated[
     list[str] | None,
     typer.Argument(help="Texts to translate, or one document. Without them, nmt reads standard input."),
 ]
-InputFile = Annotated[Path | None, typer.Option("--input", "-i", help="File to translate, line by line (.gz too).")]
-OutputFile = Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")]
+
+
+def _not_dash(path: Path | None) -> Path | None:
+    """Read `-` as what an option stands for when it is left out: standard input, standard output."""
+    return None if path == Path("-") else path
+
+
+InputFile = Annotated[
+    Path | None,
+    typer.Option("--input", "-i", callback=_not_dash, help="File to translate, line by line (.gz too)."),
+]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", callback=_not_dash, help="File to write. Default, and -: standard output."),
+]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
 ]

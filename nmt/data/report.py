@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from nmt.errors import counted
 from nmt.languages import written_without_spaces
 
 Split = Literal["valid", "test"]
@@ -93,7 +94,7 @@ class CorpusPart:
 
     def __str__(self) -> str:
         tag = f", tag {self.tag}" if self.tag else ""
-        part = f"{self.pairs:,} pairs"
+        part = counted(self.pairs, "pair")
         if self.pairs_per_epoch != self.pairs:
             part += f", {self.pairs_per_epoch:,} per epoch"
         if self.filtered:
@@ -129,24 +130,24 @@ class CorpusReport:
     def describe(self) -> Iterator[str]:
         """Yield the report as lines for a person."""
         drawn = f", each in {self.segmentations} segmentations" if self.segmentations > 1 else ""
-        yield f"corpus: {self.pairs:,} training pairs{drawn}"
+        yield f"corpus: {counted(self.pairs, 'training pair')}{drawn}"
         yield from (f"  {part}" for part in self.corpora)
         yield f"  {self.src}"
         yield f"  {self.tgt}"
         if self.too_long:
             limits = f"{self.src.limit} source or {self.tgt.limit} target tokens"
-            counted = "pairs, counted in every segmentation," if drawn else "pairs"
             done = {"truncate": "truncated", "drop": "dropped"}[self.on_too_long]
-            yield f"  {self.too_long:,} {counted} longer than {limits} are {done}"
+            each = ", counted in every segmentation" if drawn else ""
+            yield f"  {done}: {counted(self.too_long, 'pair')} longer than {limits}{each}"
         if self.counts.empty_dropped:
-            yield f"  {self.counts.empty_dropped:,} pairs with an empty side are dropped"
+            yield f"  dropped: {counted(self.counts.empty_dropped, 'pair')} with an empty side"
         if self.counts.filtered:
             rules = ", ".join(f"{count:,} {name}" for name, count in self.counts.dropped_by_rule.items())
-            yield f"  {self.counts.filtered:,} pairs are dropped by data.filters: {rules}"
+            yield f"  dropped by data.filters: {counted(self.counts.filtered, 'pair')} ({rules})"
         if self.counts.copies_with_placeholders or self.counts.with_protected_spans:
             yield (
-                f"  {self.counts.with_protected_spans:,} pairs hold protected spans; "
-                f"{self.counts.copies_with_placeholders:,} copies with placeholders are among the pairs"
+                f"  with protected spans: {counted(self.counts.with_protected_spans, 'pair')}; "
+                f"among all, {self.counts.copies_with_placeholders:,} with placeholders in their place"
             )
 
     def warnings(self) -> Iterator[str]:
@@ -155,15 +156,15 @@ class CorpusReport:
             yield "most pairs have the same text on both sides; are the columns right?"
         overlaps = (self.counts.sources_in_valid, self.counts.sources_in_test)
         for split, report, overlap in zip(SPLITS, (self.valid, self.test), overlaps, strict=True):
+            name = "test" if split == "test" else "validation"
             if report.empty_dropped:
-                yield f"{report.empty_dropped:,} pairs of the {split} set have an empty side; its scores leave them out"
+                dropped = counted(report.empty_dropped, "pair")
+                yield f"{dropped} of the {name} set with an empty side: the scores leave them out"
             if report.too_long:
-                yield f"{report.too_long:,} sources of the {split} set are too long; their ends are not translated"
+                yield f"{counted(report.too_long, 'source')} of the {name} set too long: the ends are not translated"
             if overlap:
-                name = "test" if split == "test" else "validation"
-                yield (
-                    f"{overlap:,} training pairs share their source with the {name} set; {name} scores will be too high"
-                )
+                shared = counted(overlap, "training pair")
+                yield f"{shared} with a source of the {name} set: {name} scores will be too high"
 
 
 _ADAPTER = TypeAdapter(CorpusReport)

@@ -7,7 +7,7 @@ from html import escape
 from html.parser import HTMLParser
 
 from nmt.documents.blocks import Block, Item
-from nmt.documents.source import decode
+from nmt.documents.source import decode, encode
 
 # fmt: off
 _INLINE = frozenset((
@@ -153,6 +153,7 @@ class HtmlFile:
 
     def __init__(self, content: bytes):
         """Read a file. DataError if it is neither in UTF-8 nor in UTF-16."""
+        self._content = content
         self._page = HtmlText(decode(content))
 
     @property
@@ -162,4 +163,4 @@ class HtmlFile:
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
-        return self._page.join(translations).encode()
+        return encode(self._page.join(translations), self._content)

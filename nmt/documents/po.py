@@ -7,7 +7,7 @@ from html import unescape
 from typing import Any
 
 from nmt.documents.blocks import Block, Item
-from nmt.documents.source import decode
+from nmt.documents.source import decode, encode
 from nmt.errors import DataError
 
 _LINE_BREAKS = re.compile(r"(\n+)")
@@ -20,6 +20,7 @@ class PoFile:
         """Read a file. DataError if it is no such file."""
         import polib
 
+        self._content = content
         text = decode(content)
         if "msgid" not in text:  # polib takes a text without it for the name of a file
             raise DataError("not a gettext catalog: no msgid")
@@ -55,4 +56,4 @@ class PoFile:
                 entry.msgstr_plural[form] = text
             if "fuzzy" not in entry.flags:
                 entry.flags.append("fuzzy")
-        return (str(self._file) + "\n").encode()
+        return encode(str(self._file) + "\n", self._content)

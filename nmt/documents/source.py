@@ -1,6 +1,8 @@
-"""The bytes of a document as text."""
+"""The bytes of a document as text, and back."""
 
 from __future__ import annotations
+
+import codecs
 
 from nmt.errors import DataError
 
@@ -12,3 +14,14 @@ def decode(content: bytes) -> str:
         return content.decode(encoding).replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8") from None
+
+
+def encode(text: str, like: bytes) -> bytes:
+    """Return `text` in UTF-8, with the byte-order mark and the line ends of a file with the content `like`.
+
+    Line ends are those of its first line. A file in UTF-16 becomes one in UTF-8 without a mark.
+    """
+    in_utf16 = like[:2] in (b"\xff\xfe", b"\xfe\xff")
+    first_line = like.replace(b"\0", b"").split(b"\n", 1)[0] if in_utf16 else like.split(b"\n", 1)[0]
+    mark = codecs.BOM_UTF8 if like.startswith(codecs.BOM_UTF8) else b""
+    return mark + (text.replace("\n", "\r\n") if first_line.endswith(b"\r") else text).encode()

@@ -6,7 +6,7 @@ from html import unescape
 
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
-from nmt.documents.source import decode
+from nmt.documents.source import decode, encode
 from nmt.errors import DataError
 
 
@@ -17,6 +17,7 @@ class SrtFile:
         """Read a file. DataError if it is no such file."""
         import srt
 
+        self._content = content
         text = decode(content)
         try:
             self._cues = list(srt.parse(text))
@@ -39,7 +40,7 @@ class SrtFile:
         for cue, text in zip(self._cues, self._texts, strict=True):
             num_lines = len(cue.content.strip().split("\n"))
             cue.content = _in_lines(unescape(text.join([next(rest) for _ in text.blocks])).strip(), num_lines)
-        return srt.compose(self._cues, reindex=False).encode()
+        return encode(srt.compose(self._cues, reindex=False), self._content)
 
 
 def _in_lines(text: str, num_lines: int) -> str:

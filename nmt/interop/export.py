@@ -17,7 +17,7 @@ from nmt.data.tags import language_prefix
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
-from nmt.errors import RunError
+from nmt.errors import RunError, counted
 from nmt.exportdir import ExportInfo, Quantization, new_export
 from nmt.interop.agreement import NUM_SENTENCES, compare, describe, measure_loss, require_agreement
 from nmt.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
@@ -119,7 +119,7 @@ def _check(
         )
         return agreement
     sets = run.read_sets("test", config.data.directions[0])
-    log.info(f"translating the test set both ways ({sum(len(each.sources) for each in sets)} sentences) …")
+    log.info(f"translating the test set both ways ({counted(sum(len(each.sources) for each in sets), 'sentence')}) …")
     options = engines[1].info.decoding  # the run's, as far as the export supports them
     both = [Translator(tokenizers, engine, LanguagePair.of(config), options) for engine in engines]
     loss = measure_loss(both[0], both[1], sets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,5 +161,5 @@ def _card(name: str, folder: HfFolder, config: Config, size: int) -> str:
         "license": name_of_license or "not named there: look it up before you share this folder",
     }
     table = "\n".join(["| | |", "|---|---|", *(f"| {key} | {fact} |" for key, fact in facts.items())])
-    use = f'    nmt translate --model {name}{direction_options(config)} "text"'
+    use = f'    nmt translate --model {shlex.quote(name)}{direction_options(config)} "text"'
     return front_matter(name_of_license) + "\n\n".join([f"# {name}: {directions}", table, "## Use", use]) + "\n"

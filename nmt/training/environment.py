@@ -40,7 +40,7 @@ _SHAPES_THE_BITS = {
     "torch": "torch {}",
     "device": "device {}",
     "gpu": "GPU {}",
-    "threads": "{} threads",
+    "threads": "training.threads {}",
     "instruction_set": "instruction set {}",
     "processor": "processor {}",
 }

@@ -15,7 +15,7 @@ import nmt
 from nmt.checkpoint import read_weights
 from nmt.config import Config, SearchOptions, dump_config
 from nmt.device import choose_device, choose_precision
-from nmt.errors import RunError
+from nmt.errors import RunError, counted
 from nmt.files import remove_leftovers
 from nmt.find_model import find_run
 from nmt.machine import num_cores
@@ -238,7 +238,7 @@ def _describe(training: Training) -> str:
     size, (device, precision, group) = f"{training.model.num_parameters() / 1e6:.1f}M parameters", training.setup
     peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large product"
     processes = f"{group.world_size} processes of " if group.world_size > 1 else ""
-    threads = f"{processes}{torch.get_num_threads()} threads"
+    threads = f"{processes}{counted(torch.get_num_threads(), 'thread')}"
     return f"model: {size}; device {device.type}, {precision.name} ({peak}), {threads}"
 
 

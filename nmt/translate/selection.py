@@ -10,6 +10,7 @@ import numpy as np
 
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.lengths import LengthModel
+from nmt.errors import counted
 from nmt.translate.candidates import FAULTS, Candidate, Candidates, Fault
 
 _SAMPLE_PAIRS = 100_000  # from which the usual ratio of the lengths is learned
@@ -83,7 +84,7 @@ class Selection:
         """Return how many pairs were kept, and how many were dropped for which reason, as a line for a person."""
         total = self.num_kept + self.dropped.total()
         counts = ", ".join(f"{self.dropped[fault]:,} {fault}" for fault in FAULTS if self.dropped[fault])
-        kept = f"kept {self.num_kept:,} of {total:,} pairs from {self.num_lines:,} lines"
+        kept = f"kept {self.num_kept:,} of {counted(total, 'pair')} from {counted(self.num_lines, 'line')}"
         return kept + (f"; dropped: {counts}" if counts else "")
 
     def _fault(self, text: str, candidate: Candidate) -> Fault | None:

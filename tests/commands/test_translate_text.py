@@ -19,9 +19,9 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "NMT_MODEL"}, "PYTHONPATH": str(ROOT)}
 
 
-def nmt(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+def nmt(*arguments: object, stdin: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "nmt", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, cwd=folder)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -174,6 +174,12 @@ def test_an_output_never_replaces_its_input(digits_run, tmp_path):
     assert (tmp_path / "page.html").read_text() == "<p>12</p>"
     done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o", "--alignments", tmp_path / "o", "12")
     assert "two outputs have this name" in done.stderr
+
+
+def test_a_dash_is_standard_input_and_output(digits_run, tmp_path):
+    done = nmt("translate", "-m", digits_run, "-i", "-", "-o", "-", stdin=b"12\n345\n", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "21\n543\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):

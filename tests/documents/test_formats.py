@@ -108,13 +108,27 @@ def upper(content: bytes, name: str) -> bytes:
 
 
 def test_html_keeps_its_markup():
-    assert upper(HTML, "a.html") == b"<!doctype html><p class=a>[12] <b>[34]</b></p><ul><li>[5]<li>[6]</ul>"
+    assert upper(HTML, "a.html") == b"\xef\xbb\xbf<!doctype html><p class=a>[12] <b>[34]</b></p><ul><li>[5]<li>[6]</ul>"
 
 
 def test_subtitles_keep_times_italics_and_the_number_of_lines():
-    written = upper(SRT, "a.srt").decode()
+    written = upper(SRT.replace(b"\r\n", b"\n"), "a.srt").decode()
     assert "00:00:01,000 --> 00:00:02,500\n<i>[12\n345]</i>\n" in written
     assert "2\n00:00:03,000 --> 00:00:04,000\n[67]\n" in written
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.html", HTML + b"\n<p>8\n"), ("a.srt", SRT), ("a.po", PO)])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_and_the_byte_order_mark_stay(name, content, line_end, mark):
+    plain = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    written = upper(mark + plain.replace(b"\n", line_end), name)
+    assert written == mark + upper(plain, name).replace(b"\n", line_end)
+
+
+def test_utf_16_becomes_utf_8_with_the_line_ends_that_it_had():
+    written = upper(SRT.decode().encode("utf-16"), "a.srt")
+    assert written == upper(SRT.replace(b"\r\n", b"\n"), "a.srt").replace(b"\n", b"\r\n")
 
 
 def test_catalogs_get_what_they_lack_marked_fuzzy():

@@ -25,11 +25,16 @@ def sentences(count: int, seed: int, syllables: Sequence[str] = SYLLABLES) -> li
     return [" ".join(word() for _ in range(draw.randint(*NUM_WORDS))) + draw.choice(".?!") for _ in range(count)]
 
 
-def train_spm(texts: Sequence[str], path: Path, size: int) -> list[str]:
-    """Train a model as OPUS-MT does, with its own ids of the special tokens; return its tokens."""
+def train_spm(texts: Sequence[str], path: Path, size: int, model_type: str = "unigram") -> list[str]:
+    """Train a model with SentencePiece's own ids of the special tokens, as OPUS-MT does; return its tokens."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts), model_writer=model, vocab_size=size, hard_vocab_limit=False, minloglevel=2
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=size,
+        model_type=model_type,
+        hard_vocab_limit=False,
+        minloglevel=2,
     )
     path.write_bytes(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())

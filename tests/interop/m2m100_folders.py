@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any, Literal
 
-import sentencepiece
-
-from tests.interop.hf_folders import SYLLABLES, sentences
+from tests.interop.hf_folders import SYLLABLES, sentences, train_spm
 
 NUM_LANGUAGES = 100
 """Languages that M2M100Tokenizer has, whatever the folder says."""
-
-
-def train_joint_spm(path: Path, model_type: str = "bpe") -> list[str]:
-    """Train one model for all languages, with SentencePiece's own ids; return its tokens."""
-    model = io.BytesIO()
-    texts = [*sentences(300, 1), *sentences(300, 2, (*SYLLABLES[5:], "xa", "ye"))]
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts),
-        model_writer=model,
-        vocab_size=130,
-        model_type=model_type,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    path.write_bytes(model.getvalue())
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return [processor.id_to_piece(i) for i in range(processor.vocab_size())]
 
 
 def write_tokenizer(folder: Path, kind: Literal["m2m100", "nllb"], model_type: str) -> int:
@@ -38,7 +18,8 @@ def write_tokenizer(folder: Path, kind: Literal["m2m100", "nllb"], model_type: s
 
     folder.mkdir(parents=True, exist_ok=True)
     spm = folder / "sentencepiece.bpe.model"
-    pieces = train_joint_spm(spm, model_type)
+    texts = [*sentences(300, 1), *sentences(300, 2, (*SYLLABLES[5:], "xa", "ye"))]
+    pieces = train_spm(texts, spm, 130, model_type)  # one model for all languages
     if kind == "nllb":
         tokenizer = NllbTokenizer(str(spm))
         tokenizer.save_pretrained(folder)

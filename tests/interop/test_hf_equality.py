@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 from nmt import Translator
-from nmt.checkpoint import load_model
 from nmt.config import SearchOptions
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.native_engine import NativeEngine, is_available
@@ -23,6 +21,7 @@ from nmt.interop.hf_vocabulary import HfVocabularies, read_vocabularies
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID, EOS_ID
 from tests.interop.hf_folders import make_folder, sentences
+from tests.interop.hf_logits import assert_logits_agree
 from tests.interop.post_norm_run import make_run
 
 pytest.importorskip("transformers", reason="needs the package transformers")
@@ -108,24 +107,7 @@ def test_a_tag_gets_the_token_that_transformers_gives_it(imported):
 @pytest.mark.parametrize("name", SHAPES)
 def test_logits_are_those_of_transformers(imported, name):
     both = imported[name]
-    model = load_model(both.run, both.vocabularies.tokenizers, torch.device("cpu"))
-    src, tgt = both.vocabularies.src, both.vocabularies.tgt
-    texts = sentences(30, 5)
-    theirs = both.tokenizer(texts, return_tensors="pt", padding=True)
-    own_of = {row: number for number, row in reversed([*enumerate(src.rows)])}
-    own_src = torch.tensor([[own_of[number] for number in row] for row in theirs["input_ids"].tolist()])
-    draw = random.Random(1)
-    usual = [number for number in range(EOS_ID + 1, len(tgt.rows)) if number not in tgt.muted]
-    tgt_in = torch.tensor([[BOS_ID, *draw.choices(usual, k=11)] for _ in texts])
-    rows = torch.tensor(tgt.rows)
-    with torch.inference_mode():
-        expected = both.model(**theirs, decoder_input_ids=rows[tgt_in]).logits
-        logits = model(own_src, tgt_in)
-    kept = [number for number in range(len(rows)) if number not in tgt.muted]
-    assert (logits[..., kept] - expected[..., rows[kept]]).abs().max() < 1e-4
-    assert expected.abs().max() > 2  # not all equal
-    # Muted ids have no share of the probability.
-    assert (logits.logsumexp(-1) - expected.logsumexp(-1)).abs().max() < 1e-4
+    assert_logits_agree(both.run, both.vocabularies, both.model, both.tokenizer)
 
 
 def outputs_of(both: Both, texts: list[str], engine: str, **options: Any) -> tuple[list[list[int]], int]:

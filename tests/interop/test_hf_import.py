@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from nmt import Translator
 from nmt.checkpoint import read_weights
@@ -24,6 +20,7 @@ from nmt.interop.hf_import import Languages, import_hf
 from nmt.rundir import RunDir
 from nmt.training.run import start_run
 from tests.interop.hf_folders import sentences
+from tests.interop.hf_hostile import HOSTILE_WEIGHTS, change, config_of, link_to, spoil_weights, to_pickle
 from tests.interop.post_norm_run import make_run
 from tests.tiny import TRAINING
 
@@ -41,18 +38,6 @@ def made(tmp_path_factory) -> tuple[RunDir, Path]:
 def folder(made, tmp_path) -> Path:
     """A copy of that folder."""
     return Path(shutil.copytree(made[1], tmp_path / "hf"))
-
-
-def change(path: Path, **values: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **values}), encoding="utf-8")
-
-
-def to_pickle(folder: Path, change_tensors: Callable[[dict[str, Any]], Any] = dict, **options: Any) -> Path:
-    """Replace model.safetensors by a pickle of the same tensors."""
-    tensors = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    torch.save(change_tensors(tensors), folder / "pytorch_model.bin", **options)
-    return folder / "pytorch_model.bin"
 
 
 def weights_of(run: RunDir) -> dict[str, torch.Tensor]:
@@ -91,11 +76,13 @@ def test_half_precision_and_tied_tensors_under_any_of_their_names_are_read(made,
 
 def test_an_imported_run_translates_and_is_fine_tuned_and_exported_as_any_other(made, folder, tmp_path, messages):
     (folder / "README.md").write_text("---\nlicense: cc-by-4.0\nlanguage: en\n---\n# x\n")
-    run = import_hf(folder, tmp_path / "run")
+    run = import_hf(folder, tmp_path / "my run")
     texts = sentences(4, 3)
     ours = [done.text for done in Translator.load(made[0], precision="fp32", device="cpu").translate(texts)]
     assert [done.text for done in Translator.load(run, precision="fp32", device="cpu").translate(texts)] == ours
-    assert run.card.read_text(encoding="utf-8").startswith("---\nlicense: cc-by-4.0\n---\n\n# run: en to de\n")
+    card = run.card.read_text(encoding="utf-8")
+    assert card.startswith("---\nlicense: cc-by-4.0\n---\n\n# my run: en to de\n")
+    assert "nmt translate --model 'my run' \"text\"" in card
     corpus = tmp_path / "c.tsv"
     corpus.write_text("".join(f"{a}\t{b}\n" for a, b in zip(sentences(60, 1), sentences(60, 2), strict=True)))
     data = {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, "holdout_size": 4}
@@ -124,67 +111,20 @@ def test_languages_are_those_of_the_folder_or_those_that_are_named(folder, tmp_p
         import_hf(folder, tmp_path / "other", Languages(src=("not a code",)))
 
 
-class Bomb:
-    """Makes the file `boom` when it is unpickled."""
-
-    def __reduce__(self) -> Any:
-        return (open, ("boom", "w"))
-
-
-def bomb(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"model.shared.weight": Bomb()}))
-
-
-def zipped_bomb(folder: Path) -> None:
-    to_pickle(folder, lambda tensors: {**tensors, "extra": Bomb()})
-
-
-def packed(folder: Path) -> None:
-    path = to_pickle(folder, lambda tensors: {**tensors, "extra": torch.zeros(200_000)})
-    with zipfile.ZipFile(path) as archive:
-        entries = {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in entries.items():
-            archive.writestr(name, content)
-
-
-def stretched(folder: Path) -> None:
-    to_pickle(folder, lambda tensors: {**tensors, "extra": torch.zeros(1).expand(1 << 30)})
-
-
-def claim_header(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes((1 << 40).to_bytes(8, "little") + path.read_bytes()[8:])
-
-
-def not_finite(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    tensors["model.encoder.layers.0.fc1.bias"][3] = float("nan")
-    save_file(tensors, folder / "model.safetensors")
-
-
-def link(folder: Path) -> None:
-    (folder / "source.spm").rename(folder.parent / "elsewhere.spm")
-    (folder / "source.spm").symlink_to(folder.parent / "elsewhere.spm")
-
-
-def config_of(**values: Any) -> Callable[[Path], None]:
-    return lambda folder: change(folder / "config.json", **values)
+not_finite = spoil_weights(lambda tensors: tensors["model.encoder.layers.0.fc1.bias"].fill_(float("nan")))
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a pickle that runs code": (bomb, r"pytorch_model\.bin: cannot read these weights"),
-    "a zipped pickle that runs code": (zipped_bomb, r"pytorch_model\.bin: cannot read these weights"),
-    "a pickle that unpacks to more": (packed, r"pytorch_model\.bin: these weights are larger than their file"),
-    "a tensor larger than the file": (stretched, r"pytorch_model\.bin: these weights are larger than their file"),
-    "a safetensors header of 1 TB": (claim_header, r"model\.safetensors: cannot read these weights"),
+    **HOSTILE_WEIGHTS,
     "weights cut short": (
         lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:9000]),
         r"model\.safetensors: cannot read these weights",
     ),
-    "weights that are not numbers": (not_finite, r"fc1\.bias has numbers that are not finite"),
-    "a link": (link, r"source\.spm: a link, or not a file"),
+    "weights that are not numbers": (
+        not_finite,
+        r"fc1\.bias has numbers that are not finite",
+    ),
+    "a link": (link_to("source.spm"), r"source\.spm: a link, or not a file"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"it has no model\.safetensors"),
     "no vocabulary": (lambda folder: (folder / "vocab.json").unlink(), r"it has no vocab\.json"),
     "another architecture": (config_of(model_type="bart"), r"config\.json: the model_type is 'bart'"),

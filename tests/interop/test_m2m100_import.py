@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from nmt import Translator
 from nmt.checkpoint import read_weights
@@ -25,17 +24,8 @@ from nmt.languages import Direction
 from nmt.rundir import RunDir
 from nmt.training.run import start_run
 from tests.interop.hf_folders import sentences, train_spm
+from tests.interop.hf_hostile import HOSTILE_WEIGHTS, change, config_of, link_to, spoil_weights, to_pickle
 from tests.interop.m2m100_folders import make_m2m100_folder
-from tests.interop.test_hf_import import (
-    bomb,
-    change,
-    claim_header,
-    config_of,
-    packed,
-    stretched,
-    to_pickle,
-    zipped_bomb,
-)
 from tests.tiny import TRAINING
 
 pytest.importorskip("transformers", reason="needs the package transformers")
@@ -215,22 +205,8 @@ def test_half_precision_is_read_from_a_pickle(folders, folder, runs, tmp_path):
     assert all(torch.allclose(found[name], before[name], atol=4e-3) for name in before)
 
 
-def spoil_weights(spoil: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    def change_file(folder: Path) -> None:
-        tensors = load_file(folder / "model.safetensors")
-        spoil(tensors)
-        save_file(tensors, folder / "model.safetensors")
-
-    return change_file
-
-
 def other_model(folder: Path) -> None:
     train_spm(sentences(300, 7), folder / "sentencepiece.bpe.model", 60)
-
-
-def link(folder: Path) -> None:
-    (folder / "sentencepiece.bpe.model").rename(folder.parent / "elsewhere")
-    (folder / "sentencepiece.bpe.model").symlink_to(folder.parent / "elsewhere")
 
 
 def vocabulary_of(**values: Any) -> Callable[[Path], None]:
@@ -238,11 +214,7 @@ def vocabulary_of(**values: Any) -> Callable[[Path], None]:
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a pickle that runs code": (bomb, r"pytorch_model\.bin: cannot read these weights"),
-    "a zipped pickle that runs code": (zipped_bomb, r"pytorch_model\.bin: cannot read these weights"),
-    "a pickle that unpacks to more": (packed, r"pytorch_model\.bin: these weights are larger than their file"),
-    "a tensor larger than the file": (stretched, r"pytorch_model\.bin: these weights are larger than their file"),
-    "a safetensors header of 1 TB": (claim_header, r"model\.safetensors: cannot read these weights"),
+    **HOSTILE_WEIGHTS,
     "weights that are not numbers": (
         spoil_weights(lambda tensors: tensors["model.decoder.layer_norm.bias"].fill_(float("nan"))),
         r"layer_norm\.bias has numbers that are not finite",
@@ -251,7 +223,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         spoil_weights(lambda tensors: tensors.pop("model.encoder.layer_norm.weight")),
         r"these weights have no model\.encoder\.layer_norm\.weight",
     ),
-    "a link": (link, r"sentencepiece\.bpe\.model: a link, or not a file"),
+    "a link": (link_to("sentencepiece.bpe.model"), r"sentencepiece\.bpe\.model: a link, or not a file"),
     "no tokenizer": (
         lambda folder: (folder / "sentencepiece.bpe.model").unlink(),
         r"model of M2M-100: it has no sentencepiece\.bpe\.model",

@@ -52,7 +52,7 @@ def of_form(name: str, content: bytes, form: str, word: str) -> Case:
 CASES = {
     "a source line too many": Case({"a.src": ONE_SIDE + b"40\n", "a.tgt": ONE_SIDE}, "31 source lines", data=ALIGNED),
     "a target line too many": Case({"a.src": ONE_SIDE, "a.tgt": ONE_SIDE + b"40\n"}, "31 target lines", data=ALIGNED),
-    "an empty side": tsv(PAIRS + b"41\t\n\t42\n", "2 pairs with an empty side are dropped", 0),
+    "an empty side": tsv(PAIRS + b"41\t\n\t42\n", "dropped: 2 pairs with an empty side", 0),
     "nothing but empty sides": tsv(b"41\t\n\t42\n", "no source text"),
     "bytes that are not UTF-8": tsv(PAIRS + "ü\tu\n".encode("latin-1"), "not UTF-8: byte 0xFC"),
     "a lone surrogate": tsv(PAIRS + b"\xed\xa0\x80\tx\n", "not UTF-8: byte 0xED"),
@@ -107,9 +107,9 @@ CASES = {
         PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0
     ),
     "training pairs with sources of the test set": tsv(
-        PAIRS + b"5\t6\n", "1 training pairs share their source with the test set", 0
+        PAIRS + b"5\t6\n", "1 training pair with a source of the test set", 0
     ),
-    "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "1 pairs longer than 32 source", 0),
+    "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "truncated: 1 pair longer than 32 source", 0),
     "every pair over the limit, to be dropped": tsv(
         PAIRS, "every training pair is too long", data={"on_too_long": "drop"}, model={"max_src_len": 2}
     ),

@@ -35,7 +35,7 @@ def test_filters_drop_pairs_and_count_them_by_rule(tmp_path, messages):
     assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
     assert result.report.counts.empty_dropped == 1
     assert result.report.counts.sources_in_test == 0
-    assert "  3 pairs are dropped by data.filters: 1 duplicate, 1 mojibake, 1 overlap" in messages
+    assert "  dropped by data.filters: 3 pairs (1 duplicate, 1 mojibake, 1 overlap)" in messages
     assert not any("scores will be too high" in line for line in messages)
 
 

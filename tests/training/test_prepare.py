@@ -173,9 +173,9 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     assert (report.counts.empty_dropped, report.counts.sources_in_test) == (1, 1)
     assert report.src.length_longest > 40
     lines = "\n".join([*report.describe(), *report.warnings()])
-    assert "1 pairs longer than 32 source or 32 target tokens are truncated" in lines
-    assert "1 pairs with an empty side are dropped" in lines
-    assert "1 training pairs share their source with the test set; test scores will be too high" in lines
+    assert "truncated: 1 pair longer than 32 source or 32 target tokens" in lines
+    assert "dropped: 1 pair with an empty side" in lines
+    assert "1 training pair with a source of the test set: test scores will be too high" in lines
 
 
 def test_one_language_in_both_columns_is_warned_of(tmp_path):

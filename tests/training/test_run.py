@@ -645,7 +645,10 @@ def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp
     run.write_json(run.info_file, info | {"threads": 7, "instruction_set": "NEON"})
     resume_run(tiny_config(digits, training={"max_updates": 14}), run.path)
     now = info["instruction_set"]
-    changed = ["7 threads before, 1 threads now", f"instruction set NEON before, instruction set {now} now"]
+    changed = [
+        "training.threads 7 before, training.threads 1 now",
+        f"instruction set NEON before, instruction set {now} now",
+    ]
     assert (
         f"warning: {'; '.join(changed)}. Training continues normally, but the result will not be "
         "bit-identical to an uninterrupted run."

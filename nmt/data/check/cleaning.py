@@ -10,6 +10,7 @@ from nmt.data.check.rules import RULES, rules_in
 from nmt.data.check.stream import CheckedPairs
 from nmt.data.corpus import SentencePair, path_of
 from nmt.data.writing import as_cell, open_new_text
+from nmt.errors import counted
 
 
 class Outputs:
@@ -57,4 +58,4 @@ def describe_counts(outputs: Outputs) -> str:
     """Return how many pairs were kept, and how many each rule rejected, as a line for a person."""
     total = outputs.num_kept + outputs.num_rejected
     rules = ", ".join(f"{count:,} {rule.name}" for rule, count in outputs.by_rule.items() if count)
-    return f"kept {outputs.num_kept:,} of {total:,} pairs" + (f"; rejected: {rules}" if rules else "")
+    return f"kept {outputs.num_kept:,} of {counted(total, 'pair')}" + (f"; rejected: {rules}" if rules else "")

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from nmt.data.check.summary import CheckReport, ModelReport, RuleReport
-from nmt.errors import printable
+from nmt.errors import counted, printable
 
 _MAX_TEXT = 100  # columns of an example
 _NEEDS = {
@@ -24,7 +24,7 @@ def render_text(report: CheckReport) -> str:
 
 def _lines(report: CheckReport) -> Iterator[str]:
     src, tgt = report.src, report.tgt
-    yield f"{printable(' + '.join(report.files))}: {report.pairs:,} pairs"
+    yield f"{printable(' + '.join(report.files))}: {counted(report.pairs, 'pair')}"
     for side in (src, tgt):
         yield f"  {side.language}: {side.median} characters in the median, {side.percent_99} at the 99th percentile"
     yield f"  {report.ratio} {tgt.language} characters per {src.language} character"
@@ -38,7 +38,8 @@ def _lines(report: CheckReport) -> Iterator[str]:
     if unchecked:
         yield f"not checked: {', '.join(unchecked)}"
     kept = report.pairs - report.dropped
-    yield f"The filters marked * drop {report.dropped:,} pairs and keep {kept:,} ({_share(kept, report.pairs)})."
+    share = _share(kept, report.pairs)
+    yield f"The filters marked * drop {counted(report.dropped, 'pair')} and keep {kept:,} ({share})."
     yield from _examples(report, found)
     if report.model is not None:
         yield from _least_probable(report.model)
@@ -63,7 +64,7 @@ def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
         if rule.name == "shifted":
             for shift in report.shifts:
                 direction = "below" if shift.offset > 0 else "above"
-                place = f"{abs(shift.offset)} line{'s' * (abs(shift.offset) > 1)} {direction}"
+                place = f"{counted(abs(shift.offset), 'line')} {direction}"
                 lines = f"lines {shift.first_line:,} to {shift.last_line:,}"
                 yield f"  {printable(shift.file)}, {lines}: the translations stand {place}"
             continue
@@ -75,7 +76,7 @@ def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
 
 def _least_probable(model: ModelReport) -> Iterator[str]:
     yield ""
-    yield f"least probable under {printable(model.model)}, of {model.scored:,} pairs scored:"
+    yield f"least probable under {printable(model.model)}, of {counted(model.scored, 'pair')} scored:"
     for deviation, example in zip(model.deviations, model.pairs, strict=True):
         yield f"  {printable(example.file)}:{example.line}  {deviation:+.1f} standard deviations"
         yield f"{_INDENT}{_shortened(example.src)}"

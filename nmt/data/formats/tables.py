@@ -13,7 +13,7 @@ from typing import NamedTuple
 from nmt.config.corpora import ParallelFiles
 from nmt.data.formats.header_words import looks_like_header
 from nmt.data.formats.records import Record, say_once
-from nmt.errors import DataError, in_words
+from nmt.errors import DataError, counted, in_words
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def _check_width(num_cells: int, width: int, needed: int, place: tuple[Path, int
     path, line = place
     if num_cells < needed:
         raise DataError(
-            f"{num_cells} {form.cell}{'s' * (num_cells != 1)}, but column {needed} is asked for",
+            f"{counted(num_cells, form.cell)}, but column {needed} is asked for",
             path=path,
             line=line,
             hint="columns are separated by one tab each; `columns` names the source and the target column, from 1"
