@@ -315,19 +315,19 @@ def test_scores_and_attention_work_in_a_forked_process(digits_run):
     assert child.exitcode == 0
 
 
-WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from nmt.cli import main; sys.argv[0] = 'nmt'; main()"
-
-
-def without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """`nmt` where torch cannot be imported."""
-    command = [sys.executable, "-c", WITHOUT_TORCH, *arguments]
+def without_torch(*arguments: str, numpy: bool = True) -> subprocess.CompletedProcess[str]:
+    """`nmt` where torch, and without `numpy` that as well, cannot be imported."""
+    missing = "sys.modules['torch'] = None" if numpy else "sys.modules['torch'] = sys.modules['numpy'] = None"
+    start = f"import sys; {missing}; from nmt.cli import main; sys.argv[0] = 'nmt'; main()"
+    command = [sys.executable, "-c", start, *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
 
 
 @pytest.mark.skipif(not native_engine.is_available(), reason="the native decoder was not built")
 @pytest.mark.parametrize("command", [("translate",), ("translate", "--beam", "3"), ("translate", "--format", "jsonl")])
-def test_a_run_translates_without_torch(digits_run, command):
-    done = without_torch(*command, "-m", str(digits_run), "12")
+def test_a_run_translates_without_torch_and_numpy(digits_run, command):
+    """Importing numpy would take a fifth of the whole command."""
+    done = without_torch(*command, "-m", str(digits_run), "12", numpy=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "21" in done.stdout
 

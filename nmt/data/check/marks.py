@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from nmt.data.check.noise import FOLLOWING_BYTES
+
+if TYPE_CHECKING:  # to translate, nmt needs other parts of this package; importing numpy takes a fifth of its start
+    import numpy as np
+    from numpy.typing import NDArray
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", ";", "\u055e")
 
@@ -34,6 +36,8 @@ _CHARACTERS |= {LEAD: "".join(map(chr, range(0xC2, 0xF5))) + "\ufffd", FOLLOWING
 
 def marks_of(texts: Sequence[str]) -> NDArray[np.uint8]:
     """Return the marks of each text: those of its characters together. A mark that is not set rules its kind out."""
+    import numpy as np
+
     joined = "".join(texts)
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     # One character more, so that an empty text at the end has a place to begin; its marks mean nothing.
@@ -47,6 +51,8 @@ def marks_of(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 @cache
 def _table() -> NDArray[np.uint8]:
+    import numpy as np
+
     table = np.zeros(_BMP + 1, dtype=np.uint8)
     characters = [chr(code) for code in range(_BMP)]
     table[[code for code, char in enumerate(characters) if char.isdecimal()]] |= DIGIT
