@@ -146,8 +146,8 @@ class CorpusReport:
             yield f"  dropped by data.filters: {counted(self.counts.filtered, 'pair')} ({rules})"
         if self.counts.copies_with_placeholders or self.counts.with_protected_spans:
             yield (
-                f"  with protected spans: {counted(self.counts.with_protected_spans, 'pair')}; "
-                f"among all, {self.counts.copies_with_placeholders:,} with placeholders in their place"
+                f"  pairs with protected spans: {self.counts.with_protected_spans:,}; "
+                f"copies with placeholders among the pairs: {self.counts.copies_with_placeholders:,}"
             )
 
     def warnings(self) -> Iterator[str]:
@@ -159,12 +159,13 @@ class CorpusReport:
             name = "test" if split == "test" else "validation"
             if report.empty_dropped:
                 dropped = counted(report.empty_dropped, "pair")
-                yield f"{dropped} of the {name} set with an empty side: the scores leave them out"
+                yield f"the {name} set has {dropped} with an empty side; its scores leave them out"
             if report.too_long:
-                yield f"{counted(report.too_long, 'source')} of the {name} set too long: the ends are not translated"
+                cut = counted(report.too_long, "source")
+                yield f"the {name} set has {cut} longer than the model's limit; their ends are not translated"
             if overlap:
                 shared = counted(overlap, "training pair")
-                yield f"{shared} with a source of the {name} set: {name} scores will be too high"
+                yield f"the {name} set shares its sources with {shared}; {name} scores will be too high"
 
 
 _ADAPTER = TypeAdapter(CorpusReport)

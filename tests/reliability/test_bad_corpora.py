@@ -107,7 +107,7 @@ CASES = {
         PAIRS[:12] + b"".join(b"%d\t%d\n" % (n, n) for n in range(50)), "columns right", 0
     ),
     "training pairs with sources of the test set": tsv(
-        PAIRS + b"5\t6\n", "1 training pair with a source of the test set", 0
+        PAIRS + b"5\t6\n", "the test set shares its sources with 1 training pair", 0
     ),
     "pairs over the limit, to be cut": tsv(PAIRS + b"1" * 99 + b"\t1\n", "truncated: 1 pair longer than 32 source", 0),
     "every pair over the limit, to be dropped": tsv(

@@ -175,7 +175,7 @@ def test_the_report_counts_what_was_cut_dropped_and_shared(tmp_path):
     lines = "\n".join([*report.describe(), *report.warnings()])
     assert "truncated: 1 pair longer than 32 source or 32 target tokens" in lines
     assert "dropped: 1 pair with an empty side" in lines
-    assert "1 training pair with a source of the test set: test scores will be too high" in lines
+    assert "the test set shares its sources with 1 training pair; test scores will be too high" in lines
 
 
 def test_one_language_in_both_columns_is_warned_of(tmp_path):
