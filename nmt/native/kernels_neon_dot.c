@@ -3,7 +3,7 @@
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("dotprod"))), apply_to = function)
 #elif defined(__GNUC__)
-#pragma GCC target("+dotprod")
+#pragma GCC target("arch=armv8.2-a+dotprod") /* all of it: GCC 12 inlines vdotq_s32 only then */
 #endif
 #include <arm_neon.h>
 
