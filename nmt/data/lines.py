@@ -52,7 +52,7 @@ def open_text(path: Path) -> BinaryIO:
             return cast(BinaryIO, gzip.open(path, "rb"))
         return cast(BinaryIO, compression_module(path).open(path, "rb")) if path.suffix in MODULES else open(path, "rb")
     except FileNotFoundError:
-        raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
+        raise DataError("no such file", path=path, hint=f"paths are relative to {Path.cwd()}") from None
     except PermissionError:
         raise DataError("no permission to read this file", path=path) from None
     except OSError as error:

@@ -284,7 +284,7 @@ def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
         hint = "a tokenizer gets a folder to itself; name another --output"
         raise RunError("not a tokenizer's folder, so it is not overwritten", path=folder, hint=hint)
     if names and not overwrite:
-        hint = "replace it by --overwrite, or name another --output"
+        hint = "replace it with --overwrite, or choose another --output"
         raise RunError("there is a tokenizer already", path=folder, hint=hint)
 
 

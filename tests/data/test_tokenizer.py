@@ -153,7 +153,7 @@ def test_a_tokenizer_replaces_an_empty_folder_or_another_tokenizer_and_nothing_e
     folder = tmp_path / "tokenizer"
     folder.mkdir()
     pair.save(folder)
-    with pytest.raises(RunError, match="there is a tokenizer already\n  replace it by --overwrite"):
+    with pytest.raises(RunError, match="there is a tokenizer already\n  replace it with --overwrite"):
         pair.save(folder)
     (folder / "thesis.txt").write_text("years of work")
     with pytest.raises(RunError, match="not a tokenizer's folder, so it is not overwritten"):

@@ -247,7 +247,7 @@ def test_keys_are_asked_for_where_they_are_set(two_run, start, tmp_path):
     server = start([two_run], keys=tmp_path / "keys")
     asked = {"q": "12", "source": "en", "target": "de"}
     assert server.translate(**asked).json() == {"error": "this server needs an API key"}
-    assert server.translate(**asked, api_key="secret-key").json() == {"error": "this API key is not known"}
+    assert server.translate(**asked, api_key="secret-key").json() == {"error": "unknown API key"}
     assert server.translate(**asked, api_key="secret-key-2").status_code == 200
     bearer = {"Authorization": "Bearer secret-key-1"}
     assert server.client.post("/translate", json=asked, headers=bearer).status_code == 200

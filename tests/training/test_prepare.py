@@ -108,7 +108,7 @@ def test_a_run_that_is_resumed_in_another_folder_says_where_its_files_were_looke
     monkeypatch.chdir(elsewhere)
     with pytest.raises(DataError, match="no such file") as caught:
         prepare(config, run, store, fingerprint)
-    assert (str(caught.value.path), caught.value.hint) == ("pairs.tsv", f"paths are taken from {elsewhere}")
+    assert (str(caught.value.path), caught.value.hint) == ("pairs.tsv", f"paths are relative to {elsewhere}")
     Path("pairs.tsv").write_text("1\t1\n" * 100)
     with pytest.raises(RunError, match="the corpus has changed") as changed:
         prepare(config, run, store, fingerprint)

@@ -129,7 +129,7 @@ def test_broken_and_hostile_files_end_in_one_message(tmp_path, content):
 
 
 def test_a_tmx_needs_languages(tmp_path):
-    assert "the languages to read are not named" in fault(tmp_path / "a.tmx", tmx(), src_lang=None)
+    assert "the languages to read are not set" in fault(tmp_path / "a.tmx", tmx(), src_lang=None)
 
 
 def peak_of_reading(path: Path, num_units: int) -> int:
