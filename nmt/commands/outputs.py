@@ -71,7 +71,7 @@ class PartialFile:
         self._lines_per_text = lines_per_text
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
-            raise NmtError("not a regular file", path=self.partial, hint="delete it, or name another output file")
+            raise NmtError("not a regular file", path=self.partial, hint="delete it, or choose another output file")
         existed = self.partial.exists()
         self._file = cast(BinaryIO, open(self.partial, "r+b" if existed else "x+b", buffering=0))  # noqa: SIM115
         try:

@@ -193,7 +193,7 @@ def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
 
 FAULTS = {
     "no run": (("--tsv", "a"), "Missing option '--run'"),
-    "no base": (("--tsv", "a", "--run", "r"), "name the run to adapt"),
+    "no base": (("--tsv", "a", "--run", "r"), "give the run to adapt"),
     "mix": (("{base}", "--tsv", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
     "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation already has its corpus"),
 }

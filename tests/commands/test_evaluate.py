@@ -165,7 +165,7 @@ def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp
         (("--src", "a", "--ref", "b", "--tsv", "c"), "give --src and --ref, or --tsv, not both"),
         (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint need a model"),
         (("--ref", "a"), "--src and --ref go together"),
-        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment changes one reference"),
+        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment works with only one reference"),
         (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; choose from bleu, chrf, chrf++, ter, spbleu, comet"),
         (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
     ],

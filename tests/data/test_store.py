@@ -59,7 +59,7 @@ def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
     build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
     path = tmp_path / "store" / name
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(RunError, match="delete the folder; it will be built again"):
+    with pytest.raises(RunError, match="delete the folder; nmt will rebuild it"):
         TokenStore(tmp_path / "store")
 
 

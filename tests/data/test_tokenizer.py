@@ -156,7 +156,7 @@ def test_a_tokenizer_replaces_an_empty_folder_or_another_tokenizer_and_nothing_e
     with pytest.raises(RunError, match="there is a tokenizer already\n  replace it with --overwrite"):
         pair.save(folder)
     (folder / "thesis.txt").write_text("years of work")
-    with pytest.raises(RunError, match="not a tokenizer's folder, so it is not overwritten"):
+    with pytest.raises(RunError, match="this folder contains other files, so it is not overwritten"):
         pair.save(folder, overwrite=True)
     (folder / "thesis.txt").rename(tmp_path / "thesis.txt")
     TokenizerPair(pair.src, pair.src, joint=True).save(folder, overwrite=True)
