@@ -26,8 +26,8 @@ def _several() -> None:
 
 @app.command()
 def ctranslate2(
-    run: Annotated[Path, typer.Argument(help="The run to export.")],
-    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
     quantization: Annotated[
         Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
     ] = "none",
@@ -44,8 +44,8 @@ def ctranslate2(
 
 @app.command()
 def hf(
-    run: Annotated[Path, typer.Argument(help="The run to export.")],
-    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the Marian folder if it exists.")] = False,
 ) -> None:
     """Export a run to a Hugging Face folder, which the transformers library loads as a Marian model."""
@@ -59,8 +59,8 @@ def hf(
 
 @app.command()
 def argos(
-    run: Annotated[Path, typer.Argument(help="The run to export.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as de_en.argosmodel.")],
+    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as de_en.argosmodel.")],
     quantization: Annotated[
         Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
     ] = "int8",

@@ -37,7 +37,7 @@ def hf(
         ),
     ] = None,
     tgt_lang: Annotated[
-        list[str] | None, typer.Option("--to", "--tgt-lang", help="Code of the target language; as --from.")
+        list[str] | None, typer.Option("--to", "--tgt-lang", help="Code of the target language, given as with --from.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
 ) -> None:

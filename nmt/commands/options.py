@@ -79,7 +79,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="LANG",
-        help="Target language, for example fr. Needed if the model has several, unless each text begins with its tag.",
+        help="Target language, such as fr. Needed if the model has several, unless texts start with a language tag.",
     ),
 ]
 From = Annotated[
@@ -87,8 +87,9 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="LANG",
-        help="Source language. Imported M2M-100 models with several source languages need it; others use it if these "
-        "write sentences differently, such as zh and en. Default: the first one for --to in the configuration.",
+        help="Source language. Imported M2M-100 models with several source languages need it. For other models, give "
+        "it if the source languages write sentences differently, such as zh and en. Default: the first one for --to "
+        "in the configuration.",
     ),
 ]
 Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]

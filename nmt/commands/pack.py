@@ -23,8 +23,8 @@ Precision = Annotated[
 
 
 def pack(
-    run: Annotated[Path, typer.Argument(help="The run to pack.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as model.zip.")],
+    run: Annotated[Path, typer.Argument(help="Run to pack.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as model.zip.")],
     checkpoint: Checkpoint = None,
     precision: Precision = "fp32",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,

@@ -26,8 +26,8 @@ def push(
     """Upload a run to the Hugging Face Hub.
 
     Use the model with `--model hf:user/name`. Needs the extra `hub`, and a token with write access in $HF_TOKEN.
-    Uploads what `nmt pack` packs: neither the training state nor text from the corpus. If the model exists on the Hub,
-    it gets a new revision.
+    Uploads the same contents as `nmt pack`, without the training state or text from the corpus. If the model exists on
+    the Hub, it gets a new revision.
     """
     model = HubModel.parse(name)
     if model.revision is not None:

@@ -27,7 +27,11 @@ def shortlist(
     frequent: Annotated[
         int,
         typer.Option(
-            "--frequent", min=0, max=1_000_000, metavar="N", help="Number of frequent target tokens to always allow."
+            "--frequent",
+            min=0,
+            max=1_000_000,
+            metavar="N",
+            help="Most frequent target tokens to allow for every source.",
         ),
     ] = 100,
 ) -> None:

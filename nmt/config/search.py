@@ -68,9 +68,9 @@ class SearchOptions(Section):
     shortlist: bool = Field(
         False,
         description="consider only the target tokens that the run's lexical shortlist has for each source; faster, "
-        "but a rare word may be lost. Make the list with `nmt shortlist`",
+        "but a rare word may be lost. Build the list with `nmt shortlist`",
     )
-    retry_loops: bool = Field(True, description="decode outputs that repeat themselves a second time, without repeats")
+    retry_loops: bool = Field(True, description="if an output repeats itself, decode it again without repeats")
     rerank: Literal["none", "mbr-chrf"] = Field(
         "none",
         description="mbr-chrf: find `num_candidates` translations, and prefer those most similar to the others in chrF "
