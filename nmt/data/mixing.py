@@ -28,7 +28,7 @@ class Order(Protocol):
     seed: int
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the indices in the store of the pairs that stand at `ranks` (from 0) of `epoch`."""
+        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
 
 
 class ShuffledOrder:
@@ -38,7 +38,7 @@ class ShuffledOrder:
         self.num_pairs, self.seed = num_pairs, seed
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the indices in the store of the pairs that stand at `ranks` (from 0) of `epoch`."""
+        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
         return permute(ranks, self.num_pairs, key=(self.seed, epoch))
 
 
@@ -57,7 +57,7 @@ class MixedOrder:
         self._quota_ends = np.cumsum(quotas)
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the indices in the store of the pairs that stand at `ranks` (from 0) of `epoch`."""
+        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
         slots = permute(ranks, int(self._quota_ends[-1]), key=(self.seed, epoch))
         corpus_of_slot = np.searchsorted(self._quota_ends, slots, side="right")
         indices = np.empty_like(slots)

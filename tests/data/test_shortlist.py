@@ -87,7 +87,7 @@ def test_a_file_without_the_mark_of_its_tokenizers_is_refused(tmp_path):
     tensors = {"starts": np.zeros(6, np.int32), "candidates": np.zeros(0, np.int32), "always": np.zeros(0, np.int32)}
     save_file(tensors, tmp_path / "list", metadata=NO_CHECKSUM)
     write_checksum(tmp_path / "list")
-    with pytest.raises(RunError, match="of other tokenizers"):
+    with pytest.raises(RunError, match="for other tokenizers"):
         Shortlist.load(tmp_path / "list", tokenizers())
 
 

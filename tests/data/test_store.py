@@ -132,7 +132,7 @@ ODD = {
 
 
 def refused(folder):
-    with pytest.raises(RunError, match=r"store: the tokenized corpus is damaged \(.*\)\n  delete the folder; it will"):
+    with pytest.raises(RunError, match=r"store: the tokenized corpus is damaged \(.*\)\n  delete the folder; nmt will"):
         TokenStore(folder)
 
 

@@ -187,13 +187,13 @@ def test_a_tokenizer_can_be_sent_to_another_process(tokenizer):
 def test_a_folder_without_a_whole_tokenizer_is_refused(tmp_path, tokenizers):
     with pytest.raises(DataError, match="no such tokenizer folder"):
         TokenizerPair.load(tmp_path / "none")
-    with pytest.raises(DataError, match="this one holds neither"):
+    with pytest.raises(DataError, match="this one contains neither"):
         TokenizerPair.load(tmp_path)
     (tmp_path / "tgt.model").write_bytes(tokenizers["bpe"].model_bytes)
-    with pytest.raises(DataError, match=r"this one holds tgt\.model"):
+    with pytest.raises(DataError, match=r"this one contains tgt\.model"):
         TokenizerPair.load(tmp_path)
     (tmp_path / "joint.model").write_bytes(tokenizers["bpe"].model_bytes)
-    with pytest.raises(DataError, match=r"this one holds joint\.model, tgt\.model"):
+    with pytest.raises(DataError, match=r"this one contains joint\.model, tgt\.model"):
         TokenizerPair.load(tmp_path)
 
 

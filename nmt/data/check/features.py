@@ -62,7 +62,7 @@ class Side:
         return sum(map(str.isalnum, self.text))
 
     def numbers(self) -> list[str]:
-        """Return the numbers as digits without separators (`1,000` and `1.000` are alike), sorted."""
+        """Return the numbers as digits without separators (`1,000` and `1.000` are the same), sorted."""
         if not self.marks & DIGIT:
             return _NO_NUMBERS
         found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _SHORT = 5.0  # characters added to the length in the variance, because short sentences vary more for their length
-_MIN_SCALE = 0.75  # if all pairs are alike (digits, codes), a few more characters are no fault
+_MIN_SCALE = 0.75  # if all pairs are similar (digits, codes), a few extra characters are not an error
 # Both are in characters of the side that has more of them: a Chinese character counts as about three letters.
 _MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a normal distribution
 

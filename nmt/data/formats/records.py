@@ -15,7 +15,7 @@ MAX_RECORD_CHARS = 1_000_000
 """A longer text in one record is rejected before it fills the memory."""
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
-_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # a line of text holds no NUL, and UTF-8 no surrogate
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # text lines have no NUL, and UTF-8 has no surrogates
 
 _said: set[str] = set()
 

@@ -58,7 +58,7 @@ class _Units:
         self.records: list[Record] = []
         self._found = LanguagesFound()
         self._languages = ("", "")
-        self._swap: bool | None = None  # None: the languages are not those wanted
+        self._swap: bool | None = None  # None: other languages than requested
         self._num_units = self._num_left_out = self._num_in_other_languages = 0
         self._line = self._beside = 0
         self._translate = True

@@ -108,7 +108,7 @@ def test_languages_that_a_file_lacks_are_named_beside_those_it_has(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('<!DOCTYPE xliff [<!ENTITY a "ha">]><xliff/>', "a.xliff:1: the file file contains a DTD"),
+        ('<!DOCTYPE xliff [<!ENTITY a "ha">]><xliff/>', "a.xliff:1: the file contains a DTD"),
         ("<tmx/>", "a.xliff:1: this is not XLIFF: the file starts with <tmx>"),
         ("<xliff><file/></xliff>", "a.xliff: no unit (<trans-unit> or <segment>) in this file"),
         (xliff1(unit("a", "b"))[:-30], "a.xliff:3: not well-formed XML: unclosed token"),
