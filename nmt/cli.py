@@ -64,8 +64,8 @@ app.add_typer(export.app, name="export")
 app.add_typer(import_.app, name="import")
 
 _HINTS = {  # by the error of the system
-    errno.ENOSPC: "make room on this disk, or name a place on another one",
-    errno.EROFS: "name a place that can be written to",
+    errno.ENOSPC: "free some space on this disk, or choose a path on another one",
+    errno.EROFS: "choose a path that can be written to",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
@@ -92,12 +92,12 @@ def _options(
 class ConsoleHandler(logging.Handler):
     """Write messages to standard error, above a progress bar if one is shown.
 
-    Control characters, such as those of a terminal, are shown as escapes. A message that cannot be written, because the
-    disk is full or the reader has gone, is lost: it never ends a training.
+    Control characters, such as terminal sequences, are shown as escapes. A message that cannot be written, because the
+    disk is full or the pipe is closed, is dropped: logging never ends a training run.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write `record`; warnings say that they are one."""
+        """Write `record`, with the prefix "warning: " if it is a warning."""
         prefix = "warning: " if record.levelno >= logging.WARNING else ""
         line = printable(prefix + record.getMessage(), but="\n\t")
         try:
@@ -111,7 +111,7 @@ class ConsoleHandler(logging.Handler):
 
 
 def log_to_stderr(*, silent: bool = False) -> None:
-    """Show the messages of nmt on standard error, once; if `silent`, errors alone."""
+    """Show nmt's log messages on standard error; only errors if `silent`. A second call adds no second handler."""
     logger = logging.getLogger("nmt")
     if not any(isinstance(handler, ConsoleHandler) for handler in logger.handlers):
         logger.addHandler(ConsoleHandler())

@@ -1,4 +1,4 @@
-"""`nmt adapt`: a trained model on the text of a client or a domain."""
+"""`nmt adapt`: fine-tune a trained model on the text of a client or a domain."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ Mix = Annotated[
 Test = Annotated[
     list[str] | None,
     typer.Option(
-        help="Test set of the new domain: one file with both languages, or --test SRC --test TGT. Default: held out of "
-        "the new corpus."
+        help="Test set of the new domain: one file with both languages, or --test SRC --test TGT. Default: held out "
+        "from the new corpus."
     ),
 ]
 OldTest = Annotated[
     list[str] | None,
-    typer.Option(help="Test set for what must not be lost, named as with --test. Default: the test set of the run."),
+    typer.Option(help="Test set of the old domain, given as with --test. Default: the run's test set."),
 ]
 MaxLoss = Annotated[
-    float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Most that the old test set may lose.")
+    float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Maximum BLEU loss allowed on the old test set.")
 ]
 
-Resume = Annotated[bool, typer.Option("--resume", help="Resume an adaptation that was interrupted, or check it anew.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted adaptation, or repeat its final check.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
@@ -83,12 +83,13 @@ def adapt(
 ) -> None:
     """Adapt a model to another domain.
 
-    `nmt adapt runs/general --tsv client.tsv --run runs/client` trains on with settings that suit the new corpus, and
-    replays a share of the old one against forgetting. BLEU and chrF on both test sets are printed, before and after.
+    `nmt adapt runs/general --tsv client.tsv --run runs/client` continues training with settings that suit the new
+    corpus, and mixes in part of the old one to prevent forgetting. It prints BLEU and chrF on both test sets, before
+    and after.
     """
     options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
     if resume and options.name_a_file:
-        raise typer.BadParameter("a resumed adaptation has its corpus; leave --src, --tgt, --tsv and --corpus out")
+        raise typer.BadParameter("a resumed adaptation already has its corpus; omit --src, --tgt, --tsv and --corpus")
     _refuse_existing(run, resume, overwrite)
     prepare_to_train()
     found = None if base is None else find_run(str(base))
@@ -98,16 +99,16 @@ def adapt(
         request = _request(found.config().data, options, test or [], _share(mix), overrides)
         _start(found, run, request, overrides, overwrite=overwrite)
     else:
-        raise typer.BadParameter("name the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
+        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
     _finish(run, found, old_test or [], max_loss)
 
 
 def _refuse_existing(run: Path, resume: bool, overwrite: bool) -> None:
-    """Raise RunError if something is at `run`, unless it is to be overwritten."""
+    """Raise RunError if `run` exists, unless `overwrite` is given."""
     if overwrite:
         return
     if resume and run.exists() and not candidate_of(run).exists():
-        hint = "to adapt anew, name the model and the corpus, with --overwrite"
+        hint = "to start over, give the model and the corpus, with --overwrite"
         raise RunError("this adaptation is finished", path=run, hint=hint)
     refuse_existing(run)
 
@@ -133,14 +134,14 @@ def _share(mix: str | None) -> float | None:
 def _request(
     data: DataConfig, options: CorpusOptions, test: list[str], mix: float | None, overrides: list[str]
 ) -> Request:
-    """Return the text that the command line names, with the languages of the run where it names none."""
+    """Return the corpus that the command line names, with the run's languages if it names none."""
     from nmt.training.adaptation_corpus import Request
 
     corpora = options.corpora_of(data)
     direction = data.direction_of(corpora[0])
     if direction not in data.directions:
         listed = ", ".join(map(str, data.directions))
-        hint = "name the languages with --src-lang and --tgt-lang"
+        hint = "give the languages with --src-lang and --tgt-lang"
         raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
     held_out = [override for override in overrides if override.startswith(("data.holdout_size=", "data.holdout_seed="))]
     named = load_text(dump_config(Config(data=data)), Path("configuration of the run"), held_out).data
@@ -156,10 +157,10 @@ def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, o
 
     candidate = candidate_of(run)
     if candidate.exists() and not overwrite:
-        hint = f"go on with it by --resume ({_command(run)}), or start over by --overwrite"
-        raise RunError("an adaptation that was interrupted or not delivered is here", path=candidate, hint=hint)
+        hint = f"continue it with --resume ({_command(run)}), or start over with --overwrite"
+        raise RunError("an interrupted or rejected adaptation exists already", path=candidate, hint=hint)
     if base.path.resolve() == run.resolve():
-        raise RunError("a run cannot be replaced by its own adaptation", path=run, hint="name another --run")
+        raise RunError("a run cannot be replaced by its own adaptation", path=run, hint="choose another --run")
     corpus = collect(base, request)
     config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
     log.info(_describe(base, corpus, config))
@@ -181,9 +182,9 @@ def _resume(run: Path, overrides: list[str]) -> None:
 
 def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
     num_old = sum(len(part.pairs) for part in corpus.train[1:])
-    old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training" if num_old else "no old pairs"
+    old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training data" if num_old else "no old pairs"
     settings = config.training
-    sizes = f"{len(corpus.test[0].pairs):,} new pairs to test, {len(corpus.valid[0].pairs):,} to validate"
+    sizes = f"{len(corpus.test[0].pairs):,} new pairs for testing, {len(corpus.valid[0].pairs):,} for validation"
     return (
         f"adapting {base.path} to {corpus.num_new:,} new pairs, with {old}; {sizes}\n"
         f"  {settings.max_updates:,} updates, learning rate {settings.lr:.2g}"
@@ -195,7 +196,7 @@ def _command(run: Path) -> str:
 
 
 def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float) -> None:
-    """Score the candidate beside its base, print both, and deliver it, or raise RunError if it lost too much."""
+    """Score the candidate and its base, print both, and deliver it, or raise RunError if it lost too much."""
     from nmt.evaluate.model_comparison import render_table
     from nmt.training.adaptation import base_of, check_adaptation
 
@@ -207,7 +208,7 @@ def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float
     print_text(table)
     if verdict.worst is None:
         log.warning(
-            "%s has no test set of its own, so what the adaptation costs elsewhere is not known; --old-test names one",
+            "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test",
             base.path,
         )
     if not verdict.is_acceptable:
@@ -236,14 +237,14 @@ def _refusal(verdict: Verdict, candidate: Path, run: Path) -> RunError:
         f"not delivered: the old test set ({worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, {after:.2f} "
         f"after), more than --max-loss {verdict.max_loss:g}",
         path=run,
-        hint=f"the weights are kept in {candidate}; adapt anew by --overwrite with {_MORE_MIX}, fewer updates "
-        f"(--set training.max_updates=N) or a lower rate (--set training.lr=RATE); or deliver them as they are: "
+        hint=f"the weights are kept in {candidate}; start over with --overwrite and {_MORE_MIX}, fewer updates "
+        "(--set training.max_updates=N) or a lower learning rate (--set training.lr=RATE); or deliver them anyway: "
         f"{_command(run)} --max-loss {int(loss) + 1}",
     )
 
 
 def _complete_card(adapted: RunDir, run: Path, table: str) -> None:
-    """Name the final folder in the model card, and add the scores before and after."""
+    """Put the name of the final folder into the model card, and add the scores before and after."""
     card = adapted.card.read_text(encoding="utf-8").partition("\n\n## Adaptation\n")[0]
     card = card.replace(str(adapted.path), str(run)).replace(f"# {adapted.path.name}:", f"# {run.name}:")
     indented = "\n".join(f"    {line}".rstrip() for line in table.splitlines())
@@ -251,7 +252,7 @@ def _complete_card(adapted: RunDir, run: Path, table: str) -> None:
 
 
 def _deliver(candidate: Path, run: Path) -> None:
-    """Give the candidate its final name; a run that it replaces is removed once it stands there."""
+    """Rename the candidate to its final name, then remove the run that it replaces."""
     replaced = run.with_name(f".{run.name}.replaced")
     if run.exists():
         with replaceable_run(run):

@@ -1,4 +1,4 @@
-"""COMET made ready for `nmt eval`: its environment and its model, installed after the user has agreed."""
+"""Prepare COMET for `nmt eval`: install its environment and download its model if the user agrees."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Yes = Annotated[bool, typer.Option("--yes", help="Install and download what the metric comet needs without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Install and download what the comet metric needs, without asking.")]
 
 
 @contextmanager
 def prepared_metrics(
     names: Sequence[str], test_set: TestSet, model: str, device: str, *, yes: bool
 ) -> Iterator[Metrics]:
-    """Yield the metrics `names`; if comet is among them, the COMET model `model` is ready, until the block ends.
+    """Yield the metrics `names`; if comet is among them, the COMET model `model` is ready until the block ends.
 
     DataError if comet is asked for and the set has no sources. NmtError as `prepare_comet`.
     """
@@ -37,16 +37,16 @@ def prepared_metrics(
         yield Metrics(others)
         return
     if not test_set.has_sources:
-        hint = "name the sources with --src, or a file of pairs with --tsv"
-        raise DataError("COMET compares translations with their sources too, and there are none", hint=hint)
+        hint = "give the sources with --src, or a file of pairs with --tsv"
+        raise DataError("COMET needs the source sentences, and there are none", hint=hint)
     with prepare_comet(model, device, yes=yes) as comet:
         yield Metrics(others, comet)
 
 
 def prepare_comet(model: str, device: str, *, yes: bool) -> Comet:
-    """Return the COMET model `model`; what it needs is installed and downloaded if the user agrees.
+    """Return the COMET model `model`; install and download what it needs if the user agrees.
 
-    NmtError if the user does not, if nobody can be asked, or if it cannot be installed.
+    NmtError if the user declines, if there is no terminal to ask on, or if the installation fails.
     """
     from nmt.evaluate.comet import VERSION, Comet, comet_environment
 
@@ -67,13 +67,13 @@ def prepare_comet(model: str, device: str, *, yes: bool) -> Comet:
 
 
 def _agree(what: str, *, yes: bool) -> None:
-    """Say `what` is needed; unless `yes`, ask on a terminal whether to install it. NmtError if it is not to be."""
+    """Say `what` is needed; unless `yes`, ask on a terminal whether to install it. NmtError if the user declines."""
     if yes:
         log.info("%s; installing it", what)
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         if typer.confirm(f"{what}. Install it?", err=True):
             return
-        raise NmtError("nothing was installed", hint="leave comet out of --metrics")
+        raise NmtError("nothing was installed", hint="remove comet from --metrics")
     command = shlex.join(["nmt", *sys.argv[1:], "--yes"])
     raise NmtError(what, hint=f"to install it, run: {command}")

@@ -1,4 +1,4 @@
-"""`nmt compare`: several runs side by side."""
+"""`nmt compare`: compare several runs side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_NAME_MODELS = "name folders that `nmt train` or `nmt export` made, or files that `nmt pack` made"
+_NAME_MODELS = "give folders made by `nmt train` or `nmt export`, or files made by `nmt pack`"
 _MAX_VALUE = 24  # characters of a setting in the table
 
 Runs = Annotated[list[Path] | None, typer.Argument(help="Runs, packed models or exports. Default: all runs in ./runs.")]
@@ -33,8 +33,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def compare(runs: Runs = None, json: AsJson = False) -> None:
     """Compare models: scores, size, minutes, settings that differ.
 
-    For each run, packed model or export: BLEU and chrF of its best checkpoint on the validation set, and the scores
-    that `nmt eval` saved of its test set. For runs that differ only in their seeds: mean and standard deviation.
+    For each run, packed model or export: BLEU and chrF of its best checkpoint on the validation set, and the test-set
+    scores that `nmt eval` saved. For runs that differ only in their seeds: mean and standard deviation.
     """
     from nmt.evaluate.runs import compare_runs
 
@@ -46,7 +46,7 @@ def compare(runs: Runs = None, json: AsJson = False) -> None:
 
 
 def _find_models(given: list[Path] | None) -> dict[str, RunDir | ExportDir]:
-    """Return the models among the given paths, by name; RunError if there is none, or a path does not exist."""
+    """Return the models among the given paths, by name; RunError if there are none, or if a path does not exist."""
     if given:
         for path in given:
             if not str(path).startswith(HUB_PREFIX) and not path.exists():
@@ -59,12 +59,12 @@ def _find_models(given: list[Path] | None) -> dict[str, RunDir | ExportDir]:
     if not found:
         raise RunError("no run to compare", hint=f"train one, or {_NAME_MODELS}")
     if left_out := [name for name in candidates if name not in found]:
-        log.info("no runs, so left out: %s", ", ".join(left_out))
+        log.info("skipped, because they are not runs: %s", ", ".join(left_out))
     return found
 
 
 def _model_at(path: Path) -> RunDir | ExportDir | None:
-    """Return what is at `path`; None if that is no model."""
+    """Return the model at `path`; None if there is none."""
     if str(path).startswith(HUB_PREFIX) or is_packed(path):
         return find_run(str(path))
     if is_export(path):
@@ -73,7 +73,7 @@ def _model_at(path: Path) -> RunDir | ExportDir | None:
 
 
 def _render(comparison: RunComparison) -> Iterator[str]:
-    """Yield the lines of the table of runs, of the settings that differ, and of the spread over seeds."""
+    """Yield the lines of the table of runs, the settings that differ, and the spread over seeds."""
     names = list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
     head = ["", "run", *names, "parameters", "minutes", "seed"]
     yield from _table([head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], texts=2)
@@ -99,13 +99,13 @@ def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:
 
 
 def _value(value: object) -> str:
-    """Return a setting, shortened at its beginning: of paths the end tells more. --json has it whole."""
+    """Return a setting, shortened at its start, because the end of a path says more. --json prints all of it."""
     text = value if isinstance(value, str) else to_json(value)
     return text if len(text) <= _MAX_VALUE else "…" + text[1 - _MAX_VALUE :]
 
 
 def _table(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
-    """Yield rows as lines: the first `texts` columns to the left, the others to the right."""
+    """Yield rows as lines, with the first `texts` columns aligned left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [

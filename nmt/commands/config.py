@@ -1,4 +1,4 @@
-"""`nmt config`: make, show and check a configuration file."""
+"""`nmt config`: write, show and check a configuration file."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 MIN_PAIRS = 100
 ROWS_LOOKED_AT = 1000
-app = typer.Typer(help="Make, show and check a configuration file.", no_args_is_help=True)
+app = typer.Typer(help="Write, show and check a configuration file.", no_args_is_help=True)
 
-ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file.")]
+ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
 
 
 @app.command()
@@ -56,7 +56,9 @@ def new(
             "--student", help="Suggest a model that translates fast: deep encoder, shallow decoder, small vocabulary."
         ),
     ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; default: print it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
@@ -64,7 +66,7 @@ def new(
     train = files.corpora()
     if output is not None and os.path.lexists(output) and not overwrite:
         raise ConfigError(
-            "this file exists already", path=output, hint="replace it by --overwrite, or choose another name"
+            "this file exists already", path=output, hint="replace it with --overwrite, or choose another name"
         )
     data = files.data_section(train)
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
@@ -76,7 +78,7 @@ def new(
 
 
 def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
-    """Return the suggested configuration for `data` as commented YAML; its header calls it `name`."""
+    """Return the suggested configuration for `data` as commented YAML, with the file name `name` in its header."""
     num_pairs, num_blank = count_pairs(data.corpora("train"))
     if num_pairs < MIN_PAIRS:
         log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
@@ -86,15 +88,15 @@ def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
 
 @app.command()
 def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
-    """Print every key of a configuration as it will be used, with its meaning."""
+    """Print all keys of a configuration with their values and meanings, defaults included."""
     print_text(dump_config(load_config(config, overrides), comments=True).removesuffix("\n"))
 
 
 @app.command()
 def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
-    """Check a configuration, and that the files it names are there and readable."""
+    """Check a configuration, and that its files exist and can be read."""
     wanted = load_config(config, overrides)
-    hint = f"paths are taken from {Path.cwd()}"
+    hint = f"paths are relative to {Path.cwd()}"
     if (folder := wanted.tokenizer.path) is not None and not Path(folder).is_dir():
         raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
     base = wanted.training.init_from
@@ -109,7 +111,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
 
 
 def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
-    """Count the pairs with text on both sides and the other rows. Raises `DataError` if no pair has both."""
+    """Count the pairs with text on both sides, and the other rows. Raises `DataError` if no pair has both."""
     from nmt.data.corpus import paths_of, read_parallel
 
     num_rows = num_pairs = 0
@@ -130,10 +132,10 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
             f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
-            f"Chosen for them: {_sizes(config)}, dropout {config.model.dropout},",
+            f"Suggested: {_sizes(config)}, dropout {config.model.dropout},",
             f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
             f"Why: {reason_for(num_pairs)}.",
-            f"Filters: rules that hardly ever meet a good pair; see nmt data check --config {shlex.quote(name)}",
+            f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
         )
     )
 
@@ -149,6 +151,6 @@ def _summary(config: Config) -> str:
 
     data = config.data
     held_out = [name for name in DATA_SETS if not data.corpora(name)]
-    holdout = f"; {' and '.join(held_out)} held out of train" if held_out else ""
+    holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""
     languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in data.directions)
     return f"{languages}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"

@@ -1,4 +1,4 @@
-"""The options that name a corpus, the same for `nmt config new` and `nmt data`."""
+"""The options that name a corpus, shared by `nmt config new`, `nmt data` and `nmt adapt`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
 
 Src = Annotated[list[str] | None, typer.Option(help="Source sentences, one per line. May be repeated.")]
-Tgt = Annotated[list[str] | None, typer.Option(help="Their translations, line by line. Once per --src.")]
-Tsv = Annotated[list[str] | None, typer.Option(help="Both in one tab-separated file. May be repeated.")]
+Tgt = Annotated[list[str] | None, typer.Option(help="Translations of --src, line by line. One per --src.")]
+Tsv = Annotated[list[str] | None, typer.Option(help="Tab-separated file with both languages. May be repeated.")]
 CorpusFiles = Annotated[
     list[str] | None,
     typer.Option(
-        help="Both in one file whose name says its form: .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff or .xlf; text also "
-        "with .gz, .xz or .zst after it. May be repeated."
+        help="File with both languages, in the format of its extension: .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff or "
+        ".xlf; text formats may be compressed (.gz, .xz, .zst). May be repeated."
     ),
 ]
-Columns = Annotated[str, typer.Option(help="Source and target column of tables, from 1, or two names.")]
-Fields = Annotated[str, typer.Option(help="Source and target field of .jsonl files.")]
-SrcLang = Annotated[str | None, typer.Option(help="Source language; default: the ending of --src (a.de).")]
-TgtLang = Annotated[str | None, typer.Option(help="Target language; default: the ending of --tgt.")]
+Columns = Annotated[str, typer.Option(help="Source and target columns of tables: numbers from 1, or names.")]
+Fields = Annotated[str, typer.Option(help="Source and target fields of .jsonl files.")]
+SrcLang = Annotated[str | None, typer.Option(help="Source language. Default: the extension of --src (a.de).")]
+TgtLang = Annotated[str | None, typer.Option(help="Target language. Default: the extension of --tgt.")]
 
 
 class CorpusOptions(NamedTuple):
@@ -57,12 +57,12 @@ class CorpusOptions(NamedTuple):
         return bool(self.src or self.tgt or self.tsv or self.corpus)
 
     def corpora(self) -> list[ParallelFiles]:
-        """Return the named corpora: pairs of aligned files, then files with both languages. ConfigError if odd."""
+        """Return the corpora: pairs of aligned files, then files with both languages. ConfigError if invalid."""
         others = [(name, "tsv") for name in self.tsv] + list(map(_recognized, self.corpus))
         return _corpora(self.src, self.tgt, others)
 
     def for_files(self, names: list[str]) -> CorpusOptions:
-        """Return options that name other files: two aligned ones, or one with both languages. ConfigError if odd."""
+        """Return options that name other files: two aligned ones, or one with both languages. ConfigError if more."""
         if len(names) > 2:
             hint = "one with both languages, or two: sources and their translations"
             raise ConfigError(f"{len(names)} files for one test set", hint=hint)
@@ -70,7 +70,7 @@ class CorpusOptions(NamedTuple):
         return self._replace(src=src, tgt=tgt, tsv=[], corpus=[] if src else names)
 
     def corpora_of(self, data: DataConfig) -> tuple[ParallelFiles, ...]:
-        """Return the named corpora, with the languages of `data` where no option names them. ConfigError if odd."""
+        """Return the corpora, with the languages of `data` unless an option names them. ConfigError if invalid."""
         given = (("--src-lang", self.src_lang, data.src_lang), ("--tgt-lang", self.tgt_lang, data.tgt_lang))
         languages = [default if code is None else _language(name, code, [], []) for name, code, default in given]
         corpora = _with_options(self.corpora(), columns=_columns(self.columns), fields=_fields(self.fields))
@@ -78,7 +78,7 @@ class CorpusOptions(NamedTuple):
         return tuple(files.model_copy(update=named) for files in corpora)
 
     def data_section(self, corpora: list[ParallelFiles]) -> DataConfig:
-        """Return the data section for `corpora`, with the safe filters. ConfigError for odd columns or languages."""
+        """Return the data section for `corpora`, with the safe filters. ConfigError for bad columns or languages."""
         corpora = _with_options(corpora, columns=_columns(self.columns), fields=_fields(self.fields))
         return DataConfig(
             src_lang=_language("--src-lang", self.src_lang, self.src, corpora),
@@ -89,26 +89,26 @@ class CorpusOptions(NamedTuple):
 
 
 def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str]]) -> list[ParallelFiles]:
-    """Return the named corpora: pairs of aligned files, then files with both languages, each given with its form."""
+    """Return the corpora: pairs of aligned files, then files with both languages, each given with its format."""
     named = [*sources, *targets, *(name for name, _ in others)]
     if not named or not all(named) or len(sources) != len(targets):
         hint = "such as --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
-        raise ConfigError("name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)", hint=hint)
+        raise ConfigError("give --src and --tgt (two aligned files), --tsv or --corpus (one file with both)", hint=hint)
     aligned = [ParallelFiles(src=src, tgt=tgt) for src, tgt in zip(sources, targets, strict=True)]
     return aligned + [ParallelFiles.model_validate({form: name}) for name, form in others]
 
 
 def _recognized(name: str) -> tuple[str, str]:
-    """Return the name of a file, and the form that its ending says."""
+    """Return the name of a file, and the format that its extension stands for."""
     form = form_named(name)
     if form is None:
-        hint = f"name a file that ends in .{', .'.join(_FORM_OF_ENDING)}; use --tsv for another name, or edit the YAML"
-        raise ConfigError(f"--corpus {name}: the name does not say the form of the file", hint=hint)
+        hint = f"the name must end in .{', .'.join(_FORM_OF_ENDING)}; for other names use --tsv, or edit the YAML"
+        raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
     return name, form
 
 
 def form_named(name: str) -> str | None:
-    """Return the form of a corpus that the ending of a file's name says, such as csv; None if it says none."""
+    """Return the corpus format that the extension of a file stands for, such as csv; None if it is unknown."""
     return _FORM_OF_ENDING.get(Path(_uncompressed(name)).suffix.lower().removeprefix("."))
 
 
@@ -117,7 +117,7 @@ def _uncompressed(name: str) -> str:
 
 
 def _with_options(corpora: list[ParallelFiles], **options: object) -> list[ParallelFiles]:
-    """Return the corpora with the columns or fields that were asked for, if they have such."""
+    """Return the corpora with the given columns or fields, if their format has them."""
     return [
         files.model_copy(update={key: value for key, value in options.items() if files.uses(key)}) for files in corpora
     ]
@@ -142,7 +142,7 @@ def _fields(text: str) -> tuple[str, str]:
 
 
 def _language(option: str, given: str | None, paths: list[str], corpora: list[ParallelFiles]) -> str:
-    """Return the language that an option names, or else the ending of an aligned file: `a.de`, `a.pt-BR.gz`."""
+    """Return the language given by an option, or else by the extension of an aligned file: `a.de`, `a.pt-BR.gz`."""
     if given is not None:
         if not _GIVEN.fullmatch(given):
             raise ConfigError(f"{option} {given}: not a language code", hint="such as de, zh or pt-BR")
@@ -150,7 +150,7 @@ def _language(option: str, given: str | None, paths: list[str], corpora: list[Pa
     ending = Path(_uncompressed(paths[0])).suffix.removeprefix(".") if paths else ""
     if not _GUESSED.fullmatch(ending) or ending.lower() in _NOT_LANGUAGES:
         form = corpora[0].form
-        says = "may have several languages" if form in ("tmx", "xliff") else "does not say its languages"
-        unclear = f"the name {paths[0]} does not say its language" if paths else f"a {form} {says}"
+        says = "can contain several languages" if form in ("tmx", "xliff") else "do not name their languages"
+        unclear = f"the name {paths[0]} does not show its language" if paths else f"{form} files {says}"
         raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
     return ending

@@ -1,4 +1,4 @@
-"""`nmt data`: say what is wrong with parallel text, and clean it."""
+"""`nmt data`: find problems in parallel text, and clean it."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ log = logging.getLogger(__name__)
 
 MAX_SCORED = 10_000  # pairs
 
-app = typer.Typer(help="Say what is wrong with parallel text, and clean it.", no_args_is_help=True)
+app = typer.Typer(help="Find problems in parallel text, and clean it.", no_args_is_help=True)
 
 ConfigPath = Annotated[
-    Path | None, typer.Option("--config", "-c", help="Configuration whose training files and filters to use.")
+    Path | None, typer.Option("--config", "-c", help="Configuration (YAML) whose training files and filters to use.")
 ]
 Langid = Annotated[
     bool, typer.Option("--langid", help="Identify the language of each side (slower; needs the extra langid).")
@@ -62,17 +62,20 @@ ScoringModel = Annotated[
     str | None, typer.Option("--model", "-m", help="Also list the pairs that this run finds least probable.")
 ]
 Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as one HTML page, with pictures.")
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as an HTML page with charts.")
 ]
 FailOn = Annotated[
     list[str] | None,
-    typer.Option("--fail-on", metavar="RULE", help="End with exit code 1 if a pair breaks this rule. May be repeated."),
+    typer.Option("--fail-on", metavar="RULE", help="Exit with code 1 if a pair breaks this rule. May be repeated."),
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Kept pairs, tab-separated.")]
-OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="Kept source sentences, instead of --output.")]
-OutputTgt = Annotated[Path | None, typer.Option(metavar="FILE", help="Their translations, line by line.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File for the kept pairs, tab-separated.")
+]
+OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="File for the kept sources, instead of --output.")]
+OutputTgt = Annotated[Path | None, typer.Option(metavar="FILE", help="File for their translations, line by line.")]
 Rejected = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Dropped pairs, tab-separated: rules, file:line, source, target.")
+    Path | None,
+    typer.Option(metavar="FILE", help="File for the dropped pairs, tab-separated: rules, file:line, source, target."),
 ]
 
 
@@ -97,14 +100,14 @@ def check(
 ) -> None:
     """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
 
-    Prints what each rule finds, examples with their lines, and what each filter would cost. Writes nothing else.
+    Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no files.
     """
     _refuse_unknown_rules(fail_on or [])
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
     data = _data_section(config, files, overrides)
     from nmt.data.check.render_text import render_text
 
-    run = None if model is None else find_run(model)  # before the check: a wrong name is said at once
+    run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
     report = _Checking(data, langid=langid, workers=workers).report()
     if run is not None:
         report = replace(report, model=_score(run, data))
@@ -140,11 +143,11 @@ def clean(
 ) -> None:
     """Write the pairs that the filters keep: nmt data clean --src a.de --tgt a.en -o kept.tsv --rejected rejected.tsv
 
-    The filters are those of --config, if it switches any on; else the ones that `nmt config new` would write. --set
-    data.filters.RULE=VALUE changes them.
+    Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
+    --set data.filters.RULE=VALUE.
     """
     if (output is None) == (output_src is None) or (output_src is None) != (output_tgt is None):
-        raise typer.BadParameter("name either --output, or --output-src and --output-tgt")
+        raise typer.BadParameter("give either --output, or --output-src and --output-tgt")
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
     data = _data_section(config, files, overrides)
     _refuse_outputs([path for path in (output, output_src, output_tgt, rejected) if path], data, overwrite)
@@ -161,7 +164,7 @@ def clean(
 
 
 def _score(run: RunDir, data: DataConfig) -> ModelReport:
-    """Return the pairs that `run` finds least probable, of a sample spread evenly over the corpus."""
+    """Return the pairs that `run` finds least probable, from a sample spread evenly over the corpus."""
     from nmt.commands.options import load_translator
     from nmt.data.check.profile import sample_evenly
     from nmt.data.corpus import read_parallel
@@ -174,21 +177,21 @@ def _score(run: RunDir, data: DataConfig) -> ModelReport:
 
 
 def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:
-    """Return the data section to check, with the filters of the configuration, or the safe ones if it has none on."""
+    """Return the data section to check, with the filters of the configuration, or the safe ones if all are off."""
     if (config is None) != files.name_a_file:
-        raise typer.BadParameter("name either --config, or the files: --src and --tgt, --tsv or --corpus")
+        raise typer.BadParameter("give either --config, or the files: --src and --tgt, --tsv or --corpus")
     if config is None:
         inputs = files.data_section(files.corpora())
         return load_text(dump_config(Config(data=inputs)), Path("the command line"), overrides).data
     data = load_config(config, overrides).data
     if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
         return data
-    log.info("the configuration switches no filter on; using those that `nmt config new` would write")
+    log.info("the configuration turns on no filter; using those that `nmt config new` writes")
     return data.model_copy(update={"filters": SAFE_FILTERS})
 
 
 def _fail_if_broken(report: CheckReport, names: list[str]) -> None:
-    """End with exit code 1 if a pair breaks one of the rules `names`."""
+    """Exit with code 1 if a pair breaks one of the rules `names`."""
     broken = [rule.name for rule in report.rules if rule.found and rule.name in names]
     if broken:
         log.info("failed on: %s", ", ".join(broken))
@@ -201,24 +204,24 @@ def _refuse_unknown_rules(names: list[str]) -> None:
     known = [rule.name for rule in RULES]
     for name in names:
         if name not in known:
-            raise typer.BadParameter(f"--fail-on {name}: no such rule; there are {', '.join(known)}")
+            raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
 
 
 def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
-    """Raise NmtError if an output is there already, is an input, is named twice, or is named as what it is not."""
+    """Raise NmtError if an output exists, is an input, is named twice, or has the extension of another format."""
     from nmt.data.corpus import paths_of
 
     refuse_replacing(outputs, [path for name in DATA_SETS for path in paths_of(data.corpora(name))])
     for path in outputs:
         if form_named(path.name) not in ("tsv", None):
-            raise ConfigError("the file would be plain text", path=path, hint="choose a name that ends in .tsv or .txt")
+            raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         if os.path.lexists(path) and not overwrite:
-            hint = "replace it by --overwrite, or choose another name"
+            hint = "replace it with --overwrite, or choose another name"
             raise ConfigError("this file exists already", path=path, hint=hint)
 
 
 class _Checking:
-    """A check of the training files of `data`: a pass that learns what is usual, then one with all rules."""
+    """A check of the training files of `data`: one pass learns what is usual, the next applies all rules."""
 
     def __init__(self, data: DataConfig, *, langid: bool, workers: int):
         from nmt.data.check.expectations import expect
@@ -232,7 +235,7 @@ class _Checking:
         self._expected = expect(data, lambda: read_parallel(self._corpora), held_out, identify_languages=identify)
 
     def report(self) -> CheckReport:
-        """Check all pairs and add up what was found."""
+        """Check all pairs and add up the findings."""
         from nmt.data.check.summary import Summary
 
         summary = Summary(self._expected, self._corpora)

@@ -1,4 +1,4 @@
-"""`nmt distill`: a small, fast model trained on the translations of a larger one."""
+"""`nmt distill`: train a small, fast model on the translations of a larger one."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BLOCK_LINES = 256
-"""Sources that are translated, and written, at once; what a kill may cost."""
+"""Sources that are translated and written at once. If the process is killed, at most this many are lost."""
 
 _FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "holdout_seed", "filters",
                  "temperature")  # fmt: skip
 
-Teachers = Annotated[list[Path], typer.Argument(help="Run to learn from; several are an ensemble.", show_default=False)]
+Teachers = Annotated[
+    list[Path], typer.Argument(help="Run to learn from; several form an ensemble.", show_default=False)
+]
 StudentConfig = Annotated[
     Path | None,
     typer.Option(
         "--config",
         "-c",
-        help="Configuration of the student (YAML). Without data.train, the data are those of the teacher. Default: a "
-        "model that translates fast, as of nmt config new --student, for the teacher's data.",
+        help="Configuration of the student (YAML). If it has no data.train, the teacher's data is used. Default: "
+        "the fast model that nmt config new --student suggests for the teacher's data.",
     ),
 ]
 NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
@@ -63,9 +65,7 @@ MixOriginal = Annotated[
         help="Share of training pairs that keep the original translation.",
     ),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue a distillation that was interrupted, with the same options.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted distillation, with the same options.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
@@ -84,8 +84,8 @@ def distill(
     """Train a student on the translations of a teacher.
 
     `nmt distill runs/teacher --run runs/student`: the teacher translates the training sources, and the student is
-    trained on the result (Kim and Rush 2016). Validation and test set keep their real translations. BLEU and decoding
-    time of both are printed at the end.
+    trained on the result (Kim and Rush 2016). Validation and test set keep their original translations. It prints BLEU
+    and decoding time of both at the end.
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")
@@ -94,7 +94,7 @@ def distill(
     prepare_to_train()
     found = [find_run(str(teacher)) for teacher in teachers]
     if any(teacher.path.resolve() == run.resolve() for teacher in found):
-        raise RunError("a run cannot be replaced by its own student", path=run, hint="name another --run")
+        raise RunError("a run cannot be replaced by its own student", path=run, hint="choose another --run")
     student = _student_config(found[0], config, overrides)
     text = _translate_all(found, student, run, (beam, device, precision))
     training = student.model_copy(update={"data": text.student_data(mix_original)})
@@ -105,11 +105,11 @@ def distill(
 
 
 def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) -> Config:
-    """Return the configuration of the student, with the data of the teacher where it names none."""
+    """Return the configuration of the student, with the teacher's data if it names none."""
     data = teacher.config().data
     if path is None:
         if not teacher.data.is_dir():
-            hint = "name a configuration with a corpus: --config"
+            hint = "give a configuration with a corpus: --config"
             raise RunError(
                 "this model was imported or packed, so it has no training data", path=teacher.path, hint=hint
             )
@@ -118,7 +118,7 @@ def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) ->
     try:
         given = read_tree(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, ValueError):
-        given = None  # load_config says what is wrong
+        given = None  # load_config reports the error
     section = (given.get("data") or {}) if isinstance(given, dict) else None
     if not isinstance(section, dict) or "train" in section:
         return load_config(path, overrides)
@@ -137,7 +137,7 @@ def _as_yaml(data: DataConfig, key: str) -> str:
 def _translate_all(
     teachers: list[RunDir], student: Config, run: Path, computation: tuple[int, str, str]
 ) -> DistillationText:
-    """Write the text of the distillation, and the teacher's translations as far as they are missing."""
+    """Write the text of the distillation, and those translations of the teacher that are missing."""
     from nmt.training.distillation import write_distillation_text
     from nmt.training.prepare import find_store_root
 
@@ -155,7 +155,7 @@ def _translate_all(
 
 
 def _translate(part: Part, translator: Translator, beam: int) -> None:
-    """Translate the sources of a part, after those that are translated; when interrupted, say how to continue."""
+    """Translate the remaining sources of a part; if interrupted, say how to continue."""
     options = translator.options.greedy().changed(beam_size=beam)
     tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
     settings = {**options.model_dump(), "precision": translator.engine.precision}
@@ -163,7 +163,7 @@ def _translate(part: Part, translator: Translator, beam: int) -> None:
         with stop_on_sigterm(), PartialFile(part.hyp, settings, 1, resume=True) as output:
             num_done = output.num_texts
             if num_done:
-                log.info("continuing after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
+                log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
             lines = islice(read_lines(part.src), num_done, None)
             bar = sys.stderr.isatty()
             with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
@@ -176,7 +176,7 @@ def _translate(part: Part, translator: Translator, beam: int) -> None:
 
 
 def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
-    """Return one line per source: its translation, or nothing if that repeats itself, so that no student learns it."""
+    """Return one line per source: its translation, or nothing if that repeats itself, so the student never sees it."""
     found = translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src)
     texts = ["" if each.loop_unresolved else each.text.replace("\n", " ") for each in found]
     return "".join(text + "\n" for text in texts)

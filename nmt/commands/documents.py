@@ -1,4 +1,4 @@
-"""Documents on the command line: `nmt translate report.docx -o out.docx`."""
+"""Translate documents on the command line: `nmt translate report.docx -o out.docx`."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class DocumentPaths(NamedTuple):
 
 
 def document_in(texts: list[str], output: Path | None, for_texts: dict[str, object]) -> DocumentPaths | None:
-    """Return the document that the one text of a command line names; None if it is a text.
+    """Return the document that the only text of a command line names; None if it is a text.
 
-    typer.BadParameter if `output` is not a name for it, one of the options `for_texts` is given, or a text names a
-    file that is no document.
+    typer.BadParameter if `output` is not a suitable name, one of the options `for_texts` is given, or a text names a
+    file that is not a document.
     """
     if len(texts) != 1 or not texts[0].lower().endswith(SUFFIXES) or not _is_file(texts[0]):
         _refuse_files(texts)
         return None
     source = Path(texts[0])
     if output is None or output.suffix.lower() != source.suffix.lower():
-        raise typer.BadParameter(f"{source} is a document: name the translated one with --output NAME{source.suffix}")
+        raise typer.BadParameter(f"{source} is a document: name its translation with --output NAME{source.suffix}")
     if given := [name for name, value in for_texts.items() if value]:
-        raise typer.BadParameter(f"{', '.join(given)} is for texts, not for documents")
+        raise typer.BadParameter(f"{', '.join(given)} cannot be used with documents")
     refuse_replacing([output], [source])
     return DocumentPaths(source, output)
 
 
 def _refuse_files(texts: list[str]) -> None:
-    """Raise typer.BadParameter if a text is the name of a file: its words would be translated, not its contents."""
+    """Raise typer.BadParameter if a text is the name of a file: nmt would translate the name, not the contents."""
     for text in texts:
         if Path(text).suffix and _is_file(text):
             is_document = text.lower().endswith(SUFFIXES)
-            hint = "name one document at a time" if is_document else f"--input {shlex.quote(text)} translates its lines"
+            hint = "give one document at a time" if is_document else f"--input {shlex.quote(text)} translates its lines"
             raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
 
 

@@ -33,13 +33,13 @@ Reference = Annotated[
     list[Path] | None, typer.Option(help="Reference translations for --src. Repeat for several references.")
 ]
 Table = Annotated[Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")]
-Split = Annotated[Literal["test", "valid"], typer.Option(help="Which of the run's data sets to use.")]
+Split = Annotated[Literal["test", "valid"], typer.Option(help="Data set of the run to evaluate on.")]
 Hypotheses = Annotated[
     Path | None,
     typer.Option(
         "--hyp",
-        help="File of translations to score, one per line; no model translates. With --ref or --tsv no model is "
-        "needed: name the language with --to.",
+        help="File of translations to score, one per line, instead of translating. With --ref or --tsv it needs no "
+        "model: give the target language with --to.",
     ),
 ]
 Compare = Annotated[
@@ -47,8 +47,8 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         metavar="OTHER",
-        help="Run, export or file of translations of the same sentences to compare with, and test whether the "
-        "difference is significant. May be repeated.",
+        help="Run, export or file of translations of the same sentences to compare with. Tests whether the difference "
+        "is significant. May be repeated.",
     ),
 ]
 SignificanceTest = Annotated[
@@ -64,7 +64,7 @@ CometModel = Annotated[
     str | None,
     typer.Option(
         "--comet-model",
-        help="Model of the metric comet: a name on the Hugging Face Hub, or a folder or checkpoint (.ckpt) of COMET. "
+        help="Model for the comet metric: a name on the Hugging Face Hub, or a COMET folder or checkpoint (.ckpt). "
         f"Default: {DEFAULT_COMET_MODEL}.",
     ),
 ]
@@ -72,8 +72,8 @@ Augment = Annotated[
     str,
     typer.Option(
         help="Comma-separated kinds of changes, as in data.augment: upper, title, typos, no_final_punctuation, noise, "
-        "merge, emoji. After the set as it is, score it once per kind with every pair changed in that way. typos and "
-        "noise change the source only, the others the reference too; scores regard case."
+        "merge, emoji. After the unchanged set, score it once per kind with every pair changed in that way. typos and "
+        "noise change only the source, the others also the reference. Scores are case-sensitive."
     ),
 ]
 ShowDetails = Annotated[
@@ -86,7 +86,7 @@ ShowDetails = Annotated[
 ]
 Report = Annotated[
     Path | None,
-    typer.Option(help="Write all of that, with every sentence, as one HTML page that needs no other files."),
+    typer.Option(help="Write scores and details, with every sentence, as a self-contained HTML page."),
 ]
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
@@ -118,13 +118,14 @@ def evaluate(
 ) -> None:
     """Compute BLEU, chrF, TER and COMET, with confidence intervals.
 
-    On the run's test set, or on your files. Hypotheses and scores are saved in the folder `eval` of the run or export.
+    Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run
+    or export.
     """
     files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
     names = _names(metrics, (*METRICS, COMET.lower()), "metric")
     if comet_model is not None and COMET.lower() not in names:
-        raise typer.BadParameter("--comet-model is for the metric comet; add it to --metrics")
+        raise typer.BadParameter("--comet-model needs the comet metric; add comet to --metrics")
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
     test_set = read_set(found, files, split, Languages(to, from_))
     with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device, yes=yes) as chosen:
@@ -135,17 +136,17 @@ def evaluate(
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     names = [name.strip().lower() for name in given.split(",")]
     if unknown := [name for name in names if name not in known]:
-        raise typer.BadParameter(f"unknown {what} {unknown[0]!r}; there are {', '.join(known)}")
+        raise typer.BadParameter(f"unknown {what} {unknown[0]!r}; choose from {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
 def _check_usage(files: Files, hyp: Path | None, kinds: list[str], checkpoint: str | None) -> None:
-    """Refuse options that conflict, before anything is computed."""
+    """Reject conflicting options before computing anything."""
     if (files.src is not None and not files.refs) or (files.src is None and files.refs and hyp is None):
         raise typer.BadParameter("--src and --ref go together")
     if files.tsv is not None and (files.src is not None or files.refs):
         raise typer.BadParameter("give --src and --ref, or --tsv, not both")
     if hyp is not None and (kinds or checkpoint is not None):
-        raise typer.BadParameter("--hyp scores a file as it is; --augment and --checkpoint are for a model")
+        raise typer.BadParameter("--hyp scores a file; --augment and --checkpoint need a model")
     if kinds and len(files.refs) > 1:
-        raise typer.BadParameter("--augment changes one reference; give one --ref")
+        raise typer.BadParameter("--augment works with only one reference; give one --ref")

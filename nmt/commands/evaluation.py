@@ -1,4 +1,4 @@
-"""One evaluation of `nmt eval`: translate, score, save; what it prints as JSON."""
+"""One evaluation of `nmt eval`: translate, score and save; its JSON output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp", "num_candidates": "candidates"}
-_VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that a command computes instead of their kin, not beside it
+_VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that sacreBLEU cannot compute along with their base metric
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class ScoreRecord:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """The scores of one evaluation, as `nmt eval` prints them as JSON and saves them beside the hypotheses.
+    """The scores of one evaluation, as `nmt eval` prints them in JSON and saves them beside the hypotheses.
 
-    Of a file of hypotheses, what belongs to a model is empty.
+    For a file of hypotheses, the fields about the model are empty.
     """
 
     models: list[str]
@@ -72,7 +72,7 @@ class EvaluationRecord:
 
 @dataclass(frozen=True)
 class MeanRecord:
-    """The scores of an evaluation of several directions: their mean, and a record for each direction."""
+    """The scores of an evaluation of several directions: their mean, and one record per direction."""
 
     models: list[str]
     checkpoints: list[str]
@@ -88,7 +88,7 @@ class MeanRecord:
 
 
 def scores_as_json(scores: dict[str, ScoreRecord]) -> dict[str, object]:
-    """Return scores as JSON values; those without an interval have no such key."""
+    """Return scores as JSON values, with the key `interval` for those that have one."""
     return {
         name: {"value": each.value, "signature": each.signature}
         | ({} if each.interval is None else {"interval": {k: round(v, 2) for k, v in each.interval._asdict().items()}})
@@ -97,7 +97,7 @@ def scores_as_json(scores: dict[str, ScoreRecord]) -> dict[str, object]:
 
 
 def as_records(scores: Sequence[MetricScore]) -> dict[str, ScoreRecord]:
-    """Return scores as they are printed."""
+    """Return scores rounded for output."""
     return {each.name: ScoreRecord(round(each.value, 2), each.signature, each.interval) for each in scores}
 
 
@@ -117,7 +117,7 @@ class Model(NamedTuple):
 
     @classmethod
     def describe(cls, found: list[RunDir] | ExportDir) -> Model:
-        """Return what an evaluation says of a model."""
+        """Return the paths, checkpoints and result folder of a model."""
         if isinstance(found, ExportDir):
             return cls([found.path], [], _writable(found.path / "eval"))
         checkpoints = [run.usable_checkpoint().stem for run in found]
@@ -128,17 +128,17 @@ class Model(NamedTuple):
 
 
 def _writable(folder: Path) -> Path:
-    """Return `folder` for results; if nothing can be written there, one in the current folder, with a warning."""
+    """Return `folder` for results, or a folder in the current one, with a warning, if `folder` is not writable."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if os.access(nearest, os.W_OK):
         return folder
     here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
-    log.warning("%s cannot be written to; results are saved in %s", folder, here)
+    log.warning("cannot write to %s; saving results in %s", folder, here)
     return here
 
 
 class Evaluation(NamedTuple):
-    """A model and the options that it is evaluated with."""
+    """A model and its options for an evaluation."""
 
     model: Model
     translator: Translator
@@ -147,7 +147,7 @@ class Evaluation(NamedTuple):
     computation: tuple[str, str]  # engine and precision, as given
 
     def run(self, test_set: TestSet, metrics: Metrics) -> tuple[EvaluationRecord | MeanRecord, System | None]:
-        """Translate and score `test_set`; save hypotheses and records; return the system of a single direction too."""
+        """Translate and score `test_set`, and save hypotheses and records. Also return the system if one direction."""
         from nmt.evaluate.significance import mean_with_interval
 
         if len(test_set.sets) == 1:
@@ -194,7 +194,7 @@ class Evaluation(NamedTuple):
         write_text(path, to_json(record.as_json(), indent=2) + "\n")
 
     def reference_files(self, test_set: TestSet) -> list[Path]:
-        """Return the files of the references; those that are no file of a run are written beside the hypotheses."""
+        """Return the reference files; references that are not in the run's data are written beside the hypotheses."""
         folder = self.model.folder
         if test_set.paths and test_set.paths[0].parent == folder.parent / "data":
             return test_set.paths
@@ -203,7 +203,7 @@ class Evaluation(NamedTuple):
         return [write_lines(folder / name, lines) for name, lines in pairs]
 
     def translate(self, each: DirectedPairs) -> list[str]:
-        """Return one line per source; warn of sources that are too long."""
+        """Return one line per source; warn about sources that are too long."""
         src, tgt = each.direction
         translations = self.translator.translate(each.sources, self.options, to=tgt, from_=src)
         limit = self.translator.max_src_len
@@ -213,7 +213,7 @@ class Evaluation(NamedTuple):
         return [translation.text.replace("\n", " ") for translation in translations]
 
     def suffix(self) -> str:
-        """Return what tells this evaluation from that of the best checkpoint with default options, if it differs."""
+        """Return a file-name suffix for the options that differ from the best checkpoint with default options."""
         before, after = self.translator.options.model_dump(), self.options.model_dump()
         parts = [_part(name, after[name]) for name in after if after[name] != before[name]]
         parts += [self.checkpoint] if self.checkpoint else []
@@ -223,7 +223,7 @@ class Evaluation(NamedTuple):
 
 
 class Computation(NamedTuple):
-    """The options of the command line that say how models translate."""
+    """The command-line options that control how models translate."""
 
     search: SearchFlags
     engine: str
@@ -231,7 +231,7 @@ class Computation(NamedTuple):
     precision: str
 
     def load(self, found: list[RunDir] | ExportDir, checkpoint: str | None = None) -> Evaluation:
-        """Load a model; `checkpoint` is the one that was named, if any."""
+        """Load a model; `checkpoint` is the checkpoint given, if any."""
         translator = load_translator(found, self.engine, self.device, self.precision)
         options = self.search.change(translator.options)
         return Evaluation(Model.describe(found), translator, options, checkpoint, (self.engine, self.precision))
@@ -246,7 +246,7 @@ class Other(NamedTuple):
 
     @classmethod
     def find(cls, name: str, test_set: TestSet) -> Other:
-        """Find what `name` means. NmtError if there is nothing, or its translations are not of this test set."""
+        """Find the system called `name`. NmtError if there is none, or if it translates another test set."""
         path = Path(name)
         if name.startswith(HUB_PREFIX) or path.is_dir() or is_packed(path):
             return cls(path, find_models([name]), [])
@@ -255,7 +255,7 @@ class Other(NamedTuple):
         return cls(path, None, read_hypotheses(path, test_set))
 
     def translate(self, test_set: TestSet, computation: Computation, folder: Path | None) -> tuple[list[str], Path]:
-        """Return translations and their file; those of a model are written into `folder`, if there is one."""
+        """Return translations and their file; a model's translations are written into `folder`, if given."""
         if self.model is None:
             return self.hypotheses, self.path
         evaluation = computation.load(self.model)
@@ -283,14 +283,14 @@ def compared_as_json(compared: ComparedSystem) -> dict[str, object]:
 
 
 def _part(name: str, value: object) -> str:
-    """Return an option that differs from the run's for a file name: beam5, shortlist, no_shortlist."""
+    """Return the file-name part for an option that differs from the run's: beam5, shortlist, no_shortlist."""
     if isinstance(value, bool):
         return name if value else f"no_{name}"
     return f"{_SHORT_NAMES.get(name, name)}{value}"
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> Path:
-    """Write one line each, atomically; return the path."""
+    """Write one item per line, atomically; return the path."""
     write_text(path, "".join(line + "\n" for line in lines))
     return path
 
@@ -322,7 +322,7 @@ def sacrebleu_command(
     tgt_lang: str,
     test: Sequence[str] = ("--confidence",),
 ) -> str | None:
-    """Return the shell command that computes the same with sacreBLEU itself: two if some metrics exclude each other.
+    """Return the shell command that computes the same with sacreBLEU; two commands if metrics cannot be combined.
 
     None if sacreBLEU computes none of them.
     """

@@ -1,4 +1,4 @@
-"""One call of `nmt eval`, done and printed: scores, comparisons, details, the report."""
+"""Run one `nmt eval` and print its scores, comparisons and details; write the report."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def run_evaluation(
     checkpoint: str | None,
     computation: Computation,
 ) -> None:
-    """Do what is asked for on `test_set` with the model `found`, print it, and write the report."""
+    """Evaluate the model `found` on `test_set` as requested, print the results, and write the report."""
     if len(test_set.sets) > 1 and (request.hyp or request.compare or request.details or request.report):
         raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
-    # Before the work: a name may be wrong.
+    # First, so that a wrong name fails early.
     others = [Other.find(name, test_set) for name in request.compare]
     if request.report is not None and request.report.is_dir():
         raise NmtError("this is a folder; name a file for the report", path=request.report)
@@ -81,7 +81,7 @@ def run_evaluation(
 
 
 class _Outcome(NamedTuple):
-    """The scores of a test set, and of the set as it was changed, by kind; the system, if there is one direction."""
+    """The scores of a test set and, by kind, of its changed versions; the system, if there is only one direction."""
 
     record: EvaluationRecord | MeanRecord
     changed: dict[str, EvaluationRecord | MeanRecord]
@@ -90,16 +90,16 @@ class _Outcome(NamedTuple):
     folder: Path | None  # for results
 
     def records(self) -> Iterator[EvaluationRecord]:
-        """Yield the record of each direction, of the set as it is and as it was changed."""
+        """Yield the record of each direction, for the unchanged set and for each changed version."""
         for record in (self.record, *self.changed.values()):
             yield from record.directions.values() if isinstance(record, MeanRecord) else [record]
 
 
 def _score_model(evaluation: Evaluation, test_set: TestSet, metrics: Metrics, kinds: list[str]) -> _Outcome:
-    """Translate and score the set, and the set as it was changed."""
+    """Translate and score the set and its changed versions."""
     translator = evaluation.translator
     record, system = evaluation.run(test_set, metrics)
-    # User symbols of the model stay as they are.
+    # Keep the user symbols of the model unchanged.
     symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
     changed = {kind: evaluation.run(_changed(test_set, kind, symbols), metrics)[0] for kind in kinds}
     references = evaluation.reference_files(test_set) if system is not None else []
@@ -138,7 +138,7 @@ def _score_file(path: Path, test_set: TestSet, metrics: Metrics) -> _Outcome:
 
 
 class _Compared(NamedTuple):
-    """Comparisons with other systems, and the command that makes them with sacreBLEU itself."""
+    """Comparisons with other systems, and the equivalent sacreBLEU command."""
 
     systems: list[ComparedSystem]
     sacrebleu: str | None
@@ -166,7 +166,7 @@ def _compare(
 
 
 def _examine(outcome: _Outcome, test_set: TestSet, found: list[RunDir] | ExportDir | None) -> Details | None:
-    """Return where the translations go wrong; with the run's training data, by rare words too."""
+    """Return details on the errors of the translations; with the run's training data, also by rare words."""
     from nmt.evaluate.details import examine
 
     if outcome.system is None:
@@ -187,12 +187,12 @@ def _count_training_words(run: RunDir, sources: list[str]) -> Mapping[str, int] 
     try:
         return count_words((pair.src for pair in Corpus(run.config()).train_pairs()), sources)
     except NmtError as error:
-        log.warning("not grouped by rare words: the training data of %s cannot be read: %s", run.path, error)
+        log.warning("no scores by rare words: the training data of %s cannot be read: %s", run.path, error)
         return None
 
 
 def _print(outcome: _Outcome, compared: _Compared, details: Details | None, format: str) -> None:
-    """Print the scores of a set, those of the set as it was changed, comparisons and details."""
+    """Print the scores of a set and of its changed versions, the comparisons and the details."""
     if format == "json":
         print_text(to_json(_as_json(outcome, compared, details), indent=2))
     else:

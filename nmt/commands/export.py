@@ -1,4 +1,4 @@
-"""`nmt export`: a run as a folder that another runtime translates with."""
+"""`nmt export`: write a run in the format of another runtime."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from nmt.find_model import find_run
 
 log = logging.getLogger(__name__)
 
-app = typer.Typer(help="Make a run ready for another runtime.", no_args_is_help=True)
+app = typer.Typer(help="Export a run for another runtime.", no_args_is_help=True)
 
 
 @app.callback()
 def _several() -> None:
-    """Make a run ready for another runtime."""
+    """Export a run for another runtime."""
 
 
 @app.command()
 def ctranslate2(
-    run: Annotated[Path, typer.Argument(help="The run to export.")],
-    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
     quantization: Annotated[
-        Quantization, typer.Option(help="How the weights are kept; none: fp32. See docs/how-to/export.md.")
+        Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
     ] = "none",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the export if it exists.")] = False,
 ) -> None:
     """Export a run to CTranslate2, which needs no torch; use it with: nmt translate --model OUT"""
     found = find_run(str(run))
-    refuse_existing_export(out, overwrite=overwrite)  # here too, so that it is told before torch is imported
+    refuse_existing_export(out, overwrite=overwrite)  # here too, so that the error comes before torch is imported
     from nmt.interop.export import export_ctranslate2
 
     export_ctranslate2(found, out, quantization=quantization, overwrite=overwrite)
@@ -44,11 +44,11 @@ def ctranslate2(
 
 @app.command()
 def hf(
-    run: Annotated[Path, typer.Argument(help="The run to export.")],
-    out: Annotated[Path, typer.Argument(help="The folder to make.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a Marian folder that is there.")] = False,
+    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the Marian folder if it exists.")] = False,
 ) -> None:
-    """Export a run to a Hugging Face folder, which the transformers library reads as a Marian model."""
+    """Export a run to a Hugging Face folder, which the transformers library loads as a Marian model."""
     found = find_run(str(run))
     from nmt.interop.hf_export import export_hf, refuse_existing_hf
 
@@ -59,10 +59,10 @@ def hf(
 
 @app.command()
 def argos(
-    run: Annotated[Path, typer.Argument(help="The run to export.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as de_en.argosmodel.")],
+    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as de_en.argosmodel.")],
     quantization: Annotated[
-        Quantization, typer.Option(help="How the weights are kept; none: fp32. See docs/how-to/export.md.")
+        Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
     ] = "int8",
     package_version: Annotated[str, typer.Option(help="Version of the package.")] = "1.0",
     from_name: Annotated[str | None, typer.Option(help="Name of the source language. Default: its code.")] = None,
@@ -70,19 +70,19 @@ def argos(
     sentences: Annotated[
         Path | None,
         typer.Option(
-            help="MiniSBD model (.onnx) or stanza folder to include, which splits texts into sentences. Default: none; "
-            "Argos Translate downloads its own."
+            help="Sentence splitter to include: a MiniSBD model (.onnx) or a stanza folder. Default: none; Argos "
+            "Translate downloads its own."
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Export a run to a package of Argos Translate, which LibreTranslate uses too."""
+    """Export a run to a package for Argos Translate and LibreTranslate."""
     found = find_run(str(run))
     if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.]*", package_version):
         raise typer.BadParameter("a version consists of numbers and dots, such as 1.0")
     if output.exists() and not overwrite:
-        hint = "replace it by --overwrite, or choose another name"
-        raise NmtError("there is something here already", path=output, hint=hint)
+        hint = "replace it with --overwrite, or choose another name"
+        raise NmtError("this path exists already", path=output, hint=hint)
     from nmt.interop.argos import PackageOptions, export_argos
 
     export_argos(found, output, PackageOptions(package_version, from_name, to_name, sentences), quantization)

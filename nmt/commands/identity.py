@@ -1,4 +1,4 @@
-"""The identity of the model of a command, so that its output is not continued with another one."""
+"""Identify the model of a command, so that its output is not resumed with another model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def identify_models(models: list[RunDir] | ExportDir) -> list[str]:
 
 
 def identify_shortlist(models: list[RunDir] | ExportDir, options: SearchOptions) -> dict[str, str]:
-    """Return the checksum of the shortlist that the search uses, by the option's name; empty if it uses none."""
+    """Return the checksum of the shortlist used by the search, keyed by the option's name; empty if it uses none."""
     if not options.shortlist or isinstance(models, ExportDir) or not models[0].shortlist.is_file():
-        return {}  # the engine says what is wrong
+        return {}  # the engine reports the error
     return {"shortlist": sha256_of(models[0].shortlist)[:_CHECKSUM_CHARACTERS]}
 
 
 def identify_glossary(path: Path | None) -> dict[str, str]:
-    """Return the checksum of the glossary, by the option's name; empty without one."""
+    """Return the checksum of the glossary, keyed by the option's name; empty without one."""
     return {} if path is None else {"glossary": sha256_of(path)[:_CHECKSUM_CHARACTERS]}

@@ -1,4 +1,4 @@
-"""`nmt import`: a model of another toolkit as a run."""
+"""`nmt import`: convert a model of another toolkit into a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nmt.rundir import refuse_existing
 
 log = logging.getLogger(__name__)
 
-app = typer.Typer(help="Make a run of a model that another toolkit trained.", no_args_is_help=True)
+app = typer.Typer(help="Convert a model trained with another toolkit into a run.", no_args_is_help=True)
 
 
 @app.callback()
 def _several() -> None:
-    """Make a run of a model that another toolkit trained."""
+    """Convert a model trained with another toolkit into a run."""
 
 
 @app.command()
@@ -26,24 +26,24 @@ def hf(
     folder: Annotated[
         Path, typer.Argument(help="Hugging Face folder of a Marian (OPUS-MT) or M2M-100 (M2M-100, NLLB) model.")
     ],
-    run: Annotated[Path, typer.Argument(help="The run to make.")],
+    run: Annotated[Path, typer.Argument(help="Run directory to write.")],
     src_lang: Annotated[
         list[str] | None,
         typer.Option(
             "--from",
             "--src-lang",
-            help="Code of the source language, as the model has it (fr, fra_Latn). Repeat it for several languages of "
-            "an M2M-100 model. Default for Marian models: that of tokenizer_config.json.",
+            help="Code of the source language, as the model spells it (fr, fra_Latn). Repeat for several languages of "
+            "an M2M-100 model. Default for Marian models: the code in tokenizer_config.json.",
         ),
     ] = None,
     tgt_lang: Annotated[
-        list[str] | None, typer.Option("--to", "--tgt-lang", help="Code of the target language; as --from.")
+        list[str] | None, typer.Option("--to", "--tgt-lang", help="Code of the target language, given as with --from.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
 ) -> None:
     """Import a Marian or M2M-100 model from a Hugging Face folder; use it with: nmt translate --model RUN"""
     if not overwrite:
-        refuse_existing(run)  # here too, so that it is told before torch is imported
+        refuse_existing(run)  # here too, so that the error comes before torch is imported
     from nmt.interop.hf_import import Languages, direction_options, import_hf
 
     languages = Languages(tuple(src_lang or ()), tuple(tgt_lang or ()))

@@ -1,4 +1,4 @@
-"""`nmt info`: facts about a model folder."""
+"""`nmt info`: describe a model folder."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def info(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     cache: Annotated[
-        bool, typer.Option("--cache", help="List the models in the cache instead, with their sizes and last uses.")
+        bool, typer.Option("--cache", help="List the models in the cache instead, with size and time of last use.")
     ] = False,
 ) -> None:
     """Describe a model: size, languages, scores, license, exports."""
     if cache:
         if model is not None:
-            raise typer.BadParameter("--cache lists the models in the cache; give no model")
+            raise typer.BadParameter("--cache lists the models in the cache; omit the model")
         print_text(_cache_as_json() if as_json else "\n".join(_cache_as_text()))
         return
     from nmt.interop.describe import describe_model

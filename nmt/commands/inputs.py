@@ -1,4 +1,4 @@
-"""Texts to translate, from standard input or a file, line by line."""
+"""Read texts to translate, line by line, from standard input or a file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MAX_LISTED = 10  # broken lines, each with a warning
 
 
 def is_typing() -> bool:
-    """Return whether the user types at a terminal."""
+    """Return whether standard input is a terminal."""
     return sys.stdin.isatty()
 
 
 def read_standard_input() -> Iterator[str]:
-    """Yield the lines of standard input; prompt a person at a terminal. DataError if it is closed or broken."""
+    """Yield the lines of standard input, with a prompt on a terminal. DataError if it is closed or broken."""
     if is_typing():
         log.info("type a line to translate, Ctrl-D to end")
     with _open_standard_input() as stream:
@@ -33,7 +33,7 @@ def read_standard_input() -> Iterator[str]:
 
 
 def read_text_file(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, plain or `.gz`. DataError, with the line if there is one, if it cannot be read."""
+    """Yield the lines of a file, plain or `.gz`. DataError, with the line if known, if it cannot be read."""
     with open_text(path) as file:
         yield from decode_lines(file, str(path))
 
@@ -64,7 +64,7 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
 def _open_standard_input() -> BinaryIO:
     try:
         os.read(STANDARD_INPUT, 0)
-        # A buffer of its own: a thread that waits for a line must not hold the one that Python closes at its end.
+        # A separate buffer: a thread that waits for a line must not hold the one that Python closes at exit.
         return open(STANDARD_INPUT, "rb", closefd=False)
     except OSError as error:
         if error.errno == errno.EBADF:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ Precision = Annotated[
     Literal["auto", "fp32", "bf16", "int8"],
     typer.Option(
         "--precision",
-        help="Arithmetic precision. auto: int8 with the native engine, unless that costs the run quality; with torch "
-        "bf16 on GPUs that are faster with it, else fp32.",
+        help="Arithmetic precision. auto: int8 with the native engine, unless it lowers the run's quality; with torch, "
+        "bf16 on GPUs where it is faster, else fp32.",
     ),
 ]
 Engine = Annotated[
     Literal["auto", "native", "torch"],
     typer.Option(
         "--engine",
-        help="Engine for a run's model. auto: native, the fastest on a CPU, wherever it can serve; else torch.",
+        help="Engine for a run's model. auto: native, the fastest on a CPU, if it supports the model; else torch.",
     ),
 ]
 To = Annotated[
@@ -79,7 +79,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="LANG",
-        help="Target language, for example fr. Needed if the model has several and the text names none by its tag.",
+        help="Target language, such as fr. Needed if the model has several, unless texts start with a language tag.",
     ),
 ]
 From = Annotated[
@@ -87,8 +87,9 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="LANG",
-        help="Source language, if the model has several that differ in how sentences are written, such as zh and en. "
-        "Default: the first of --to in the configuration. An imported M2M-100 model with several needs it.",
+        help="Source language. Imported M2M-100 models with several source languages need it. For other models, give "
+        "it if the source languages write sentences differently, such as zh and en. Default: the first one for --to "
+        "in the configuration.",
     ),
 ]
 Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]
@@ -120,16 +121,16 @@ _MAX_LENGTH_HELP = "Maximum output length in tokens, end of sentence included."
 
 
 class SearchFlags:
-    """The search options that a command line names."""
+    """The search options given on the command line."""
 
     def __init__(self, given: Mapping[str, object]):
-        """`given`: values by field of `SearchOptions`, and `max_length`; None where a flag is not given."""
+        """`given`: values by field of `SearchOptions`, and `max_length`; None if a flag is not given."""
         self.given = {name: value for name, value in given.items() if value is not None}
 
     def change(self, options: SearchOptions) -> SearchOptions:
-        """Return `options` with what was given; typer.BadParameter if it does not go together."""
+        """Return `options` changed by the given flags; typer.BadParameter if they conflict."""
         changes: dict[str, object] = {}
-        if self.given.get("sample"):  # the run's own search is another one
+        if self.given.get("sample"):  # override the run's beam search
             changes = {"beam_size": 1, "exact": False}
         changes |= self.given
         if (max_length := changes.pop(_MAX_LENGTH, None)) is not None:
@@ -143,8 +144,8 @@ class SearchFlags:
 def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each of `fields` of `SearchOptions`, or for all of them.
 
-    The command has a parameter `search: SearchFlags`, in whose place the options come. Type, limits and help of each
-    are those of the field. `max_length` is one more: it sets the maximum length whatever the source.
+    The options replace the command's parameter `search: SearchFlags`. Each has the type, limits and help of its field.
+    There is one more, `max_length`, which sets the maximum length independently of the source.
     """
     offered = fields or (*SEARCH_FLAGS, _MAX_LENGTH)
     parameters = [_parameter(name, offered) for name in offered]
@@ -167,7 +168,7 @@ def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., 
 
 
 def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
-    """Return the option of one field, of a command with the options `offered`; None means that it is not given."""
+    """Return the option for one field, in a command with the options `offered`; its value None means not given."""
     if name == _MAX_LENGTH:
         option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP)
         annotation: object = Annotated[int | None, option]
@@ -182,7 +183,7 @@ def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
 
 
 def _limits(field: FieldInfo) -> dict[str, float]:
-    """Return the limits of a number as the command line knows them; what must be above 0 is left to the field."""
+    """Return the inclusive limits of a number, for typer; the field itself checks exclusive ones, such as above 0."""
     names = {"ge": "min", "le": "max"}
     return {names[limit]: getattr(entry, limit) for entry in field.metadata for limit in names if hasattr(entry, limit)}
 
@@ -190,7 +191,7 @@ def _limits(field: FieldInfo) -> dict[str, float]:
 def _help(field: FieldInfo, offered: Collection[str]) -> str:
     """Return the description of a field as a sentence that names flags instead of fields.
 
-    Clauses about fields that the command does not offer are left out. A value that opens the sentence stays lower case.
+    Clauses about fields that the command does not offer are left out. A value at the start stays in lower case.
     """
     clauses = (field.description or "").split("; ")
     text = "; ".join(clause for clause in clauses if set(re.findall(r"`(\w+)`", clause)) <= set(offered))
@@ -200,7 +201,7 @@ def _help(field: FieldInfo, offered: Collection[str]) -> str:
 
 
 def _message(error: ValidationError) -> str:
-    """Return the first fault in plain words, with the flag that it belongs to."""
+    """Return the first error in plain words, with its flag."""
     fault = error.errors()[0]
     flag = "".join(f"{SEARCH_FLAGS.get(str(name), name)}: " for name in fault["loc"])
     return flag + fault["msg"].removeprefix("Value error, ")
@@ -209,12 +210,12 @@ def _message(error: ValidationError) -> str:
 def find_models(models: list[str] | None, checkpoint: str | None = None) -> list[RunDir] | ExportDir:
     """Return the runs or the export that --model names, or the default model, which is logged.
 
-    `checkpoint` names the weights to use instead of the best ones, of one run. RunError if there are none of this name.
+    `checkpoint` names the weights to use instead of the best ones, for a single run. RunError if it does not exist.
     """
     if models and len(models) > 1:
         for model in models:
             if is_export(Path(model)):
-                raise RunError("an export cannot be in an ensemble", path=model, hint="name runs, or the export alone")
+                raise RunError("an export cannot be in an ensemble", path=model, hint="give runs, or only the export")
         if checkpoint is not None:
             raise typer.BadParameter("--checkpoint is for one run, not for an ensemble")
         return [find_run(model) for model in models]
@@ -232,7 +233,7 @@ def find_models(models: list[str] | None, checkpoint: str | None = None) -> list
 def load_translator(
     models: list[RunDir] | ExportDir, engine: str, device: str, precision: str, *, token_scores: bool = False
 ) -> Translator:
-    """Load what `find_models` found, with the environment in which it is fastest; without scores or with all."""
+    """Load what `find_models` found, with the fastest environment settings; with token scores, or without any."""
     request_exact_mkl()
     from nmt.translate import Translator
 
@@ -243,7 +244,7 @@ def load_translator(
 
 
 def _say_what_would_be_faster(models: list[RunDir] | ExportDir, engine: str, device: str) -> None:
-    """Tell a person at a terminal, not a program, that torch translates only for want of a C compiler."""
+    """Tell a user at a terminal, but not a program, that torch is used only because there is no C compiler."""
     from nmt.engines.selection import NOT_BUILT, obstacle_to_native
 
     if isinstance(models, ExportDir) or engine != "auto" or device not in ("auto", "cpu"):

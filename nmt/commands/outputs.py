@@ -1,7 +1,7 @@
-"""Output files that keep finished lines when the command is stopped, so that `--resume` continues after them.
+"""Output files that keep finished lines if the command is stopped, so that `--resume` can continue after them.
 
-While FILE is being written, it is called FILE.partial, and FILE.partial.json beside it holds the settings it is written
-with. FILE itself appears, or is replaced, when it is whole.
+While FILE is being written, it is called FILE.partial, and FILE.partial.json beside it holds the settings. FILE itself
+appears, or is replaced, when it is complete.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _CHUNK_BYTES = 1 << 20
 _MAX_SETTINGS_BYTES = 1_000_000
 
 Settings = Mapping[str, object]
-"""The settings that, with the input, decide the contents of a file; as JSON values."""
+"""The settings that, together with the input, determine the contents of a file; as JSON values."""
 
 
 class Output(Protocol):
     """A destination for lines of results."""
 
     def write(self, lines: str) -> None:
-        """Write whole lines at once, so that no block is written in part."""
+        """Write whole lines at once, so that no block is written partially."""
         ...
 
 
 class StreamOutput:
-    """Standard output, or a pipe or a device by its name."""
+    """Standard output, or a named pipe or device."""
 
     def __init__(self, file: IO[str]):
         self._file = file
@@ -59,10 +59,10 @@ class PartialFile:
     """An unfinished file, named with the suffix `.partial` and locked while it is being written."""
 
     def __init__(self, path: Path, settings: Settings, lines_per_text: int, *, resume: bool):
-        """Begin `path`, or continue it if `resume` is given. A link is followed.
+        """Start writing `path`, or continue it if `resume` is given. Links are followed.
 
-        NmtError if another process writes it; if finished lines of an interrupted command would be lost; if they were
-        written with other settings.
+        NmtError if another process is writing it, if finished lines of an interrupted command would be lost, or if they
+        were written with other settings.
         """
         self.path = Path(os.path.realpath(path)) if path.is_symlink() else path
         self.partial = self.path.with_name(self.path.name + ".partial")
@@ -71,7 +71,7 @@ class PartialFile:
         self._lines_per_text = lines_per_text
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
-            raise NmtError("not a regular file", path=self.partial, hint="delete it, or name another output file")
+            raise NmtError("not a regular file", path=self.partial, hint="delete it, or choose another output file")
         existed = self.partial.exists()
         self._file = cast(BinaryIO, open(self.partial, "r+b" if existed else "x+b", buffering=0))  # noqa: SIM115
         try:
@@ -89,13 +89,13 @@ class PartialFile:
 
     def _lock(self) -> None:
         is_ours = True
-        with suppress(OSError):  # a file system without locks, or the file has got its final name meanwhile
+        with suppress(OSError):  # a file system without locks, or the file got its final name in the meantime
             is_ours = try_lock(self._file.fileno())
         if not is_ours or not _is_same(self._file, self.partial):
             raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
 
     def _check(self, resume: bool) -> None:
-        """Refuse to overwrite finished lines, or to continue them with other settings."""
+        """Raise NmtError if finished lines would be overwritten, or continued with other settings."""
         if not resume:
             if self.num_texts:
                 hint = "continue with --resume, or delete it to start over"
@@ -117,7 +117,7 @@ class PartialFile:
             value = None
         if not isinstance(value, dict):
             hint = f"delete {self.partial.name} to start over"
-            raise NmtError("does not say how the lines were written", path=self.settings_file, hint=hint)
+            raise NmtError("the settings of the finished lines cannot be read", path=self.settings_file, hint=hint)
         return value
 
     def _count_lines(self) -> int:
@@ -144,7 +144,7 @@ class PartialFile:
             while content:
                 content = content[self._file.write(content) :]
         except OSError as error:
-            hint = "the lines written before are kept; make room, then continue with --resume"
+            hint = "the lines written so far are kept; free some space, then continue with --resume"
             raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None
         self.num_texts += lines.count("\n") // self._lines_per_text
 
@@ -157,7 +157,7 @@ class PartialFile:
         flush(self.path.parent)
 
     def interrupt(self) -> None:
-        """Close the file; remove it if it holds nothing."""
+        """Close the file, and remove it if it is empty."""
         self._file.close()
         if not self.num_texts:
             self.partial.unlink(missing_ok=True)
@@ -195,7 +195,7 @@ def _is_same(file: BinaryIO, path: Path) -> bool:
 
 
 def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Raise NmtError if an output is an input, or is named twice. Links are followed; pipes and devices pass."""
+    """Raise NmtError if an output is an input, or is named twice. Links are followed; pipes and devices are allowed."""
     read = {os.path.realpath(path) for path in inputs}
     written: set[str] = set()
     for path in outputs:
@@ -211,11 +211,11 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
 
 @contextmanager
 def open_output(path: Path | None, settings: Settings, lines_per_text: int, *, resume: bool) -> Iterator[Output]:
-    """Yield standard output (`path` is None), a pipe or a device, or a file that is whole at the end of the block."""
+    """Yield standard output (`path` is None), a pipe, a device, or a file that is complete at the end of the block."""
     with ExitStack() as stack:
         if path is None:
             yield StreamOutput(stack.enter_context(standard_output()))
-        elif path.exists() and not path.is_file():  # it cannot be replaced by a whole file
+        elif path.exists() and not path.is_file():  # it cannot be replaced by a complete file
             if resume:
                 raise NmtError("--resume needs a regular file as output", path=path)
             yield StreamOutput(stack.enter_context(_pipe_or_device(path)))
@@ -225,7 +225,7 @@ def open_output(path: Path | None, settings: Settings, lines_per_text: int, *, r
 
 @contextmanager
 def _pipe_or_device(path: Path) -> Iterator[IO[str]]:
-    """Yield a pipe or a device for writing; errors are as those of standard output."""
+    """Yield a pipe or a device for writing, with the same errors as standard output."""
     try:
         with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             yield file
@@ -243,10 +243,10 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt; a signal that is ignored stays so."""
+    """Let SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt; an ignored signal stays ignored."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break what the first one started
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup after the first
         raise Stopped
 
     in_main_thread = threading.current_thread() is threading.main_thread()
@@ -261,5 +261,5 @@ def stop_on_sigterm() -> Iterator[None]:
 
 
 def exit_code_of(stop: KeyboardInterrupt) -> int:
-    """Return the exit code as a shell reports a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    """Return the exit code that shells report for a process ended by a signal: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + (signal.SIGTERM if isinstance(stop, Stopped) else signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`nmt pack`: a run as one file."""
+"""`nmt pack`: pack a run into one file."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from nmt.rundir import RunDir
 log = logging.getLogger(__name__)
 
 Precision = Annotated[
-    StoredPrecision, typer.Option(help="How weights are stored. fp16 halves the file; it is unpacked to fp32.")
+    StoredPrecision, typer.Option(help="Precision of the stored weights. fp16 halves the file, and unpacks to fp32.")
 ]
 
 
 def pack(
-    run: Annotated[Path, typer.Argument(help="The run to pack.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as model.zip.")],
+    run: Annotated[Path, typer.Argument(help="Run to pack.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as model.zip.")],
     checkpoint: Checkpoint = None,
     precision: Precision = "fp32",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Pack a run into one file, to be used with --model FILE.
+    """Pack a run into one file, for use with --model FILE.
 
-    The file holds the weights of one checkpoint, tokenizer, configuration, model card and scores. It holds neither the
-    training state nor text of the corpus.
+    The file contains the weights of one checkpoint, tokenizer, configuration, model card and scores, but neither the
+    training state nor text from the corpus.
     """
     if output.exists() and not overwrite:
-        hint = "replace it by --overwrite, or choose another name"
-        raise NmtError("there is something here already", path=output, hint=hint)
+        hint = "replace it with --overwrite, or choose another name"
+        raise NmtError("this path exists already", path=output, hint=hint)
     found = find_run(str(run))
     if checkpoint is not None:
         found.use_checkpoint(checkpoint)
@@ -49,8 +49,8 @@ def pack(
 
 
 def warn_of_no_license(run: RunDir) -> None:
-    """Warn if the card of `run` names no license."""
+    """Warn if the model card of `run` names no license."""
     from nmt.interop.license import license_of
 
     if license_of(run.card) is None:
-        log.warning("%s names no license: begin it with the lines ---, license: NAME, ---", run.card)
+        log.warning("%s names no license: start the file with the lines ---, license: NAME, ---", run.card)

@@ -1,4 +1,4 @@
-"""`nmt plot`: the learning curves of a run as a picture."""
+"""`nmt plot`: draw the learning curves of a run."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ def plot(
         typer.Option("--model", "-m", help="Run directory. Default: $NMT_MODEL, or the newest run in ./runs."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .svg or .png file; default: curves.svg in the run.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write (.svg or .png). Default: curves.svg in the run."),
     ] = None,
 ) -> None:
-    """Draw the learning curves.
+    """Draw the learning curves of a run.
 
-    Training and validation loss, BLEU and chrF of one run.
+    The picture shows training and validation loss, BLEU and chrF.
     """
     from nmt.plots import draw_curves, read_metrics  # not needed by the other commands
 
     if models and len(models) > 1:
-        raise typer.BadParameter("one run is drawn; give --model once")
+        raise typer.BadParameter("only one run can be drawn; give --model once")
     run = find_run(models[0] if models else None)
     picture = output or run.path / "curves.svg"
     draw_curves(read_metrics(run.metrics), picture)

@@ -1,4 +1,4 @@
-"""Show the progress of a command: a bar on a terminal, a line of the log every half minute elsewhere."""
+"""Show the progress of a command: a bar on a terminal, otherwise a log line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LOG_SECONDS = 30.0
 
 
 class Progress:
-    """A counter of texts from `start`, up to `total` if known.
+    """Count texts from `start`, up to `total` if known.
 
-    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing. `done` says what is done to lines.
+    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing. `done` is the verb in log lines.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The options of the commands that translate in this process or in a Ray cluster."""
+"""Options of the commands that translate in this process or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Ray = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Translate in the workers of a Ray cluster (extra ray): auto (the cluster of this machine), local (start "
-        "one here), HOST:PORT or ray://HOST:PORT. The model must be at the same path on every node.",
+        help="Translate on a Ray cluster (needs the extra ray): auto (this machine's cluster), local (start one here), "
+        "HOST:PORT or ray://HOST:PORT. The model must be at the same path on every node.",
     ),
 ]
 RayWorkers = Annotated[
@@ -31,14 +31,13 @@ RayWorkers = Annotated[
         min=1,
         max=10_000,
         metavar="N",
-        help="Number of Ray workers, each with the model in its memory. Default: one per free GPU, else one per "
-        "free CPU.",
+        help="Number of Ray workers; each loads the model. Default: one per free GPU, else one per free CPU.",
     ),
 ]
 
 
 class Computation(NamedTuple):
-    """The place and the means of a command's computation."""
+    """Where and how a command computes."""
 
     engine: str
     device: str
@@ -47,7 +46,7 @@ class Computation(NamedTuple):
     ray_workers: int | None = None
 
     def check(self) -> None:
-        """Refuse options that conflict."""
+        """Reject conflicting options."""
         if self.ray_workers is not None and self.ray is None:
             raise typer.BadParameter("--ray-workers needs --ray")
 
@@ -56,7 +55,7 @@ class Computation(NamedTuple):
 def open_translator(
     models: list[RunDir] | ExportDir, computation: Computation, *, token_scores: bool
 ) -> Iterator[BlockTranslator]:
-    """Yield a translator with what `find_models` found: in this process, or in a Ray cluster."""
+    """Yield a translator for what `find_models` found: in this process, or on a Ray cluster."""
     engine, device, precision, ray, ray_workers = computation
     if ray is None:
         from nmt.translate.blocks import LocalTranslator

@@ -1,4 +1,4 @@
-"""`nmt score`: the probability that a model gives to translations."""
+"""`nmt score`: compute the probability that a model assigns to translations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def score(
     models: Models = None,
     to: To = None,
     from_: From = None,
-    src: Annotated[Path | None, typer.Option(help="Source sentences.")] = None,
-    tgt: Annotated[Path | None, typer.Option(help="Their translations.")] = None,
+    src: Annotated[Path | None, typer.Option(help="Source sentences, one per line.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Translations of --src, line by line.")] = None,
     tsv: Annotated[Path | None, typer.Option(help="Tab-separated file: source, translation.")] = None,
     per_token: Annotated[
         bool,
@@ -39,7 +39,7 @@ def score(
 ) -> None:
     """Compute the log-probability of given translations.
 
-    Natural logarithms, one per line.
+    Prints one natural logarithm per line.
     """
     if (src is None) != (tgt is None) or (tsv is None) == (src is None):
         raise typer.BadParameter("give --src and --tgt, or --tsv")

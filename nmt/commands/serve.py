@@ -1,4 +1,4 @@
-"""`nmt serve`: models behind HTTP, with a web page."""
+"""`nmt serve`: serve models over HTTP, with a web page."""
 
 from __future__ import annotations
 
@@ -21,51 +21,50 @@ Served = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Run directory or export to serve. Repeat for several; the first one that knows a direction serves it. "
+        help="Run directory or export to serve. Repeat for several; the first one that has a direction serves it. "
         "Default: $NMT_MODEL, or the most recently trained run in ./runs.",
     ),
 ]
-Host = Annotated[str, typer.Option("--host", help="Address to listen on. 0.0.0.0: all of this machine's.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on. 0.0.0.0: all addresses of this machine.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on. 0: any free port.")]
 Keys = Annotated[
-    Path | None, typer.Option("--api-keys", help="File of API keys, one per line. Default: no key is needed.")
+    Path | None, typer.Option("--api-keys", help="File with API keys, one per line. Default: no key is needed.")
 ]
 MemoryLimit = Annotated[
     int,
     typer.Option(
         min=0,
         metavar="MB",
-        help="Weights, as on the disk, to hold in memory; models used least recently leave. 0: no limit.",
+        help="Maximum size of all loaded weights, as on disk; beyond it, the least recently used models are unloaded. "
+        "0: no limit.",
     ),
 ]
-BatchTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Source tokens to translate together.")]
+BatchTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum source tokens per batch.")]
 BatchWait = Annotated[
     float,
     typer.Option(min=0, max=1000, metavar="MS", help="Milliseconds that an idle engine waits for more requests."),
 ]
 QueueTokens = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Source tokens that may wait for a model; beyond, requests get 429.")
+    int, typer.Option(min=1, metavar="N", help="Maximum source tokens queued per model; beyond it, requests get 429.")
 ]
-CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Characters per request.")]
-BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Texts per request.")]
+CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Maximum characters per request.")]
+BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Maximum texts per request.")]
 FileLimit = Annotated[
-    float, typer.Option(min=0, max=1000, metavar="MB", help="Size of one document. 0: no documents are translated.")
+    float, typer.Option(min=0, max=1000, metavar="MB", help="Maximum size of a document. 0: do not accept documents.")
 ]
 RateLimit = Annotated[
     int,
     typer.Option(
         min=0,
         metavar="N",
-        help="Requests per minute and key, or per address if no key is needed. 0: no limit.",
+        help="Maximum requests per minute per key, or per address if no key is needed. 0: no limit.",
     ),
 ]
 Timeout = Annotated[
     float,
-    typer.Option(min=0.1, metavar="S", help="Seconds to answer a request that is not streamed; then it gets 503."),
+    typer.Option(min=0.1, metavar="S", help="Seconds until a request that is not streamed gets 503."),
 ]
-Grace = Annotated[
-    float, typer.Option(min=1, metavar="S", help="Seconds that running requests have to finish after SIGTERM.")
-]
+Grace = Annotated[float, typer.Option(min=1, metavar="S", help="Seconds for running requests to finish after SIGTERM.")]
 AllowOrigin = Annotated[
     str, typer.Option(metavar="ORIGIN", help="Origin whose web pages may use the server; *: all. Default: none.")
 ]
@@ -93,8 +92,8 @@ def serve(
 ) -> None:
     """Serve models over HTTP, with a web page.
 
-    The interfaces are those of LibreTranslate and OpenAI. Needs the extra `serve`. SIGTERM and Ctrl-C finish the
-    requests that run, then stop the server.
+    Implements the APIs of LibreTranslate and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server finishes
+    running requests, then stops.
     """
     settings = Settings(
         host, port, memory_limit * 1_000_000, batch_tokens, batch_wait / 1000, queue_tokens, char_limit, batch_limit,

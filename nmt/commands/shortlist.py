@@ -1,4 +1,4 @@
-"""`nmt shortlist`."""
+"""`nmt shortlist`: build and measure a lexical shortlist."""
 
 from __future__ import annotations
 
@@ -22,26 +22,30 @@ log = logging.getLogger(__name__)
 def shortlist(
     model: Model = None,
     best: Annotated[
-        int, typer.Option("--best", min=1, max=10_000, metavar="N", help="Most candidates of a source token.")
+        int, typer.Option("--best", min=1, max=10_000, metavar="N", help="Maximum candidates per source token.")
     ] = 50,
     frequent: Annotated[
         int,
         typer.Option(
-            "--frequent", min=0, max=1_000_000, metavar="N", help="Most frequent target tokens, for every source."
+            "--frequent",
+            min=0,
+            max=1_000_000,
+            metavar="N",
+            help="Most frequent target tokens to allow for every source.",
         ),
     ] = 100,
 ) -> None:
-    """Make the lexical shortlist of a run, and measure it.
+    """Build the lexical shortlist of a run, and measure its effect.
 
-    The shortlist says which target tokens each source token may be translated with, learned from the run's training
-    data. `nmt translate --shortlist` computes only these, which is faster. BLEU and speed on the validation set are
-    printed for both.
+    The shortlist holds the target tokens that each source token may be translated with, learned from the run's training
+    data. `nmt translate --shortlist` computes only these, which is faster. Prints BLEU and speed on the validation set
+    with and without it.
     """
     request_exact_mkl()
     run = find_run(model)
     if model is None:
         log.info("model: %s", run.path)
-    run.usable_checkpoint()  # a run that cannot translate is refused at once
+    run.usable_checkpoint()  # fail early if the run cannot translate
     from nmt.training.shortlist import compare_shortlist, make_shortlist
 
     sizes = make_shortlist(run, best, frequent)

@@ -1,4 +1,4 @@
-"""Standard input, output and error in any condition: closed, broken, full, or in another encoding."""
+"""Make standard input, output and error robust: closed, broken, on a full disk, or in another encoding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD_ERROR = 2
 class StandardError(io.TextIOWrapper):
     """Standard error that never fails: output that cannot be written (full disk, closed pipe) is dropped.
 
-    Characters that its encoding lacks are written as escapes.
+    Characters that its encoding does not have are written as escapes.
     """
 
     def __init__(self, stream: TextIO):
@@ -44,11 +44,11 @@ class StandardError(io.TextIOWrapper):
 
 
 def prepare_streams() -> None:
-    """Make the three streams usable in any condition that the parent left them in. Call before opening any file.
+    """Make the three streams usable, whatever state the parent process left them in. Call before opening any file.
 
-    Closed streams are opened on the null device; otherwise the next file that the program opens would get the number of
-    a stream, and output meant for the stream. `read_standard_input` and `print_text` report a closed stream as an
-    error; output to a closed standard error is dropped.
+    Closed streams are opened on the null device. Otherwise the next file that the program opens would get the file
+    descriptor of a stream, and receive its output. `read_standard_input` and `print_text` report a closed stream as
+    an error; output to a closed standard error is dropped.
     """
     sys.stdin = sys.stdin or _open_closed(STANDARD_INPUT, os.O_WRONLY, "r")
     sys.stdout = sys.stdout or _open_closed(STANDARD_OUTPUT, os.O_RDONLY, "w")
@@ -56,14 +56,14 @@ def prepare_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="replace")
-        else:  # translations are UTF-8 with LF, as texts are, on every system
+        else:  # translations are UTF-8 with LF on every system, like the texts
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     if isinstance(sys.stderr, io.TextIOWrapper) and not isinstance(sys.stderr, StandardError):
         sys.stderr = StandardError(sys.stderr)
 
 
 def _open_closed(descriptor: int, flags: int, mode: Literal["r", "w"]) -> TextIO:
-    """Open the null device at the closed `descriptor`, in the direction in which using it fails."""
+    """Open the null device at the closed `descriptor`, in the wrong direction, so that using it fails."""
     opened = os.open(os.devnull, flags)
     if opened != descriptor:
         os.dup2(opened, descriptor)
@@ -73,7 +73,7 @@ def _open_closed(descriptor: int, flags: int, mode: Literal["r", "w"]) -> TextIO
 
 
 def print_text(text: str) -> None:
-    """Print `text` and a line end to standard output, at once. NmtError if it cannot be written.
+    """Print `text` and a newline to standard output, and flush. NmtError if it cannot be written.
 
     If the reader closed the pipe, as `head` does, the command ends without an error.
     """
@@ -82,7 +82,7 @@ def print_text(text: str) -> None:
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
-    """Return `value` as JSON. NmtError if it holds NaN or infinity, which JSON cannot hold."""
+    """Return `value` as JSON. NmtError if it contains NaN or infinity, which JSON does not have."""
     try:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     except ValueError:

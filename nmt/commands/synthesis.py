@@ -1,4 +1,4 @@
-"""The work of `nmt synthesize`: lines to candidates, which survive the command, and candidates to a corpus."""
+"""The work of `nmt synthesize`: translate lines to candidates, which outlive the command, and select a corpus."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Synthesis(NamedTuple):
     request: Request
 
     def run(self, translator: BlockTranslator, identity: Settings, *, resume: bool) -> None:
-        """Translate, and write the corpus. When interrupted, say how to continue.
+        """Translate, and write the corpus. If interrupted, say how to continue.
 
-        `identity` tells the model from others. NmtError if lines of an interrupted command would be lost, or continued
-        with other options, another model or another input.
+        `identity` identifies the model. NmtError if lines of an interrupted command would be lost, or continued with
+        other options, another model or another input.
         """
         settings = {**self._settings(translator), **identity}
         try:
@@ -58,7 +58,7 @@ class Synthesis(NamedTuple):
             log.info("to train on it, with a tag before each source:\n%s", self.corpus.describe_training())
 
     def log_plan(self) -> None:
-        """Log what the pairs consist of, and how the model translates."""
+        """Log which side is the given text, and how the model translates."""
         src, tgt = self.corpus.languages
         name = "standard input" if self.input == STANDARD_INPUT else Path(self.input).name
         given, output = f"a line of {name}", "the model's output"
@@ -68,7 +68,7 @@ class Synthesis(NamedTuple):
         log.info("search: %s", describe_search(self.request.options))
 
     def _settings(self, translator: BlockTranslator) -> Settings:
-        """Return the options that decide the corpus."""
+        """Return the options that determine the corpus."""
         noise = self.corpus.noise
         languages = {"to": self.request.to, "from": self.request.from_}
         return {
@@ -103,14 +103,14 @@ class Synthesis(NamedTuple):
 
 
 def check_files(name: str, output: Path) -> None:
-    """Raise NmtError if the file `name` cannot be opened or `output` would replace it. A pipe is left alone."""
+    """Raise NmtError if the file `name` cannot be opened or `output` would replace it. Pipes are not opened."""
     if name != STANDARD_INPUT and not Path(name).is_fifo():
         open_text(Path(name)).close()
         refuse_replacing([output], [Path(name)])
 
 
 def describe_search(options: SearchOptions) -> str:
-    """Return how translations are found, in words."""
+    """Describe the search in words."""
     if options.sample:
         limits = [f"top {options.top_k:,}"] if options.top_k else []
         limits += [f"top p {options.top_p:g}"] if options.top_p < 1 else []
@@ -122,7 +122,7 @@ def describe_search(options: SearchOptions) -> str:
 
 
 def _fit_to_translate(lines: Iterable[str], given: deque[str]) -> Iterator[str]:
-    """Yield each line that becomes a pair, "" for the others; append all to `given`."""
+    """Yield each line that becomes a pair, and "" for the others; append all lines to `given`."""
     for line in lines:
         given.append(line)
         yield "" if fault_of_text(line) else line

@@ -1,4 +1,4 @@
-"""`nmt synthesize`: monolingual text in, synthetic sentence pairs to train on out."""
+"""`nmt synthesize`: make synthetic training pairs from monolingual text."""
 
 from __future__ import annotations
 
@@ -41,16 +41,15 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="File of pairs: .tsv with the columns src and tgt, or .jsonl with score and line too; .gz after it "
-        "compresses.",
+        help="File of pairs: .tsv with columns src and tgt, or .jsonl with score and line too; add .gz to compress.",
     ),
 ]
 Forward = Annotated[
     bool,
     typer.Option(
         "--forward",
-        help="Self-training and distillation: src is the given text, tgt the output. Default, back-translation: src is "
-        "the output of the model, tgt the given text.",
+        help="Self-training and distillation: src is the given text, tgt the model's output. Default, "
+        "back-translation: src is the model's output, tgt the given text.",
     ),
 ]
 Resume = Annotated[
@@ -60,8 +59,8 @@ Noise = Annotated[
     bool,
     typer.Option(
         "--noise",
-        help="Noise on each src, as Edunov et al. 2018: --drop-words 0.1 --blank-words 0.1 --shuffle-words 3. "
-        "--seed decides which words.",
+        help="Add noise to each src, as in Edunov et al. 2018: --drop-words 0.1 --blank-words 0.1 --shuffle-words 3. "
+        "--seed chooses the words.",
     ),
 ]
 DropWords = Annotated[
@@ -69,13 +68,13 @@ DropWords = Annotated[
 ]
 BlankWords = Annotated[
     float | None,
-    typer.Option(min=0.0, max=0.9, metavar="P", help="Replace words of src by --blank-token with this probability."),
+    typer.Option(min=0.0, max=0.9, metavar="P", help="Replace words of src with --blank-token with this probability."),
 ]
 ShuffleWords = Annotated[
     int | None, typer.Option(min=0, max=100, metavar="N", help="Move words of src by up to N places.")
 ]
 BlankToken = Annotated[
-    str, typer.Option(help="What --blank-words writes; name it in tokenizer.user_symbols of the training.")
+    str, typer.Option(help="Token for --blank-words; list it in tokenizer.user_symbols when you train.")
 ]
 MinScore = Annotated[
     float | None,
@@ -93,7 +92,7 @@ Keep = Annotated[
         min=0.0,
         max=1.0,
         metavar="SHARE",
-        help="Share of the sound pairs to keep: those with the best scores.",
+        help="Share of the valid pairs to keep, best scores first.",
     ),
 ]
 LengthRatio = Annotated[
@@ -103,12 +102,12 @@ LengthRatio = Annotated[
         max=1000.0,
         metavar="N",
         help="Drop pairs whose lengths differ from the usual ratio by more than N standard deviations (Gale and Church "
-        "1993); 0: none.",
+        "1993); 0: no limit.",
     ),
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option(metavar="REASON", help="Keep pairs in spite of this reason to drop them. May be repeated."),
+    typer.Option(metavar="REASON", help="Keep pairs that would be dropped for this reason. May be repeated."),
 ]
 
 
@@ -138,11 +137,11 @@ def synthesize(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Make synthetic sentence pairs of monolingual text.
+    """Make synthetic sentence pairs from monolingual text.
 
-    Back-translation is the default: a model that translates en to de reads English and writes pairs (src de, tgt en)
-    for a training from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial until
-    FILE is whole: if the command is stopped, it continues after the last line with --resume.
+    Back-translation is the default: a model from en to de reads English and writes pairs (src de, tgt en) for training
+    from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial and renames it to FILE
+    when complete; --resume continues a stopped command after the last line.
     """
     options = _Options(input, output, forward, resume, to, from_)
     changes = _noise(noise, drop_words, blank_words, shuffle_words, blank_token)
@@ -152,7 +151,7 @@ def synthesize(
 
 
 class _Options(NamedTuple):
-    """The files, and what they are for."""
+    """The files of a command, and what they are for."""
 
     input: str
     output: Path
@@ -190,7 +189,7 @@ def _run(
 
 
 def _noise(preset: bool, drop: float | None, blank: float | None, shuffle: int | None, blank_token: str) -> SourceNoise:
-    """Return the noise that the options ask for; each of them changes the preset."""
+    """Return the noise given by the options; each of them overrides the preset."""
     from nmt.config.corpora import fault_of_symbol
     from nmt.translate.source_noise import EDUNOV, SourceNoise
 
@@ -206,7 +205,7 @@ def _noise(preset: bool, drop: float | None, blank: float | None, shuffle: int |
 
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:
-    """Return what the options ask of a pair."""
+    """Return the requirements on a pair given by the options."""
     from nmt.translate.candidates import FAULTS
     from nmt.translate.selection import Limits
 

@@ -1,4 +1,4 @@
-"""The files of `nmt synthesize`: candidates that are kept when the command is stopped, and the corpus made of them."""
+"""The files of `nmt synthesize`: candidates, kept if the command is stopped, and the corpus made from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS: tuple[Form, ...] = ("tsv", "jsonl")
 
 
 def form_of(path: Path) -> Form:
-    """Return the form that the name of the corpus says. typer.BadParameter if it says none."""
+    """Return the format given by the extension of the corpus. typer.BadParameter if it is unknown."""
     name = path.name.removesuffix(".gz")
     for form in FORMS:
         if name.endswith(f".{form}"):
@@ -39,17 +39,17 @@ def form_of(path: Path) -> Form:
 
 
 class CandidateFile(PartialFile):
-    """FILE.partial, with one line of candidates for each given line, until FILE is made of them."""
+    """FILE.partial, with one line of candidates per given line, until FILE is made from them."""
 
     def __init__(self, path: Path, settings: Settings, *, resume: bool):
-        """Begin `path`, or continue it if `resume` is given. NmtError as in `PartialFile`, or if it is a folder."""
+        """Start `path`, or continue it if `resume` is given. NmtError as in `PartialFile`, or if it is a folder."""
         if path.exists() and not path.is_file():
             raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
         super().__init__(path, settings, 1, resume=resume)
 
     def read(self) -> Iterator[Candidates]:
-        """Yield the candidates of each given line so far. NmtError if a line is damaged. One reader at a time."""
-        # The file that is open: on Windows its lock keeps others from reading, even in this process.
+        """Yield the candidates of each line so far. NmtError if a line is damaged. Only one reader at a time."""
+        # Read through the open file: on Windows, its lock blocks any other reader, even in this process.
         reader = io.BufferedReader(cast(io.RawIOBase, self._file))
         try:
             reader.seek(0)
@@ -63,7 +63,7 @@ class CandidateFile(PartialFile):
             self._file.seek(0, io.SEEK_END)
 
     def skip_finished(self, lines: Iterator[str], name: str) -> None:
-        """Read the lines that are finished. DataError if they are not those that were translated."""
+        """Skip the finished lines. DataError if they are not the lines that were translated."""
         hint = f"resume with the same input, or delete {self.partial.name} to start over"
         for number, candidates in enumerate(self.read(), 1):
             line = next(lines, None)
@@ -74,7 +74,7 @@ class CandidateFile(PartialFile):
                 raise DataError("not the line that was translated before", path=name, line=number, hint=hint)
 
     def finish(self) -> None:
-        """Remove the candidates; FILE is whole."""
+        """Remove the candidates, because FILE is complete."""
         self._file.close()
         self.partial.unlink()
         self.settings_file.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ class CandidateFile(PartialFile):
 
 
 class CorpusWriter(NamedTuple):
-    """The form in which pairs are written: tab-separated text with the header `src`, `tgt`, or JSON Lines."""
+    """Writes pairs as tab-separated text with the header `src`, `tgt`, or as JSON Lines."""
 
     path: Path
     form: Form
@@ -93,7 +93,7 @@ class CorpusWriter(NamedTuple):
 
     @property
     def languages(self) -> Direction:
-        """The direction of the training that the pairs are for."""
+        """The direction of the model to be trained on the pairs."""
         return self.direction if self.forward else Direction(self.direction.tgt, self.direction.src)
 
     def write(self, file: CandidateFile, limits: Limits) -> Selection:
@@ -118,7 +118,7 @@ class CorpusWriter(NamedTuple):
         return to_json({"src": src, "tgt": tgt, "score": pair.candidate.score, "line": pair.line}) + "\n"
 
     def describe_training(self) -> str:
-        """Return the lines of a configuration that trains on the corpus."""
+        """Return the configuration lines for training on the corpus."""
         src, tgt = self.languages
         columns = "columns: [src, tgt], quoting: false, " if self.form == "tsv" else ""
         tag = "<st>" if self.forward else "<bt>"

@@ -1,4 +1,4 @@
-"""The sets that `nmt eval` evaluates on: a data set of a run, or the user's files."""
+"""The test sets of `nmt eval`: a data set of a run, or the user's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_LANGUAGE = "und"  # ISO 639's code of a language that is not known
+UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
 
 
 class TestSet(NamedTuple):
@@ -28,7 +28,7 @@ class TestSet(NamedTuple):
 
     name: str
     sets: list[DirectedPairs]
-    paths: list[Path]  # of the references, if they are files with one per line that stay
+    paths: list[Path]  # of the references, if they are permanent files with one per line
     more_references: list[list[str]] = []  # noqa: RUF012 (of the first direction, beside those of `sets`)
     has_sources: bool = True
 
@@ -39,7 +39,7 @@ class TestSet(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Files with a test set, as the command line names them."""
+    """Files of a test set, as given on the command line."""
 
     src: Path | None
     refs: list[Path]
@@ -50,7 +50,7 @@ class Files(NamedTuple):
 
 
 class Languages(NamedTuple):
-    """The languages that the command line names."""
+    """The languages given on the command line."""
 
     to: str | None
     from_: str | None
@@ -66,7 +66,7 @@ def languages_of(found: list[RunDir] | ExportDir) -> LanguagePair:
 def read_set(found: list[RunDir] | ExportDir | None, files: Files, split: str, named: Languages) -> TestSet:
     """Return the test set `files`, or else a data set of the (first) run.
 
-    Without a model the target language must be named: NmtError if it is not.
+    Without a model, the target language must be given: NmtError if it is not.
     """
     if found is not None:
         languages = languages_of(found)
@@ -74,21 +74,21 @@ def read_set(found: list[RunDir] | ExportDir | None, files: Files, split: str, n
             return _read_split(found, split, Direction(languages.src, languages.tgt), named)
         return _read_files(files, languages.direction(named.to, named.from_))
     if named.to is None:
-        hint = "name the language of the translations with --to, or their model with --model"
-        raise NmtError("the tokenizer of BLEU depends on the language, which is not known", hint=hint)
+        hint = "give the language of the translations with --to, or their model with --model"
+        raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
     return _read_files(files, Direction(named.from_ or UNKNOWN_LANGUAGE, named.to))
 
 
 def _read_split(found: list[RunDir] | ExportDir, split: str, only: Direction, named: Languages) -> TestSet:
-    """Return a data set of the (first) run: all of its directions, or those that are named."""
+    """Return a data set of the (first) run: all of its directions, or only the given ones."""
     if isinstance(found, ExportDir):
-        hint = "name a test set with --src and --ref, or with --tsv"
+        hint = "give a test set with --src and --ref, or with --tsv"
         raise RunError("an export holds no test set", path=found.path, hint=hint)
     sets = found[0].read_sets(split, only)
     for other in found[1:]:
         if other.read_sets(split, only) != sets:
             log.warning(
-                "%s has another %s set than %s; it may have been trained on sentences of this one, and scores may be "
+                "%s has another %s set than %s; it may have been trained on sentences of the latter, so scores may be "
                 "too high",
                 other.path,
                 split,
@@ -125,7 +125,7 @@ def _read_files(files: Files, direction: Direction) -> TestSet:
 
 
 def read_hypotheses(path: Path, test_set: TestSet) -> list[str]:
-    """Return the translations of a test set in a file. DataError if their number is another."""
+    """Return the translations of a test set from a file. DataError if their number is different."""
     lines, sentences = list(read_lines(path)), len(test_set.sets[0].sources)
     if len(lines) != sentences:
         hint = "line n must translate line n of the sources"
@@ -134,5 +134,5 @@ def read_hypotheses(path: Path, test_set: TestSet) -> list[str]:
 
 
 def _mark(sentences: Sequence[str]) -> str:
-    """Return a mark of sentences, so that another file of one name, or the run's test set, keeps its result."""
+    """Return a hash of the sentences, so that results of another test set of the same name are not overwritten."""
     return hashlib.sha256("\n".join(sentences).encode()).hexdigest()[:8]

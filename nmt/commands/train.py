@@ -1,4 +1,4 @@
-"""`nmt train`."""
+"""`nmt train`: train a model, or resume a run."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def train(
     if resume + resume_if_exists + overwrite > 1:
         raise typer.BadParameter("choose one of --resume, --resume-if-exists and --overwrite")
     if config is None and not (resume and run):
-        raise typer.BadParameter("name a configuration with --config (or a run to resume: --resume --run FOLDER)")
+        raise typer.BadParameter("give a configuration with --config (or a run to resume: --resume --run FOLDER)")
     settings = load_config(config, overrides) if config else _changed(run, overrides)
     if run is None:
         assert config is not None
         run = Path("runs") / config.stem
-    # torchrun starts processes anew after one of them has died.
+    # torchrun restarts the processes after one of them has died.
     resume_if_exists |= not resume and environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
     if not (resume or resume_if_exists or overwrite):
         refuse_existing(run)  # here too, so that the error comes before torch is imported
@@ -63,7 +63,7 @@ def train(
 
 
 def _changed(run: Path | None, overrides: list[str]) -> Config | None:
-    """Return the configuration of the run to resume with `overrides`; None without any."""
+    """Return the configuration of the run to resume, changed by `overrides`; None without any."""
     if run is None or not overrides or not RunDir(run).config_file.exists():
         return None
     RunDir(run).check()
@@ -71,7 +71,7 @@ def _changed(run: Path | None, overrides: list[str]) -> Config | None:
 
 
 def log_next_steps(run: Path) -> None:
-    """Log the commands to use the finished run with."""
+    """Log the commands for using the finished run."""
     data = RunDir(run).config().data
     to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
     name = shlex.quote(str(run))
@@ -79,7 +79,7 @@ def log_next_steps(run: Path) -> None:
 
 
 def prepare_to_train() -> None:
-    """Refuse to go on without torch, and ask its libraries for what suits this machine, before work that needs neither.
+    """Fail if torch is missing, and set its libraries up for this machine, before other work starts.
 
     For commands that translate first and train later.
     """
@@ -96,7 +96,7 @@ def train_run(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Train to the end; typer.Exit after an interruption, once `how_to_resume`, a command, was logged.
+    """Train to the end; typer.Exit after an interruption, after logging the command `how_to_resume`.
 
     A run is resumed with its own configuration if `settings` is None.
     """

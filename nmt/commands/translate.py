@@ -1,4 +1,4 @@
-"""`nmt translate`: texts, standard input or a file in; translations to standard output or a file."""
+"""`nmt translate`: translate texts, standard input or a file, to standard output or a file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Texts = Annotated[
 
 
 def _not_dash(path: Path | None) -> Path | None:
-    """Read `-` as what an option stands for when it is left out: standard input, standard output."""
+    """Read `-` as an omitted option, which means standard input or standard output."""
     return None if path == Path("-") else path
 
 
@@ -95,7 +95,7 @@ GlossaryFile = Annotated[
     Path | None,
     typer.Option(
         "--glossary",
-        help="Terms to use: one per line, a tab, its translation. Models trained with data.glossary obey them.",
+        help="File of terms: one per line, a tab, its translation. Models trained with data.glossary follow them.",
     ),
 ]
 
@@ -126,8 +126,8 @@ def translate(
 ) -> None:
     """Translate text, files, documents or standard input.
 
-    Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial, which becomes FILE
-    when it is whole: if the command is stopped, it continues after the last line with --resume.
+    Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial and renames it to
+    FILE when complete; --resume continues a stopped command after the last line.
     """
     files = _Files(texts or [], input, output, alignments, attention, resume)
     computation = Computation(engine, device, precision, ray, ray_workers)
@@ -149,10 +149,10 @@ class _Files(NamedTuple):
 
 
 def _check_usage(files: _Files, prefix: str | None, computation: Computation) -> None:
-    """Refuse options that conflict, before anything is computed."""
+    """Reject conflicting options before computing anything."""
     computation.check()
     if computation.ray is not None and (files.input is None or files.alignments is not None):
-        raise typer.BadParameter("--ray translates a file, without --alignments: name it with --input")
+        raise typer.BadParameter("--ray needs a file given with --input, and cannot be used with --alignments")
     if files.texts and files.input:
         raise typer.BadParameter("give texts or --input, not both")
     if files.attention is not None and len(files.texts) != 1:
@@ -166,11 +166,11 @@ def _check_usage(files: _Files, prefix: str | None, computation: Computation) ->
     if files.attention is not None:
         from nmt.plots.saving import picture_format
 
-        picture_format(files.attention)  # refuses a name it cannot draw
+        picture_format(files.attention)  # rejects an unknown extension
 
 
 class _Wanted(NamedTuple):
-    """The options that hold for each translation of one command."""
+    """The options for each translation of one command."""
 
     search: SearchFlags
     format: str
@@ -195,7 +195,7 @@ def _run(
         _, _, prefix, to, from_, _, layer, head = wanted
         options = wanted.search.change(translator.options)
         if to is not None or from_ is not None:
-            translator.languages.direction(to, from_)  # refuses languages that the model does not know
+            translator.languages.direction(to, from_)  # rejects languages that the model does not know
         if document is not None and translator.local is not None:
             translate_document(translator.local, document, options, to, from_, glossary)
             return
@@ -216,7 +216,7 @@ class _Job(NamedTuple):
     attention: _Attention
 
     def run(self, identity: dict[str, object]) -> None:
-        """Translate block by block; `identity` tells the model from others. When interrupted, say how to continue."""
+        """Translate block by block; `identity` identifies the model. If interrupted, say how to continue."""
         languages = {"to": self.request.to, "from": self.request.from_}
         settings: Settings = {
             **self.request.options.model_dump(),
@@ -239,7 +239,7 @@ class _Job(NamedTuple):
 
     @contextmanager
     def _outputs(self, settings: Settings) -> Iterator[tuple[Output, Output | None]]:
-        """Yield the files for translations and, if asked for, for alignments."""
+        """Yield the files for translations and, if requested, for alignments."""
         lines_per_text = self.request.options.num_hypotheses if self.format == "text" else 1
         files = self.files
         with ExitStack() as stack:
@@ -266,7 +266,7 @@ class _Job(NamedTuple):
             self.attention.draw(translations[0], self.files.attention)
 
     def _continue_after(self, output: Output, alignments: Output | None) -> int:
-        """Return the number of finished texts, to which both outputs are cut."""
+        """Truncate both outputs to the finished texts, and return their number."""
         if not self.files.resume:
             return 0
         outputs = [file for file in (output, alignments) if file is not None]
@@ -280,7 +280,7 @@ class _Job(NamedTuple):
         return num_done
 
     def _progress(self, num_done: int) -> Progress:
-        """Return a bar if only progress goes to the terminal, log lines if standard error is a file."""
+        """Return a bar if the terminal shows only progress, log lines if standard error is a file."""
         files = self.files
         is_typed = not files.texts and files.input is None and is_typing()
         on_terminal = sys.stderr.isatty()
@@ -296,7 +296,7 @@ class _Job(NamedTuple):
         ranked = [best, *best.alternatives]
         num_hypotheses = self.request.options.num_hypotheses
         if self.format == "text":
-            # A line break, from an argument or from the model, would shift the lines after it.
+            # A line break, from an argument or from the model, would shift all following lines.
             texts = [translation.text.replace("\n", " ") for translation in ranked]
             return "\n".join(texts + [""] * (num_hypotheses - len(texts)))
         fields = {
@@ -323,7 +323,7 @@ class _Job(NamedTuple):
 
 
 def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list[str]]:
-    """Yield the lines after the first `num_done`, in blocks; lines from a slow pipe do not wait long."""
+    """Yield the lines after the first `num_done` in blocks, without long waits for lines from a slow pipe."""
     from nmt.translate.stream import grow_blocks, read_blocks
 
     if texts:
@@ -381,7 +381,7 @@ class _Attention:
     def alignment(self, translation: Translation) -> str:
         """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.
 
-        In a text that was split, token numbers continue across segments.
+        If the text was split, token numbers continue across segments.
         """
         from nmt.translate.alignment import alignment
 
@@ -399,9 +399,9 @@ class _Attention:
         from nmt.plots import draw_attention
 
         if not translation.segments:
-            raise NmtError("there is nothing to draw: no token was translated")
+            raise NmtError("nothing to draw: the text has no tokens")
         if len(translation.segments) > 1:
-            log.warning("the text was translated in %d segments; the first is drawn", len(translation.segments))
+            log.warning("the text was translated in %d segments; only the first is drawn", len(translation.segments))
         segment = translation.segments[0]
         assert self.translator is not None
         weights, tokenizers = self._weights(segment), self.translator.tokenizers

@@ -1,4 +1,4 @@
-"""`nmt vocab`."""
+"""`nmt vocab`: train only the tokenizer."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def vocab(
         Path | None, typer.Option("--output", "-o", help="Folder to write. Default: vocab/NAME-OF-CONFIG.")
     ] = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing tokenizer.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the tokenizer if it exists.")] = False,
 ) -> None:
     """Train only the tokenizer.
 
-    To train with it, name its folder in the key tokenizer.path.
+    To use it in training, set tokenizer.path to its folder.
     """
     settings = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
     from nmt.data.tokenizer import refuse_existing_tokenizer
     from nmt.training.prepare import train_on_corpus
 
-    refuse_existing_tokenizer(folder, overwrite=overwrite)  # before the training, not only after it
+    refuse_existing_tokenizer(folder, overwrite=overwrite)  # fail before training, not only after it
     tokenizers = train_on_corpus(settings)
     tokenizers.save(folder, overwrite=overwrite)
     sides = {"joint": tokenizers.src} if tokenizers.joint else {"source": tokenizers.src, "target": tokenizers.tgt}

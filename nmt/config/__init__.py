@@ -1,4 +1,4 @@
-"""The configuration: its sections, reading, writing, and what suits a number of pairs."""
+"""The configuration: its sections, loading, dumping, and suggested values for a corpus size."""
 
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import DataConfig

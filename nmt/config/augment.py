@@ -1,4 +1,4 @@
-"""The section `data.augment`: training pairs changed anew in every epoch, so that a model bears what users type."""
+"""The section `data.augment`: random changes of training pairs, which make a model robust to what users type."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class AugmentConfig(Section):
-    """Shares of the training pairs that are changed, drawn anew in every epoch; a pair is changed in one way at most.
+    """Shares of the training pairs that are changed, redrawn in every epoch. A pair is changed in at most one way.
 
     URLs, tags, placeholders and user symbols are never changed.
     """
 
     upper: Share = Field(0.0, description="both sides in upper case, if the source has case")
     title: Share = Field(0.0, description="Every Word Capitalized on both sides, if the source has case")
-    typos: Share = Field(0.0, description="source with letters swapped, dropped, doubled, or hit beside their key")
-    no_final_punctuation: Share = Field(0.0, description="both sides without the . ! ? at their end")
+    typos: Share = Field(0.0, description="source with letters swapped, dropped, doubled, or replaced by a nearby key")
+    no_final_punctuation: Share = Field(0.0, description="both sides without their final . ! ?")
     noise: Share = Field(0.0, description="source with words swapped, repeated or dropped, stray spaces, punctuation")
     merge: Share = Field(0.0, description="two pairs joined into one, so that a source has several sentences")
     emoji: Share = Field(0.0, description="the same emoji or symbols at the start or end of both sides")
     word_rate: float = Field(
-        0.1, gt=0.0, le=1.0, description="share of the words of a source that typos and noise change; at least one word"
+        0.1, gt=0.0, le=1.0, description="share of the source words that typos and noise change; at least one word"
     )
 
     def shares(self) -> dict[str, float]:
@@ -40,7 +40,7 @@ class AugmentConfig(Section):
     @model_validator(mode="after")
     def _not_more_than_all(self) -> Self:
         if (total := sum(self.shares().values())) > 1.0 + 1e-9:
-            raise ValueError(f"the shares add up to {total:g}; a pair is changed in one way at most, so at most to 1")
+            raise ValueError(f"the shares add up to {total:g}, more than 1; a pair is changed in at most one way")
         return self
 
 

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 BatchTokens = Annotated[int, Field(ge=16, le=100_000_000)]
-MAX_SEED = 2**31 - 1  # the largest that every library takes
+MAX_SEED = 2**31 - 1  # the largest that every library accepts
 
 
 class Section(BaseModel):
-    """The base of all sections: unknown keys are refused, and values are fixed once read."""
+    """The base class of all sections: it rejects unknown keys, and its values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""The corpora that the section `data` names: their files, form, languages, weight, tag and filters."""
+"""The corpora of the section `data`: their files, format, languages, weight, tag and filters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATA_SETS: tuple[Literal["train", "valid", "test"], ...] = ("train", "valid", "t
 """The keys of `data` that name corpora."""
 
 FORMS = ("src", "tsv", "csv", "xlsx", "jsonl", "tmx", "xliff")
-"""The keys that name a corpus, one for each form; `src` comes with `tgt`."""
+"""The keys that name a corpus, one per format; `src` comes with `tgt`."""
 
 _KEYS_OF_FORMS = {
     "columns": ("tsv", "csv", "xlsx"),
@@ -42,42 +42,42 @@ Column = Count | Annotated[str, Field(min_length=1)]
 class ParallelFiles(Section):
     """One corpus: two aligned files (`src`, `tgt`), or one file that holds both languages.
 
-    Paths are taken from the current directory; `$NAME`, `${NAME}` and `${NAME:-default}` are read from the
-    environment. A name that ends in `.gz`, `.xz` or `.zst` is read as compressed text.
+    Paths are relative to the current directory; `$NAME`, `${NAME}` and `${NAME:-default}` are read from the
+    environment. Files that end in `.gz`, `.xz` or `.zst` are decompressed.
     """
 
     src: str | None = Field(None, description="file of source sentences, one per line")
     tgt: str | None = Field(None, description="file of their translations: line n translates line n of src")
-    tsv: str | None = Field(None, description="tab-separated file with both, instead of src and tgt")
+    tsv: str | None = Field(None, description="tab-separated file with both languages, instead of src and tgt")
     csv: str | None = Field(None, description="comma-separated file with quoted cells, as spreadsheets export it")
     xlsx: str | None = Field(None, description="Excel workbook (needs nmt-toolkit[xlsx])")
     jsonl: str | None = Field(None, description="file with one JSON object per line")
     tmx: str | None = Field(None, description="translation memory (TMX 1.1 to 1.4)")
     xliff: str | None = Field(None, description="XLIFF file, 1.2 or 2.x")
     columns: tuple[Column, Column] = Field(
-        (1, 2), description="tsv, csv, xlsx: source and target column, counted from 1, or their names in the header"
+        (1, 2), description="tsv, csv, xlsx: source and target columns, counted from 1, or their names in the header"
     )
     header: Literal["auto"] | bool = Field(
-        "auto", description="tsv, csv, xlsx: whether the first row names the columns; auto: if it looks like names"
+        "auto", description="tsv, csv, xlsx: whether the first row holds column names; auto: true if it looks like it"
     )
     quoting: Literal["auto"] | bool = Field(
         "auto",
-        description="tsv: whether quotation marks enclose cells and are doubled inside; false: they are text; "
+        description="tsv: whether cells may be quoted, with quotation marks inside doubled; false: they are text; "
         "auto: true if every cell with a quotation mark is written that way",
     )
     delimiter: Literal["auto", ",", ";", "|", "tab"] = Field(
-        "auto", description="csv: what separates the cells; auto: what gives all rows the same number of cells"
+        "auto", description="csv: cell separator; auto: the one that gives all rows the same number of cells"
     )
     sheet: Column | None = Field(None, description="xlsx: name of the sheet, or its number from 1; null: the first")
     fields: tuple[str, str] = Field(
-        ("src", "tgt"), description="jsonl: fields with source and target; a dot leads into an object: translation.de"
+        ("src", "tgt"), description="jsonl: source and target fields; a dot enters a nested object: translation.de"
     )
     src_lang: LanguageCode | None = Field(None, description="source language of this corpus; null: data.src_lang")
     tgt_lang: LanguageCode | None = Field(None, description="target language of this corpus; null: data.tgt_lang")
     weight: float | None = Field(None, gt=0.0, description="share of this corpus in training, relative to the others")
-    tag: str | None = Field(None, description="token that is put before each source of this corpus")
-    name: str | None = Field(None, min_length=1, description="what stages and reports call this corpus")
-    filters: Filters | None = Field(None, description="filters of this corpus instead of data.filters; {}: none")
+    tag: str | None = Field(None, description="token to put before each source of this corpus")
+    name: str | None = Field(None, min_length=1, description="name of this corpus in stages and reports")
+    filters: Filters | None = Field(None, description="filters for this corpus, instead of data.filters; {}: none")
 
     @property
     def form(self) -> str:
@@ -90,14 +90,14 @@ class ParallelFiles(Section):
         return self.form in _KEYS_OF_FORMS["columns"]
 
     def uses(self, key: str) -> bool:
-        """Return whether `key` has a meaning for a corpus of this form."""
+        """Return whether `key` applies to a corpus of this format."""
         return self.form in _KEYS_OF_FORMS.get(key, FORMS)
 
     @field_validator("tag")
     @classmethod
     def _one_token(cls, value: str | None) -> str | None:
         if value is not None and fault_of_symbol(value):
-            raise ValueError("one token such as <web>, not reserved, without white space, comma or ▁")
+            raise ValueError("one token such as <web>, not reserved, without white space, commas or ▁")
         return value
 
     @model_validator(mode="after")
@@ -105,27 +105,27 @@ class ParallelFiles(Section):
         named = [form for form in FORMS if getattr(self, form) is not None]
         if len(named) != 1 or (self.src is None) != (self.tgt is None):
             raise ValueError(
-                "name either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx "
+                "give either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx "
                 "or xliff"
             )
         for key, forms in _KEYS_OF_FORMS.items():
             if self.form not in forms and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} has no meaning for {self.form}; it belongs to {' or '.join(forms)}")
+                raise ValueError(f"{key} does not apply to {self.form}, only to {' or '.join(forms)}")
         for key in ("columns", "fields"):
             if getattr(self, key)[0] == getattr(self, key)[1]:
                 raise ValueError(f"{key} must name two different {key}")
         if self.header is False and any(isinstance(column, str) for column in self.columns):
-            raise ValueError("columns are given by name, but header is false, so that no row has names")
+            raise ValueError("columns are given by name, but header is false, so there are no column names")
         return self
 
 
 def fault_of_symbol(symbol: str) -> str:
-    """Return what forbids a symbol as a token of its own; empty if nothing does."""
+    """Return why a symbol cannot be a token of its own; empty if it can."""
     byte_token = len(symbol) == 6 and symbol.startswith("<0x") and symbol.endswith(">")
     if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_token:
         return f"{symbol} is reserved; choose another name"
     if not symbol or any(c.isspace() or c in "▁," for c in symbol):
-        return f"{symbol!r}: a symbol is not empty and holds no white space, comma or ▁"
+        return f"{symbol!r}: a symbol must not be empty or contain white space, commas or ▁"
     return ""
 
 
@@ -134,7 +134,7 @@ def _number_of_corpora(value: object) -> str:
 
 
 NUMBERS_OF_CORPORA = ("one", "several")
-"""The words that pydantic adds to the location of a fault in a set of corpora."""
+"""The words that pydantic adds to the location of an error in a set of corpora."""
 
 Corpora = Annotated[
     Annotated[ParallelFiles, Tag("one")]

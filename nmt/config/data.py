@@ -1,4 +1,4 @@
-"""The section `data`: the parallel text, and what is kept of it."""
+"""The section `data`: the parallel text, and which pairs of it are kept."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from nmt.languages import Direction, is_variant
 
 
 class DataConfig(Section):
-    """The parallel text and what is kept of it."""
+    """The parallel text, and which pairs of it are kept."""
 
     src_lang: LanguageCode = Field(description="code of the source language, such as de")
     tgt_lang: LanguageCode = Field(description="code of the target language; it also chooses sacreBLEU's tokenizer")
     train: Corpora = Field(description=ONE_CORPUS_OR_MORE)
-    valid: Corpora | None = Field(None, description="null: held out of train")
-    test: Corpora | None = Field(None, description="null: held out of train")
+    valid: Corpora | None = Field(None, description="null: held out from train")
+    test: Corpora | None = Field(None, description="null: held out from train")
     holdout_size: Count = Field(
-        500, description="source sentences held out for each of valid and test that is not named"
+        500, description="number of source sentences held out for each of valid and test that is null"
     )
     holdout_seed: int = Field(
-        1, ge=0, lt=2**31, description="chooses the held-out sentences; training.seed has no influence on them"
+        1, ge=0, lt=2**31, description="seed that chooses the held-out sentences, independent of training.seed"
     )
     on_too_long: Literal["truncate", "drop"] = Field(
         "truncate", description="what to do with pairs longer than model.max_src_len or model.max_tgt_len"
@@ -41,15 +41,15 @@ class DataConfig(Section):
         1.0,
         ge=1.0,
         le=100.0,
-        description="with several corpora: draw from a corpus of n pairs in proportion to n^(1/temperature); 1: by its "
-        "size, 5: nearly as often from each; instead of weights",
+        description="with several corpora: sample a corpus of n pairs in proportion to n^(1/temperature); 1: by size, "
+        "5: almost uniformly; instead of weights",
     )
     augment: AugmentConfig = AugmentConfig()
     glossary: GlossaryConfig = GlossaryConfig()
     store_dir: str | None = Field(None, description="folder for the tokenized corpus; null: `.store` beside the run")
 
     def corpora(self, name: Literal["train", "valid", "test"]) -> tuple[ParallelFiles, ...]:
-        """Return the corpora of one set, each with its languages; empty if the set is held out of train."""
+        """Return the corpora of one set, each with its languages; empty if the set is held out from train."""
         given: ParallelFiles | tuple[ParallelFiles, ...] | None = getattr(self, name)
         if given is None:
             return ()
@@ -69,20 +69,20 @@ class DataConfig(Section):
                 "none"
             )
         if any(weighted) and self.temperature != 1.0:
-            raise ValueError("the corpora of train have weights and temperature is not 1; choose one of the two")
+            raise ValueError("the corpora of train have weights and temperature is not 1; use only one of them")
         for name in ("valid", "test"):
             if any(files.weight is not None for files in self.corpora(name)):
-                raise ValueError(f"a corpus of {name} has a weight; only those of train are weighted")
+                raise ValueError(f"a corpus of {name} has a weight; only corpora of train can have weights")
             if any(files.filters is not None for files in self.corpora(name)):
-                raise ValueError(f"a corpus of {name} has filters; only those of train are filtered")
+                raise ValueError(f"a corpus of {name} has filters; only corpora of train can have filters")
         return self
 
     @model_validator(mode="after")
     def _changed_once(self) -> Self:
         if (total := sum(self.augment.shares().values()) + self.glossary.share) > 1.0 + 1e-9:
             raise ValueError(
-                f"the shares of augment and glossary add up to {total:g}; a pair is changed in one way at most, so at "
-                "most to 1"
+                f"the shares of augment and glossary add up to {total:g}, more than 1; a pair is changed in at most "
+                "one way"
             )
         return self
 
@@ -91,7 +91,7 @@ class DataConfig(Section):
         names = [files.name for files in self.corpora("train") if files.name is not None]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two corpora of train have the name {name}; each name stands for one")
+                raise ValueError(f"two corpora of train have the name {name}; names must be unique")
         return self
 
     @model_validator(mode="after")
@@ -101,8 +101,8 @@ class DataConfig(Section):
             for direction in map(self.direction_of, self.corpora(name)):
                 if direction.tgt not in targets or direction.src not in {**sources, **targets}:
                     raise ValueError(
-                        f"a corpus of {name} translates from {direction.src} into {direction.tgt}; those of train "
-                        f"hold {', '.join({**sources, **targets})}, and translate into {', '.join(targets)}"
+                        f"a corpus of {name} translates from {direction.src} into {direction.tgt}; the corpora of "
+                        f"train contain {', '.join({**sources, **targets})}, and translate into {', '.join(targets)}"
                     )
         return self
 
@@ -114,7 +114,7 @@ class DataConfig(Section):
     def direction_of(self, files: ParallelFiles) -> Direction:
         """Return the direction of a corpus: its own languages, else those of the section.
 
-        A regional variant is the language of the section: with `tgt_lang: pt`, a corpus in pt-BR is one in pt.
+        A regional variant counts as the language of the section: with `tgt_lang: pt`, a corpus in pt-BR is in pt.
         """
         pairs = (files.src_lang, self.src_lang), (files.tgt_lang, self.tgt_lang)
         src, tgt = (default if own is None or is_variant(own, default) else own for own, default in pairs)

@@ -1,4 +1,4 @@
-"""A configuration written as YAML that `load_config` reads back to an equal one."""
+"""Write a configuration as YAML that `load_config` reads back unchanged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nmt.config.load import PATH_KEYS
 from nmt.config.nodes import CoreLoader
 from nmt.config.sections import Config
 
-_WIDTH = 120  # a comment that would go further stands above its key
+_WIDTH = 120  # a comment that would exceed this goes above its key
 
 
 def dump_config(config: Config, comments: bool = False, header: str = "") -> str:
-    """Return the configuration as YAML text, every field named, in the order of the sections.
+    """Return the configuration as YAML text with every field, in the order of the sections.
 
-    `comments` adds what each field means and takes. `header` is put at the top, as comment lines. `$` in a path is
-    written `$$`, so that it is not read as a variable.
+    `comments` adds the meaning and allowed values of each field. `header` goes at the top, as comment lines. `$` in a
+    path is written as `$$`, so that it is not read as a variable.
     """
     lines = [f"# {_printable(line)}".rstrip() for line in header.splitlines()]
     for name, field in Config.model_fields.items():
@@ -65,7 +65,7 @@ def _entry(name: str, value: object, field: FieldInfo, indent: str, comments: bo
 
 
 def _item_lines(section: Section, indent: str, comments: bool) -> Iterator[str]:
-    """Yield the lines of a section in a list: a dash stands before its first key."""
+    """Yield the lines of a section in a list, with a dash before its first key."""
     lines = list(_section_lines(section, indent + "  ", comments))
     first = next(i for i, line in enumerate(lines) if not line.lstrip().startswith("#"))
     yield from (line if i != first else f"{indent}- {line.lstrip()}" for i, line in enumerate(lines))
@@ -93,7 +93,7 @@ def _value(value: object) -> str:
 
 
 def _float(value: float) -> str:
-    # 1e-09 is text to a YAML 1.1 reader; 1.0e-9 is a number to all of them.
+    # A YAML 1.1 reader takes 1e-09 for text; every reader takes 1.0e-9 for a number.
     mantissa, e, exponent = repr(value).partition("e")
     if not e:
         return mantissa
@@ -101,7 +101,7 @@ def _float(value: float) -> str:
 
 
 def _text(value: str) -> str:
-    """Return `text` as it is if every YAML reader takes it for a string, in lists too; else in double quotes."""
+    """Return `value` unquoted if every YAML reader takes it for a string, in lists too; else in double quotes."""
     if value and all(char.isalnum() or char in "./_<>+-~$" for char in value) and value.isprintable():
         places = (f"[{value}]", f"- {value}")  # a dash alone is a word in the first, a list in the second
         readings = {_plain_tag(loader, place, value) for loader in (CoreLoader, yaml.SafeLoader) for place in places}
@@ -112,7 +112,7 @@ def _text(value: str) -> str:
 
 
 def _plain_tag(loader: type[yaml.SafeLoader], place: str, text: str) -> str:
-    """Return what a reader takes the bare word in `place`, a list, for; empty if it does not read one word."""
+    """Return the tag that a reader gives to the bare word in the list `place`; empty if it does not read one word."""
     try:
         node = yaml.compose(place, loader)
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""Faults of a configuration in plain words, each with its file:line and the nearest name."""
+"""Errors of a configuration in plain words, each with file, line and the closest valid name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Location(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One thing wrong: the key it is about, where it stands, what it is and how to fix it."""
+    """One error: its key, its location, the message and a hint how to fix it."""
 
     loc: Loc
     place: Location
@@ -42,7 +42,7 @@ class Fault(NamedTuple):
 
 
 class Unusable:
-    """Stands for a value that no field may take, so that validation refuses it; `text` is what was written."""
+    """A placeholder that no field accepts, so that validation rejects it; `text` is the value as written."""
 
     def __init__(self, text: str):
         self.text = text
@@ -57,7 +57,7 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
     lines = [first.message + (f"\n  {first.hint}" if first.hint else "")]
     said = {first.hint}
     for fault in rest[: MAX_LISTED - 1]:
-        hint = "" if fault.hint in said else fault.hint  # such as the keys allowed, once
+        hint = "" if fault.hint in said else fault.hint  # list the allowed keys, for example, only once
         said.add(hint)
         lines.append(str(ConfigError(fault.message, path=fault.place.source, line=fault.place.line, hint=hint)))
     if len(ordered) > MAX_LISTED:
@@ -101,7 +101,7 @@ def shown(value: object) -> str:
 
 
 def section_in(annotation: object) -> type[Section] | None:
-    """Return the section that a field's annotation holds, if it holds one, or a list (`Corpora | None` does)."""
+    """Return the section class in a field's annotation, also inside a list or union, such as `Corpora | None`."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     if get_origin(annotation) in (Union, UnionType, Annotated, tuple):
@@ -119,7 +119,7 @@ def every_section(section: type[Section] = Config, loc: Loc = ()) -> Iterator[tu
 
 
 def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> Fault:
-    """Return the fault of a key that `section` (at `loc`) lacks, with the section or name that was meant."""
+    """Return the error for a key that `section` (at `loc`) does not have, with the section or name probably meant."""
     name = shortened(key)
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
@@ -139,7 +139,7 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
 
 
 def allowed(annotation: object, metadata: Sequence[object] = ()) -> str:
-    """Return the values that a field of this type takes, in words."""
+    """Describe the values that a field of this type accepts."""
     origin, kinds = get_origin(annotation), get_args(annotation)
     section = section_in(annotation)
     if section is ParallelFiles:
@@ -193,14 +193,14 @@ def field_at(loc: Loc) -> FieldInfo | None:
 
 
 def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
-    """Turn one of pydantic's complaints into a fault."""
+    """Turn one pydantic error into a fault."""
     loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
     field = field_at(loc)
     if kind == "value_error":
         complaint = str(error["ctx"]["error"])
         if field is None or section_in(field.annotation) is not None:
             return _contradiction(loc, complaint, places)
-        # About a text, a validator says what is allowed; about a list, what is wrong in it.
+        # For a text, the validator's message says what is allowed; for a list, it says what is wrong.
         message = f" must be {complaint}, got {shown(value)}" if isinstance(value, str) else f": {complaint}"
         return Fault(loc, nearest_location(loc, places), dotted(loc) + message)
     if kind == "missing" and isinstance(loc[-1], str):
@@ -214,7 +214,7 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
 
 
 def without_alternatives(loc: Loc) -> Loc:
-    """Return a location without what pydantic adds for each type that a field may have."""
+    """Return a location without the parts that pydantic adds for each alternative type of a field."""
     loc = tuple(part for i, part in enumerate(loc) if not (i == 2 and loc[0] == "data" and part in NUMBERS_OF_CORPORA))
     for end in range(1, len(loc)):
         field = field_at(loc[:end])
@@ -245,7 +245,7 @@ def _missing(loc: Loc, place: Location) -> Fault:
 
 
 def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fault:
-    """Return the fault of values that conflict, at a key that the message names; a key from `--set` if there is one."""
+    """Return the error for conflicting values, located at a key that the message names, preferably one from `--set`."""
     words = [loc + tuple(word.split(".")) for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", message)]
     named = [places[word] for word in words if word in places]
     named.sort(key=lambda place: place.line is not None)
@@ -254,7 +254,7 @@ def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fa
 
 
 def nearest_location(loc: Loc, places: Mapping[Loc, Location]) -> Location:
-    """Return the place of a key, or of the closest section around it that was written down."""
+    """Return the location of a key, or else of the innermost enclosing section that was written down."""
     while loc not in places:
         loc = loc[:-1]
     return places[loc]

@@ -1,7 +1,6 @@
-"""The section `data.filters`: the rules by which pairs are checked, cleaned, and dropped before training.
+"""The section `data.filters`: rules that check and clean parallel text, and drop pairs before training.
 
-The fields of `Filters` are the rules, in the order in which reports name them; a field's description is the sentence
-that describes its rule everywhere.
+The fields of `Filters` are the rules, in the order of reports. A field's description describes its rule everywhere.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from nmt.config.base import Section
 
 
 class Filters(Section):
-    """The rules that drop training pairs; all off unless switched on (false or null). `nmt data check` shows the cost.
+    """The rules that drop training pairs. All are off by default (false or null). `nmt data check` shows their cost.
 
-    A rule with a threshold is switched on by a number. Lengths are in characters.
+    A number turns on a rule with a threshold. Lengths are in characters.
     """
 
     too_long: int | None = Field(
@@ -30,20 +29,20 @@ class Filters(Section):
         description="the lengths differ from the corpus's usual ratio by more than this many standard deviations "
         "(Gale and Church 1993)",
     )
-    duplicate: bool = Field(False, description="the same pair stands on an earlier line")
+    duplicate: bool = Field(False, description="the same pair appears on an earlier line")
     near_duplicate: bool = Field(
         False, description="an earlier pair differs only in case, punctuation, digits or white space"
     )
     repeated_source: bool = Field(
-        False, description="the source stands on an earlier line, with another translation; often harmless"
+        False, description="the source appears on an earlier line with another translation; often harmless"
     )
     untranslated: float | None = Field(
         None,
         gt=0.0,
         le=1.0,
-        description="this share of the words is the same on both sides; names are exempt, sister languages are not",
+        description="this share of the words is the same on both sides; names are exempt, related languages are not",
     )
-    sides_swapped: bool = Field(False, description="source and target have changed places")
+    sides_swapped: bool = Field(False, description="source and target are swapped")
     wrong_script: bool = Field(
         False, description="most letters of a side are in a script that its language does not use"
     )
@@ -55,32 +54,31 @@ class Filters(Section):
         None,
         gt=0.0,
         le=1000.0,
-        description="another language is more probable by this margin in nats; 2 spares names; needs the extra langid",
+        description="another language is more probable by this margin in nats; 2 keeps names; needs the extra langid",
     )
-    mojibake: bool = Field(False, description="text was decoded with the wrong encoding (Ã¼ for ü), or holds U+FFFD")
+    mojibake: bool = Field(False, description="text was decoded with the wrong encoding (Ã¼ for ü), or contains U+FFFD")
     control_characters: bool = Field(
-        False, description="a side holds control, private-use or unassigned characters, or a byte order mark"
+        False, description="a side contains control, private-use or unassigned characters, or a byte order mark"
     )
-    markup: bool = Field(False, description="a side holds tags or entities of HTML or XML")
+    markup: bool = Field(False, description="a side contains HTML or XML tags or entities")
     markup_mismatch: bool = Field(False, description="tags and entities differ between the sides")
     number_mismatch: bool = Field(
         False,
-        description="numbers of two digits or more differ between the sides; those easily spelled out are exempt",
+        description="numbers of two or more digits differ between the sides; numbers often spelled out are exempt",
     )
     span_mismatch: bool = Field(
         False, description="URLs, e-mail addresses or placeholders ({name}, %s) differ between the sides"
     )
-    punctuation_mismatch: bool = Field(
-        False, description="one side ends in a question mark, the other does not; often harmless"
-    )
-    spreadsheet: bool = Field(False, description="a side is an error value (#REF!) or a formula of a spreadsheet")
-    header_row: bool = Field(False, description="the row names the columns instead of holding sentences")
+    punctuation_mismatch: bool = Field(False, description="only one side ends in a question mark; often harmless")
+    spreadsheet: bool = Field(False, description="a side is a spreadsheet error value (#REF!) or formula")
+    header_row: bool = Field(False, description="the row holds column names instead of sentences")
     shifted: bool = Field(
-        False, description="translations stand one to three lines above or below their source, over a run of lines"
+        False, description="translations are one to three lines above or below their source, over several lines"
     )
     overlap: bool = Field(False, description="the source is in the validation or test set, which makes scores too high")
     near_overlap: bool = Field(
-        False, description="the source is in the validation or test set but for case, punctuation, digits, white space"
+        False,
+        description="the source is in the validation or test set, ignoring case, punctuation, digits and white space",
     )
 
 
@@ -91,7 +89,7 @@ THRESHOLDS: dict[str, float] = {
     "untranslated": 0.8,
     "wrong_language": 2.0,
 }
-"""The thresholds that `nmt data check` uses for rules that are not switched on."""
+"""The thresholds that `nmt data check` uses for rules that are off."""
 
 SAFE_FILTERS = Filters(
     too_long=1000,
@@ -106,4 +104,4 @@ SAFE_FILTERS = Filters(
     header_row=True,
     overlap=True,
 )
-"""The rules that `nmt config new` switches on: they hardly ever meet a good pair."""
+"""The rules that `nmt config new` turns on: they hardly ever drop a good pair."""

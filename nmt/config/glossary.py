@@ -1,4 +1,4 @@
-"""The section `data.glossary`: training pairs with annotated terms, so that a model obeys a glossary."""
+"""The section `data.glossary`: training pairs with annotated terms, which teach a model to follow a glossary."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class GlossaryConfig(Section):
-    """Training pairs in which words of the source are followed by their translations, drawn anew in every epoch.
+    """Training pairs in which source words are followed by their translations, redrawn in every epoch.
 
-    The model learns to use the translation that it is given (Dinu et al. 2019).
+    The model learns to use the given translations (Dinu et al. 2019).
     """
 
     share: Share = Field(
@@ -23,10 +23,10 @@ class GlossaryConfig(Section):
     substitute: Share = Field(
         0.5,
         description="share of these pairs in which the target words of terms are replaced by words of another pair, so "
-        "that the model obeys terms that it never saw",
+        "that the model learns to follow unseen terms",
     )
-    max_terms: int = Field(3, ge=1, le=100, description="terms annotated in one pair, at most")
-    max_words: int = Field(3, ge=1, le=20, description="words of a term, at most")
+    max_terms: int = Field(3, ge=1, le=100, description="maximum number of terms annotated per pair")
+    max_words: int = Field(3, ge=1, le=20, description="maximum number of words per term")
 
     @property
     def is_on(self) -> bool:

@@ -1,4 +1,4 @@
-"""YAML and `--set` in, a checked `Config` out; every fault with its file, its line and the nearest key."""
+"""Load a checked `Config` from YAML and `--set`; report each error with file, line and the closest valid key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PATH_KEYS: Mapping[type[Section], frozenset[str]] = {
     TokenizerConfig: frozenset({"path"}),
     TrainingConfig: frozenset({"init_from"}),
 }
-"""Keys that hold a path, and so have `~` and environment variables read in them."""
+"""Keys that hold a path, in which `~` and environment variables are expanded."""
 
 _VARIABLE = re.compile(
     r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\{))",
@@ -55,8 +55,8 @@ _VARIABLE = re.compile(
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
-    In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are replaced, and `$$` is `$`.
-    Raises `ConfigError` that lists every fault found, each with file and line, or with its `--set`.
+    In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are expanded, and `$$` is `$`.
+    Raises `ConfigError` that lists all errors, each with file and line, or with its `--set`.
     """
     return load_text(_read_text(path), path, overrides)
 
@@ -127,7 +127,7 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
             raise ConfigError(f"{dotted(loc[:depth])} is {shown(inner)} and has no keys", path=place.source)
         here = inner
     here[loc[-1]] = value.data
-    # What stood there before, its faults included, no longer counts.
+    # The old value is overridden, so its errors do not count.
     for old in [known for known in tree.places if known[: len(loc)] == loc]:
         del tree.places[old]
     tree.faults[:] = [fault for fault in tree.faults if fault.loc[: len(loc)] != loc] + value.faults
@@ -136,7 +136,7 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
 
 
 def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:
-    """Return the known keys of one section, ready for validation, with paths expanded. Faults go to the tree."""
+    """Return the known keys of one section, ready for validation, with paths expanded. Add errors to the tree."""
     values: dict[str, object] = {}
     for key, value in given.items():
         here = (*loc, key)
@@ -168,14 +168,14 @@ def _values_of_list(section: type[Section], given: list[object], loc: Loc, tree:
 
 
 def _without_booleans(value: object) -> object:
-    # Pydantic takes True for 1; nobody who writes `batch_tokens: true` means 1.
+    # Pydantic accepts True as 1, but nobody who writes `batch_tokens: true` means 1.
     if isinstance(value, list):
         return [_without_booleans(item) for item in value]
     return Unusable(shown(value)) if isinstance(value, bool) else value
 
 
 def _expand(value: str, loc: Loc, tree: Tree) -> str:
-    """Return a path with `~` and environment variables replaced; a variable that is not set is a fault."""
+    """Return a path with `~` and environment variables expanded; a variable that is not set is an error."""
 
     def replaced(match: re.Match[str]) -> str:
         if match["dollar"]:
@@ -198,18 +198,18 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
     num_faults = len(tree.faults)
     path = os.path.expanduser(_VARIABLE.sub(replaced, value))
     if not path and len(tree.faults) == num_faults:
-        complain(f"{dotted(loc)} is an empty path", "name a file, or leave the key out")
+        complain(f"{dotted(loc)} is an empty path", "give a file, or omit the key")
     return path
 
 
 def _validate(values: dict[str, object], tree: Tree) -> Config | None:
-    """Return the configuration, or None with the faults added to the tree."""
+    """Return the configuration, or None after adding the errors to the tree."""
     try:
         return Config.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False)
     known = {fault.loc for fault in tree.faults}
-    # A value that YAML alone made unusable was complained about when it was read.
+    # A value that is unusable as YAML was already reported when it was read.
     unread = [d for d in details if not (isinstance(d["input"], Unusable) and without_alternatives(d["loc"]) in known)]
     strangers = [fault for fault in tree.faults if fault.loc and field_at(fault.loc) is None]
     for detail in unread:
@@ -221,10 +221,10 @@ def _validate(values: dict[str, object], tree: Tree) -> Config | None:
 
 
 def _follows_from(strangers: Sequence[Fault], detail: ErrorDetails) -> bool:
-    """Return whether unknown keys may have caused a complaint: `scr_lang` for `src_lang` leaves that one missing."""
+    """Return whether unknown keys may have caused an error: `scr_lang` for `src_lang` leaves `src_lang` missing."""
     loc = detail["loc"]
     if detail["type"] == "missing":
         return any(s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.hint for s in strangers)
     field = field_at(loc)
-    # Values that do not go together may do so once the unknown keys are put right.
+    # Conflicting values may stop conflicting once the unknown keys are fixed.
     return detail["type"] == "value_error" and (field is None or section_in(field.annotation) is not None)

@@ -1,4 +1,4 @@
-"""The section `model`: the sizes and kinds of layers of a Transformer."""
+"""The section `model`: sizes and variants of the Transformer's layers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from nmt.config.base import Count, Rate, Section
 
 LanguageTags = Literal["source", "both"]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
-MAX_PARAMETERS = 20_000_000_000  # of the layers of a model: 80 GB in fp32
+MAX_PARAMETERS = 20_000_000_000  # in the layers of a model: 80 GB in fp32
 
 
 class ModelConfig(Section):
     """The Transformer encoder-decoder (Vaswani et al. 2017)."""
 
-    d_model: int = Field(256, ge=1, le=16_384, description="width of the states between the layers")
-    num_heads: Count = Field(4, description="attention heads; their number divides d_model")
+    d_model: int = Field(256, ge=1, le=16_384, description="width of the states between layers")
+    num_heads: Count = Field(4, description="number of attention heads; must divide d_model")
     d_ff: int = Field(1024, ge=1, le=262_144, description="inner width of the feed-forward layers")
-    encoder_layers: NumLayers = Field(3, description="layers of the encoder")
-    decoder_layers: NumLayers = Field(3, description="layers of the decoder; they cost more in decoding")
+    encoder_layers: NumLayers = Field(3, description="number of encoder layers")
+    decoder_layers: NumLayers = Field(3, description="number of decoder layers; they cost more when translating")
     attention: Literal["scaled_dot_product", "additive", "gaussian"] = Field(
-        "scaled_dot_product", description="how a query scores a key; the other two are slower, and for study"
+        "scaled_dot_product", description="how queries score keys; additive and gaussian are slower, meant for study"
     )
     positions: Literal["sinusoidal", "learned", "rotary"] = Field(
-        "sinusoidal", description="how the model knows the position of a token"
+        "sinusoidal", description="how the model encodes the position of a token"
     )
     norm_position: Literal["pre", "post"] = Field(
         "pre", description="norm before or after each sublayer; pre trains stably without tuning"
@@ -33,25 +33,24 @@ class ModelConfig(Section):
     norm: Literal["layer", "rms"] = Field("layer", description="LayerNorm or RMSNorm")
     activation: Literal["relu", "gelu", "silu", "swiglu", "relu2"] = Field(
         "relu",
-        description="of the feed-forward layers; swiglu has a gate, and half as many parameters again; relu2 is the "
+        description="activation of the feed-forward layers; swiglu adds a gate, and 50% more parameters; relu2 is the "
         "square of relu",
     )
-    qk_norm: bool = Field(False, description="an RMSNorm on the queries and keys of each attention head")
+    qk_norm: bool = Field(False, description="apply RMSNorm to the queries and keys of each attention head")
     tied_embeddings: Literal["none", "target", "all"] = Field(
         "all", description="target: the output projection shares the target embedding; all: the source embedding too"
     )
     output_bias: bool = Field(False, description="add a learned bias to each logit of the output projection")
     language_tags: LanguageTags = Field(
         "source",
-        description="source: with several target languages, each source begins with the tag of the one that is meant; "
-        "both: each source begins with the tag of its own language, and each target with that of its language, as in "
-        "M2M-100",
+        description="source: with several target languages, each source begins with the tag of its target language; "
+        "both: each source and each target begins with the tag of its own language, as in M2M-100",
     )
     dropout: Rate = Field(0.1, description="dropout rate on every residual branch and inside the feed-forward layers")
     attention_dropout: Rate = Field(0.0, description="dropout rate on attention weights")
     embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")
-    max_src_len: int = Field(128, ge=2, le=32_768, description="longest source in tokens, eos included")
-    max_tgt_len: int = Field(128, ge=2, le=32_768, description="longest target in tokens, eos included")
+    max_src_len: int = Field(128, ge=2, le=32_768, description="maximum source length in tokens, eos included")
+    max_tgt_len: int = Field(128, ge=2, le=32_768, description="maximum target length in tokens, eos included")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -71,7 +70,7 @@ class ModelConfig(Section):
                 f"num_heads {self.num_heads} does not divide d_model {self.d_model}; {near[0]} or {near[-1]} would"
             )
         if self.positions == "rotary" and self.attention != "scaled_dot_product":
-            raise ValueError(f"rotary positions act on dot products; {self.attention} attention has none")
+            raise ValueError(f"rotary positions need dot products; {self.attention} attention has none")
         if self.positions == "rotary" and (self.d_model // self.num_heads) % 2:
             raise ValueError(
                 f"rotary positions need an even head size; d_model / num_heads is {self.d_model // self.num_heads}"

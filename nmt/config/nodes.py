@@ -1,7 +1,7 @@
-"""YAML text to plain values, each with the line it stands on.
+"""Parse YAML text into plain values, each with its line.
 
-Numbers and words are read as in YAML 1.2's core schema: `3e-4` is a number, `no` and `2020-01-01` are text. Nothing
-but mappings, lists, text, numbers, true, false and null is let in.
+Numbers and words are read as in YAML 1.2's core schema: `3e-4` is a number, `no` and `2020-01-01` are text. Only
+mappings, lists, text, numbers, true, false and null are allowed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_INTEGER = 2**63
 
 
 class Tree(NamedTuple):
-    """A parsed YAML text: its values, the location of each key and item, and the faults found on the way."""
+    """A parsed YAML text: its values, the location of each key and item, and the errors found."""
 
     data: object
     places: dict[Loc, Location]
@@ -31,13 +31,13 @@ class Tree(NamedTuple):
 
 
 class CoreLoader(yaml.SafeLoader):
-    """PyYAML's safe loader with YAML 1.2's reading of plain words, and a limit to nesting."""
+    """PyYAML's safe loader, but reading plain words as YAML 1.2 does, and with a nesting limit."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own name, filled below
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Build a node and all below it; ConfigError if they are nested too deep."""
+        """Build a node and all nodes below it; ConfigError if they are nested too deep."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise _too_much(f"nested more than {MAX_DEPTH} deep", self.peek_event().start_mark)
@@ -60,11 +60,11 @@ for _tag, _pattern, _first in (
 
 
 def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) -> Tree:
-    """Return the values in `text`, with the place of each key and item.
+    """Return the values in `text`, with the location of each key and item.
 
-    `source` is the file's name, or the `--set` (then `numbered` is false and places have no line); `at` is where in the
-    configuration the text belongs. Raises `ConfigError`, with the line, for text that is not YAML, nests too deeply
-    or holds too many values; lesser faults (a key twice, a number too large) are listed in the tree.
+    `source` is the file's name, or the `--set` (then `numbered` is false and locations have no line); `at` is the key
+    of the configuration that the text belongs to. Raises `ConfigError`, with the line, for text that is not YAML, nests
+    too deeply or has too many values; lesser errors (a duplicate key, a number too large) are listed in the tree.
     """
     reading = _Reading(source, numbered)
     line: int | None = None
@@ -79,7 +79,7 @@ def read_tree(text: str, source: str, *, at: Loc = (), numbered: bool = True) ->
         problem = f"holds the control character {ord(text[error.position]):#04x}"
         line = text.count("\n", 0, error.position) + 1
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # PyYAML hands the number of an escape to chr(), whose words differ between versions of Python.
+        # PyYAML passes the number of an escape to chr(), whose error message differs between Python versions.
         beyond_unicode = isinstance(error, OverflowError) or "chr()" in str(error)
         problem = f"not readable as YAML: {'an escape names no character' if beyond_unicode else error}"
     else:
@@ -95,13 +95,13 @@ def _hint(problem: str) -> str:
     if "'\\t'" in problem:
         return "indent with spaces, not with tabs"
     if "mapping values are not allowed" in problem:
-        return "a ': ' too many, or an indent that does not match; text that holds ': ' needs quotes"
+        return "one ': ' too many, or an indent that does not match; text that contains ': ' needs quotes"
     if "could not find expected ':'" in problem:
         return "write key: value; look at the line above too"
     if "expected ',' or" in problem:
-        return "text that holds any of { } [ ] , needs quotes here"
+        return "text that contains any of { } [ ] , needs quotes here"
     if "another document" in problem:
-        return "leave one document in the file; --- begins another"
+        return "keep only one document in the file; --- begins another"
     return ""
 
 
@@ -146,8 +146,8 @@ class _Reading:
             inner = (*loc, key)
             if key in values:
                 first = self.places[inner].line
-                earlier = f"; it already stands on line {first}" if first else ""
-                self.faults.append(Fault(inner, place, f"{dotted(inner)} is given twice{earlier}", "leave one of them"))
+                earlier = f"; it is already on line {first}" if first else ""
+                self.faults.append(Fault(inner, place, f"{dotted(inner)} is given twice{earlier}", "keep one of them"))
                 continue
             self.places[inner] = place
             values[key] = self.value(value_node, inner, depth + 1)

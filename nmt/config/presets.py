@@ -1,8 +1,8 @@
-"""A configuration that suits a number of sentence pairs.
+"""Suggest a configuration for a number of sentence pairs.
 
-Little data wants a small model, a small vocabulary and much dropout: 50M parameters lose more than ten BLEU on 30k
-pairs. A student is built to translate fast: its encoder, which runs once per source, is deep, its decoder, which runs
-once per token, has one or two layers (Kasai et al. 2021, "Deep Encoder, Shallow Decoder"), and its vocabulary is small.
+Small corpora need a small model, a small vocabulary and high dropout: 50M parameters lose more than ten BLEU on 30k
+pairs. A student is built to translate fast: its encoder, which runs once per source, is deep; its decoder, which runs
+once per token, has one or two layers (Kasai et al. 2021, "Deep Encoder, Shallow Decoder"); its vocabulary is small.
 Sources: Sennrich & Zhang 2019, "Revisiting Low-Resource Neural Machine Translation: A Case Study"; Araabi & Monz
 2020, "Optimizing Transformer for Low-Resource Neural Machine Translation".
 """
@@ -41,14 +41,14 @@ class Preset(NamedTuple):
     batch_tokens: int
     tokens_per_update: int
     beta2: float  # of AdamW
-    epochs: int  # passes over the data; 0: `updates` says it
+    epochs: int  # passes over the data; 0: use `updates`
     updates: int
 
 
-# Small corpora are passed over some tens of times, in small batches so that there are updates enough, under a schedule
-# that ends at 0 (as measured on Multi30k in docs/log); large ones get a fixed number of updates, in batches near the
-# 25,000 tokens of Vaswani et al. 2017, whose beta2 is 0.98. In tokens, that is the half-life of 0.999 with batches of
-# 1,024 (Marek et al. 2025, "Small Batch Size Training for Language Models").
+# Small corpora are trained on for tens of epochs, in small batches to get enough updates, with a schedule that ends
+# at 0 (as measured on Multi30k in docs/log). Large ones get a fixed number of updates, in batches near the 25,000
+# tokens of Vaswani et al. 2017, whose beta2 is 0.98. Measured in tokens, 0.999 with batches of 1,024 has the same
+# half-life (Marek et al. 2025, "Small Batch Size Training for Language Models").
 PRESETS = (
     #           pairs   vocab student d_model H  d_ff layers drop  lr  warmup batch effective beta2 epochs updates
     Preset(    10_000,  2_000,  1_000,    128, 4,  512, 2, 0.3, 1.0e-3,   400, 1024,      0,  0.98,    60,       0),
@@ -69,8 +69,8 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
 
     A `student` has as many layers as other models, but nearly all in the encoder, and a smaller vocabulary.
 
-    `data` is kept as it is, except for two keys that it does not set: `holdout_size` is at most a twentieth of the
-    pairs, and `protect` is true, so that URLs, tags and `{name}` survive translation.
+    `data` is kept unchanged, except for two keys if it does not set them: `holdout_size` becomes at most a twentieth
+    of the pairs, and `protect` becomes true, so that URLs, tags and `{name}` survive translation.
     """
     preset = preset_for(num_pairs)
     suited = {"holdout_size": max(1, min(data.holdout_size, num_pairs // 20)), "protect": True}
@@ -95,14 +95,14 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
 def reason_for(num_pairs: int) -> str:
     """Explain the suggestion in one sentence, with its source."""
     if num_pairs <= SMALL_DATA:
-        return "little data wants a small model and much dropout (Sennrich & Zhang 2019; Araabi & Monz 2020)"
-    return "this much data feeds the base Transformer of Vaswani et al. 2017"
+        return "small corpora need a small model and high dropout (Sennrich & Zhang 2019; Araabi & Monz 2020)"
+    return "this is enough data for the base Transformer of Vaswani et al. 2017"
 
 
 def _tokenizer(vocab_size: int, data: DataConfig) -> TokenizerConfig:
     if not any(map(has_many_characters, (data.src_lang, data.tgt_lang))):
         return TokenizerConfig(vocab_size=vocab_size)
-    # Rare characters are spelled in bytes: SentencePiece's own advice for Chinese and Japanese.
+    # Rare characters are spelled in bytes, as SentencePiece recommends for Chinese and Japanese.
     return TokenizerConfig(vocab_size=max(vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS), character_coverage=0.9995)
 
 

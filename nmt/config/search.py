@@ -9,21 +9,20 @@ from pydantic import Field, model_validator
 from nmt.config.base import MAX_SEED, BatchTokens, Section
 
 MAX_BEAM_SIZE = 1000
-MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power are still a number in fp32
+MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power still fit in fp32
 MAX_LEN_FACTOR = 1000.0  # target tokens per source token
 
 
 class SearchOptions(Section):
-    """The search for a translation, and the steps before and after it; the same for every engine.
+    """Options of the search for a translation and of the steps around it; the same for every engine.
 
-    Lengths are in target tokens. The longest output of a source of S tokens, end of sentence included, has
-    `max_len_factor` x S + `max_len_offset` tokens, end of sentence included, and never more than `model.max_tgt_len`.
-    Hypotheses are ranked by log P(Y) / |Y|^`length_penalty`, |Y| with end of sentence (Wu et al. 2016, section 7): 0
-    ranks by probability, 1 by the mean log-probability per token. ValidationError (a ValueError) if options do not go
-    together.
+    Lengths are in target tokens, end of sentence included. The output for a source of S tokens has at most
+    `max_len_factor` x S + `max_len_offset` tokens, and never more than `model.max_tgt_len`.
+    Hypotheses are ranked by log P(Y) / |Y|^`length_penalty` (Wu et al. 2016, section 7): 0 ranks by probability, 1 by
+    the mean log-probability per token. ValidationError (a ValueError) if options conflict.
     """
 
-    batch_tokens: BatchTokens = Field(4096, description="source tokens, padding included, decoded together")
+    batch_tokens: BatchTokens = Field(4096, description="source tokens per batch, padding included")
     max_len_factor: float = Field(
         2.0, ge=0.0, le=MAX_LEN_FACTOR, description="maximum output length = factor x source tokens + max_len_offset"
     )
@@ -69,19 +68,20 @@ class SearchOptions(Section):
     shortlist: bool = Field(
         False,
         description="consider only the target tokens that the run's lexical shortlist has for each source; faster, "
-        "but a rare word may be lost. Make the list with `nmt shortlist`",
+        "but a rare word may be lost. Build the list with `nmt shortlist`",
     )
-    retry_loops: bool = Field(True, description="decode outputs that repeat themselves once more, without repeats")
+    retry_loops: bool = Field(True, description="if an output repeats itself, decode it again without repeats")
     rerank: Literal["none", "mbr-chrf"] = Field(
         "none",
-        description="mbr-chrf: find `num_candidates` translations, and prefer those that are most like the others by "
-        "chrF (minimum Bayes risk, Eikema and Aziz 2020); needs the extra mbr",
+        description="mbr-chrf: find `num_candidates` translations, and prefer those most similar to the others in chrF "
+        "(minimum Bayes risk, Eikema and Aziz 2020); needs the extra mbr",
     )
     num_candidates: int = Field(
         16,
         ge=2,
         le=256,
-        description="with `rerank`: translations to choose from, of a beam that is at least as wide, or samples",
+        description="with `rerank`: number of translations to choose from, found by a beam of at least that size or by "
+        "sampling",
     )
 
     @model_validator(mode="after")
@@ -89,7 +89,7 @@ class SearchOptions(Section):
         if self.max_len_factor == 0 and self.max_len_offset == 0:
             raise ValueError("max_len_factor and max_len_offset are both 0, which leaves no room for an output")
         if self.sample and (self.beam_size > 1 or self.exact):
-            raise ValueError("sampling and beam search exclude each other")
+            raise ValueError("sampling and beam search cannot be combined")
         if not self.sample and (self.top_k or self.top_p < 1 or self.temperature != 1):
             raise ValueError("temperature, top_k and top_p are for sampling")
         if not self.sample and self.rerank == "none" and self.num_hypotheses > self.beam_size:
@@ -97,7 +97,7 @@ class SearchOptions(Section):
         return self
 
     def changed(self, **changes: object) -> Self:
-        """Return these options with `changes`, by field; ValidationError if they do not go together."""
+        """Return these options with `changes`, by field; ValidationError if they conflict."""
         return type(self).model_validate({**self.model_dump(), **changes})
 
     def greedy(self) -> Self:
@@ -112,7 +112,7 @@ class SearchOptions(Section):
         return self.changed(num_hypotheses=count, beam_size=beam_size, rerank="none")
 
     def max_len(self, src_len: int) -> int:
-        """Return the longest output of a source of `src_len` tokens; both with end of sentence."""
+        """Return the maximum output length for a source of `src_len` tokens; both include end of sentence."""
         return max(1, int(self.max_len_factor * src_len) + self.max_len_offset)
 
     def normalized(self, score: float, length: int) -> float:

@@ -1,4 +1,4 @@
-"""A whole configuration: its five sections, and what must hold between them."""
+"""A complete configuration: its five sections, and the constraints between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt.config.training import TrainingConfig
 
 
 class Config(Section):
-    """One training run, wholly described."""
+    """The complete configuration of a training run."""
 
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -36,14 +36,14 @@ class Config(Section):
             self.model.dropout or self.model.attention_dropout or self.model.embedding_dropout
         ):
             raise ValueError(
-                "training.r_drop compares two passes with other dropout; set model.dropout, such as to 0.3"
+                "training.r_drop compares two passes with different dropout; set model.dropout, such as to 0.3"
             )
         if self.training.calibrate_length and not self.model.output_bias:
             raise ValueError("training.calibrate_length shifts the output bias; set model.output_bias to true")
         if self.data.glossary.is_on and self.tokenizer.type == "word":
             raise ValueError("data.glossary needs a tokenizer that spells any word: tokenizer.type must not be word")
         if self.training.init_from and self.tokenizer.path:
-            raise ValueError("training.init_from brings its own tokenizer; leave tokenizer.path out")
+            raise ValueError("training.init_from uses its run's tokenizer; omit tokenizer.path")
         return self
 
     @model_validator(mode="after")
@@ -52,21 +52,21 @@ class Config(Section):
         names = [files.name for files in corpora if files.name is not None]
         for number, stage in enumerate(self.training.stages, start=1):
             if stage.weights is not None and stage.corpora is not None:
-                raise ValueError(f"training.stages: stage {number} has both weights and corpora; choose one of the two")
+                raise ValueError(f"training.stages: stage {number} has both weights and corpora; use only one of them")
             if stage.weights is not None and (len(stage.weights) != len(corpora) or not sum(stage.weights)):
                 raise ValueError(
-                    f"training.stages: the weights of stage {number} must be {len(corpora)}, one for each corpus of "
-                    "data.train, and not all 0"
+                    f"training.stages: stage {number} must have {len(corpora)} weights, one per corpus of data.train, "
+                    "and not all 0"
                 )
             if unknown := [name for name in stage.corpora or () if name not in names]:
-                known = f"those with a name are {', '.join(names)}" if names else "none of them has a name"
+                known = f"its corpora with a name are {', '.join(names)}" if names else "none of its corpora has a name"
                 raise ValueError(
-                    f"training.stages: stage {number} names the corpus {unknown[0]}; of data.train, {known}"
+                    f"training.stages: stage {number} names the corpus {unknown[0]}, unknown in data.train; {known}"
                 )
         return self
 
     def of_stage(self, number: int) -> Self:
-        """Return what stage `number` (from 0) is as a training of its own; without stages, this configuration."""
+        """Return the configuration of stage `number` (from 0) alone; without stages, return this configuration."""
         if not self.training.stages:
             return self
         stage, data, model, tokenizer = self.training.stages[number], self.data, self.model, self.tokenizer

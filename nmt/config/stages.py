@@ -1,4 +1,4 @@
-"""The entries of `training.stages`: settings that hold for a part of a training."""
+"""The entries of `training.stages`: settings for one part of a training run."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd"]
 
 
 class Stage(Section):
-    """One of the stages that follow each other in a training; what it does not name is as in `training` and `data`."""
+    """One of the consecutive stages of a training run; omitted settings are those of `training` and `data`."""
 
-    max_updates: Count = Field(description="updates of this stage")
+    max_updates: Count = Field(description="number of updates in this stage")
     weights: tuple[Weight, ...] | None = Field(
-        None, description="of the corpora of data.train, in their order; 0 leaves one out"
+        None, description="weights of the corpora of data.train, in order; 0 leaves one out"
     )
     corpora: tuple[str, ...] | None = Field(
         None, min_length=1, description="names of the corpora of data.train to draw from; the others are left out"
     )
-    lr: float | None = Field(None, gt=0.0, description="peak learning rate; the schedule begins anew in each stage")
-    warmup_updates: int | None = Field(None, ge=0, description="updates of this stage until the peak")
-    schedule: Schedule | None = Field(None, description="how the rate falls after its peak")
-    label_smoothing: Rate | None = Field(None, description="probability that the loss spreads over all tokens")
+    lr: float | None = Field(None, gt=0.0, description="peak learning rate; the schedule restarts in each stage")
+    warmup_updates: int | None = Field(None, ge=0, description="updates in this stage until the peak learning rate")
+    schedule: Schedule | None = Field(None, description="how the learning rate falls after its peak")
+    label_smoothing: Rate | None = Field(None, description="probability mass that the loss spreads over all tokens")
     batch_tokens: BatchTokens | Literal["auto"] | None = Field(None, description="token budget per batch")
     tokens_per_update: int | None = Field(None, ge=0, le=100_000_000, description="target tokens per update")
-    dropout: Rate | None = Field(None, description="model.dropout and model.embedding_dropout of this stage")
+    dropout: Rate | None = Field(None, description="model.dropout and model.embedding_dropout in this stage")
     draw_segmentations: bool | None = Field(
-        None, description="false: none, although tokenizer.subword_regularization.per_epoch is true"
+        None, description="false: draw none, even if tokenizer.subword_regularization.per_epoch is true"
     )
-    augment: bool | None = Field(None, description="false: change no pairs, although data.augment says so")
-    reset_optimizer: bool = Field(False, description="begin with empty moments of AdamW")
+    augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
+    reset_optimizer: bool = Field(False, description="start with empty AdamW moments")

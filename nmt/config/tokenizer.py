@@ -9,33 +9,33 @@ from pydantic import Field, field_validator, model_validator
 from nmt.config.base import Count, Section
 from nmt.config.corpora import fault_of_symbol
 
-MIN_COVERAGE = 0.98  # of characters; SentencePiece refuses less
+MIN_COVERAGE = 0.98  # of characters; SentencePiece rejects less
 
 
 class SubwordRegularization(Section):
     """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020.
 
-    Either drawn anew in every epoch (`per_epoch`), or a fixed number of them stored (`num_samples`).
+    Either redrawn in every epoch (`per_epoch`), or a fixed number of them is stored (`num_samples`).
     """
 
-    per_epoch: bool = Field(False, description="draw a segmentation of each training pair anew in every epoch")
+    per_epoch: bool = Field(False, description="draw a new segmentation of each training pair in every epoch")
 
     num_samples: int = Field(
-        1, ge=1, le=1000, description="segmentations stored per training pair: the most probable one, the rest drawn"
+        1, ge=1, le=1000, description="segmentations stored per training pair: the most probable one, others sampled"
     )
     alpha: float = Field(
-        0.2, gt=0.0, le=1.0, description="unigram: smoothing, less is more varied; bpe: dropout rate of merges"
+        0.2, gt=0.0, le=1.0, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges"
     )
 
     @property
     def is_on(self) -> bool:
-        """Return whether training sees drawn segmentations."""
+        """Return whether training uses random segmentations."""
         return self.per_epoch or self.num_samples > 1
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.per_epoch and self.num_samples > 1:
-            raise ValueError("per_epoch draws anew in every epoch, so there is nothing to store: set num_samples to 1")
+            raise ValueError("per_epoch draws new ones in every epoch, so none are stored: set num_samples to 1")
         return self
 
 
@@ -57,14 +57,16 @@ class TokenizerConfig(Section):
         1.0,
         ge=MIN_COVERAGE,
         le=1.0,
-        description="share of characters that get a token of their own; the rest are spelled as bytes",
+        description="share of characters that get their own token; the rest are spelled as bytes",
     )
     user_symbols: tuple[str, ...] = Field((), description="symbols that are never split, such as <2de>")
     max_sentences: Count = Field(
         200_000, description="maximum number of sentences per language for training the tokenizer"
     )
     subword_regularization: SubwordRegularization = SubwordRegularization()
-    path: str | None = Field(None, description="use the tokenizer in this folder (made by `nmt vocab`), train none")
+    path: str | None = Field(
+        None, description="folder of a tokenizer made by `nmt vocab`, to use instead of training one"
+    )
 
     @field_validator("user_symbols")
     @classmethod
@@ -73,7 +75,7 @@ class TokenizerConfig(Section):
             if message := fault_of_symbol(symbol):
                 raise ValueError(message)
         if len(set(value)) != len(value):
-            raise ValueError("a symbol is named twice")
+            raise ValueError("a symbol is listed twice")
         return value
 
     @model_validator(mode="after")
@@ -81,6 +83,6 @@ class TokenizerConfig(Section):
         if self.subword_regularization.is_on and self.type in ("char", "word"):
             key, off = ("per_epoch", "false") if self.subword_regularization.per_epoch else ("num_samples", "1")
             raise ValueError(
-                f"type {self.type} has one segmentation of a text; subword_regularization.{key} must be {off}"
+                f"type {self.type} has only one segmentation per text; subword_regularization.{key} must be {off}"
             )
         return self

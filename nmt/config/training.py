@@ -11,7 +11,7 @@ from nmt.config.stages import Schedule, Stage
 
 
 def _ends_of(stages: object) -> list[int]:
-    """Return the updates of each stage, as far as they have been written down rightly."""
+    """Return the number of updates of each stage; empty if any is missing or not an integer."""
     listed = stages if isinstance(stages, list | tuple) else ()
     counts = [stage.get("max_updates") if isinstance(stage, dict) else None for stage in listed]
     numbers = [count for count in counts if isinstance(count, int)]
@@ -21,15 +21,15 @@ def _ends_of(stages: object) -> list[int]:
 class TrainingConfig(Section):
     """The teacher-forced training loop."""
 
-    seed: int = Field(1, ge=0, le=MAX_SEED, description="seed of weights, dropout and data order")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="random seed of weights, dropout and data order")
     device: Literal["auto", "cuda", "mps", "cpu"] = Field("auto", description="auto: cuda, else mps, else cpu")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         "auto",
-        description="auto: fp32 or bf16, the faster in a short trial, recorded in the run; fp16: scaled losses, for "
-        "CUDA devices without bf16",
+        description="auto: fp32 or bf16, whichever is faster in a short trial, recorded in the run; fp16: with loss "
+        "scaling, for CUDA devices without bf16",
     )
     compile: bool = Field(
-        False, description="compile updates with torch.compile, which takes minutes; for long trainings on a GPU"
+        False, description="compile updates with torch.compile, which takes minutes; for long training runs on a GPU"
     )
     threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0: one per core")
     batch_tokens: BatchTokens | Literal["auto"] = Field(
@@ -41,74 +41,76 @@ class TrainingConfig(Section):
         0,
         ge=0,
         le=100_000_000,
-        description="target tokens per update, padding not counted; gradients are accumulated until it is reached",
+        description="target tokens per update, padding not counted; gradients are accumulated until this is reached",
     )
-    max_updates: Count = Field(10_000, description="updates of the weights in all")
+    max_updates: Count = Field(10_000, description="total number of updates")
     max_minutes: float = Field(
         0.0,
         ge=0.0,
         le=1e7,
-        description="minutes of updates after which training ends, and the schedule with it, if max_updates does not "
-        "come first; 0: no limit",
+        description="minutes of updates after which training and its schedule end, unless max_updates comes first; "
+        "0: no limit",
     )
     optimizer: Literal["adamw", "muon"] = Field(
-        "adamw", description="muon trains the matrices of the layers, and AdamW the rest; for large batches on a GPU"
+        "adamw", description="muon: Muon for the matrices of the layers, AdamW for the rest; for large batches on a GPU"
     )
     lr: float = Field(1e-3, gt=0.0, description="peak learning rate")
     warmup_updates: int = Field(400, ge=0, description="updates during which the learning rate rises to its peak")
     schedule: Schedule = Field(
         "inverse_sqrt",
-        description="how the rate falls after its peak; cosine and linear end at 0; wsd stays at the peak and falls "
-        "to 0 at the end",
+        description="how the learning rate falls after its peak; cosine and linear end at 0; wsd stays at the peak, "
+        "then falls to 0 at the end",
     )
     cooldown_share: float = Field(
-        0.2, gt=0.0, le=1.0, description="with schedule wsd: share of all updates in which the rate falls, linearly"
+        0.2, gt=0.0, le=1.0, description="with schedule wsd: share of the updates in which the rate falls, linearly"
     )
     betas: tuple[Rate, Rate] = Field((0.9, 0.98), description="betas of AdamW")
     eps: float = Field(1e-9, gt=0.0, description="epsilon of AdamW")
     weight_decay: float = Field(
-        0.0, ge=0.0, description="weight decay, on matrices only: not on biases, norms and embeddings"
+        0.0, ge=0.0, description="weight decay of the matrices; biases, norms and embeddings have none"
     )
-    clip_norm: float = Field(1.0, ge=0.0, description="maximum norm of the gradient; 0: no clipping")
-    label_smoothing: Rate = Field(0.1, description="probability that the loss spreads over all tokens")
+    clip_norm: float = Field(1.0, ge=0.0, description="maximum gradient norm; 0: no clipping")
+    label_smoothing: Rate = Field(0.1, description="probability mass that the loss spreads over all tokens")
     r_drop: float = Field(
         0.0,
         ge=0.0,
         le=1000.0,
-        description="R-Drop: weight of the divergence between two passes with other dropout, such as 5; 0: one pass, "
-        "which costs half",
+        description="R-Drop: weight of the divergence between two passes with different dropout, such as 5; 0: one "
+        "pass, at half the cost",
     )
     ema: float = Field(
         0.0,
         ge=0.0,
         lt=1.0,
-        description="decay of a moving average of the weights, such as 0.999; it is what is validated, saved as "
-        "checkpoints and translated with; 0: none",
+        description="decay of a moving average of the weights, such as 0.999; validation, checkpoints and translation "
+        "use the average; 0: none",
     )
     zero_init: bool = Field(
-        False, description="begin with zeros in the last projection of each sublayer, so that layers begin as identity"
+        False, description="initialize the last projection of each sublayer to 0, so that layers start as the identity"
     )
-    log_every: Count = Field(50, description="updates per line of the log")
+    log_every: Count = Field(50, description="updates per log line")
     tensorboard: bool = Field(
         False, description="write curves and samples for TensorBoard into the run (needs nmt-toolkit[tensorboard])"
     )
-    validate_every: Count = Field(500, description="updates per validation; each writes a checkpoint")
+    validate_every: Count = Field(500, description="updates between validations; each validation writes a checkpoint")
     early_stopping_patience: int = Field(
-        0, ge=0, description="stop after so many validations without a better score; 0: never stop early"
+        0, ge=0, description="stop after this many validations without a better score; 0: never stop early"
     )
     early_stopping_metric: Literal["bleu", "chrf", "loss"] = Field(
         "bleu", description="metric that chooses the best checkpoint"
     )
-    keep_checkpoints: Count = Field(5, description="newest checkpoints to keep, in addition to the best")
-    average_checkpoints: int = Field(5, ge=0, description="newest checkpoints to average at the end; 0 or 1: none")
+    keep_checkpoints: Count = Field(5, description="number of newest checkpoints to keep, in addition to the best")
+    average_checkpoints: int = Field(
+        5, ge=0, description="number of newest checkpoints to average at the end; 0 or 1: no averaging"
+    )
     calibrate_length: bool = Field(
         False,
-        description="at the end, shift the output bias of the tokens that end a sentence as far as makes greedy search "
-        "best on the validation set; needs model.output_bias",
+        description="at the end, shift the output bias of sentence-ending tokens by the amount that gives greedy "
+        "search its best score on the validation set; needs model.output_bias",
     )
     init_from: str | None = Field(None, description="run whose weights and tokenizer to start from (fine-tuning)")
     stages: tuple[Stage, ...] = Field(
-        (), max_length=100, description="stages with settings of their own; max_updates is then the sum of theirs"
+        (), max_length=100, description="stages with their own settings; max_updates is then the sum over the stages"
     )
 
     @model_validator(mode="before")
@@ -125,7 +127,7 @@ class TrainingConfig(Section):
         return 2 if self.r_drop else 1
 
     def of_stage(self, number: int) -> Self:
-        """Return the settings of stage `number` (from 0) as those of a training of its own."""
+        """Return the settings of stage `number` (from 0) alone."""
         if not self.stages:
             return self
         own = {"weights", "corpora", "dropout", "draw_segmentations", "augment", "reset_optimizer"}
@@ -135,7 +137,7 @@ class TrainingConfig(Section):
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:
         if self.stages and self.max_updates != (total := sum(stage.max_updates for stage in self.stages)):
-            raise ValueError(f"max_updates is {self.max_updates}, but the stages add up to {total}; leave it out")
+            raise ValueError(f"max_updates is {self.max_updates}, but the stages add up to {total}; omit it")
         for number in range(len(self.stages)):
             try:
                 self.of_stage(number)
@@ -148,15 +150,15 @@ class TrainingConfig(Section):
     def _fits_together(self) -> Self:
         if self.average_checkpoints > self.keep_checkpoints:
             raise ValueError(
-                f"average_checkpoints {self.average_checkpoints} needs as many checkpoints; "
+                f"average_checkpoints {self.average_checkpoints} needs as many checkpoints, but "
                 f"keep_checkpoints is {self.keep_checkpoints}"
             )
         if self.calibrate_length and self.early_stopping_metric == "loss":
-            raise ValueError("calibrate_length looks at translations; set early_stopping_metric to bleu or chrf")
+            raise ValueError("calibrate_length scores translations; set early_stopping_metric to bleu or chrf")
         if self.max_minutes and self.stages:
-            raise ValueError("max_minutes is not for stages, which name their updates; leave one of the two out")
+            raise ValueError("max_minutes cannot be used with stages, which set their updates; omit one of the two")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
-            raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set that, such as to 25000")
+            raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set it, such as to 25000")
         if self.warmup_updates >= self.max_updates:
             raise ValueError(f"warmup_updates {self.warmup_updates} must be less than max_updates {self.max_updates}")
         return self

@@ -1,7 +1,7 @@
-"""Changes of training pairs that make a model bear what users type: `data.augment`.
+"""Random changes of training pairs that make a model robust to what users type: `data.augment`.
 
-Each kind of change keeps source and target translations of each other. Where only the source is changed (typos, noise),
-the target stays as it is, so that the model learns to read over mistakes and not to make them.
+After each kind of change, source and target are still translations of each other. Typos and noise change only the
+source, so that the model learns to ignore mistakes and not to make them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class TextPair(NamedTuple):
 
 
 class PairChanger:
-    """Changes pairs of one direction. `symbols` are the user symbols of the tokenizer, which no change touches.
+    """Changes pairs of one direction. `symbols` are the user symbols of the tokenizer, which are never changed.
 
-    Symbols at the start of a source, such as <2de>, stay there. Without `rare_emoji`, emoji are drawn from two dozen.
+    Symbols at the start of a source, such as <2de>, stay there. Without `rare_emoji`, only two dozen emoji are used.
     """
 
     def __init__(self, direction: Direction, symbols: Collection[str], word_rate: float, rare_emoji: bool = True):
@@ -47,7 +47,7 @@ class PairChanger:
         self._typist = Typist(direction.src, word_rate)
 
     def change(self, kind: str, pair: TextPair, draw: random.Random, partner: TextPair | None = None) -> TextPair:
-        """Return `pair` changed in one of the ways of `AugmentConfig`; unchanged if that does not apply to it.
+        """Return `pair` with one kind of change of `AugmentConfig`; unchanged if that kind does not apply to it.
 
         `partner` is the pair that `merge` appends.
         """
@@ -72,7 +72,7 @@ class PairChanger:
         return whole if changed.src.strip() and changed.tgt.strip() else pair
 
     def protected(self, text: str) -> list[Span]:
-        """Return what no change touches, in order: URLs, tags, {name}, %s and the user symbols."""
+        """Return the spans that must not change, in order: URLs, tags, {name}, %s and the user symbols."""
         found = sorted([*find_spans(text), *(Span(*match.span()) for match in self._symbols.finditer(text))])
         merged: list[Span] = []
         for span in found:
@@ -83,7 +83,7 @@ class PairChanger:
         return merged
 
     def _pieces(self, text: str) -> Iterator[tuple[str, bool]]:
-        """Yield the text in pieces, each with whether it is protected."""
+        """Yield the pieces of the text, each with a flag that tells whether it is protected."""
         end = 0
         for span in self.protected(text):
             yield text[end : span.start], False
@@ -107,7 +107,7 @@ class PairChanger:
         )
 
     def _without_end(self, pair: TextPair) -> TextPair:
-        """Return the pair without the punctuation at its end, if both sides end in some."""
+        """Return the pair without its final punctuation, if both sides have some."""
         kept = []
         for text in pair:
             core = _without_final_marks(text)
@@ -127,14 +127,14 @@ class PairChanger:
         return TextPair(*sides)
 
     def _symbol(self, draw: random.Random) -> str:
-        """Draw a common emoji or symbol, or any of their blocks, so that a model learns to copy them byte by byte."""
+        """Draw a common symbol, or any emoji of their Unicode blocks, so that a model learns to copy them bytewise."""
         if draw.random() < 0.5 or not self._rare_emoji:
             return choose(_COMMON, draw)
         first, last = _BLOCKS[int(draw.random() * len(_BLOCKS))]
         return chr(first + int(draw.random() * (last - first + 1)))
 
     def _merged(self, first: TextPair, second: TextPair) -> TextPair:
-        """Return both pairs as one; the first alone if they have other tags, or placeholders of the same numbers."""
+        """Return both pairs as one; only the first if their tags differ, or if both contain placeholders."""
         tags, other_tags = (_split_at(self._tags, pair.src)[0] for pair in (first, second))
         if tags != other_tags or all(ANY_PLACEHOLDER.search(pair.src + pair.tgt) for pair in (first, second)):
             return first
@@ -158,7 +158,7 @@ def _split_at(tags: re.Pattern[str], text: str) -> tuple[str, str]:
 
 
 def change_all(changer: PairChanger, kind: str, pairs: Sequence[TextPair]) -> list[TextPair]:
-    """Return all `pairs` of a test set changed in one way, the same for every call; `merge` appends the next one."""
+    """Return all `pairs` of a test set with one kind of change, deterministically; `merge` appends the next pair."""
     following = [*pairs[1:], *pairs[:1]]
     return [
         changer.change(kind, pair, random.Random(number), partner)
@@ -167,19 +167,19 @@ def change_all(changer: PairChanger, kind: str, pairs: Sequence[TextPair]) -> li
 
 
 class CopyMaker:
-    """Makes changed copies of pairs for training a tokenizer, so that it knows their characters."""
+    """Makes changed copies of pairs for training a tokenizer, so that it covers their characters."""
 
     def __init__(self, config: AugmentConfig, changers: Sequence[PairChanger], seed: int):
-        """`changers` are those of each corpus. No copy is merged: that would bring no new text.
+        """`changers` has one entry per corpus. Pairs are not merged, because that adds no new text.
 
-        Let them draw no rare emoji, as each would take a token from the vocabulary.
+        The changers must not draw rare emoji, because each would take a token of the vocabulary.
         """
         shares: Mapping[str, float] = {kind: share for kind, share in config.shares().items() if kind != "merge"}
         self._bounds = list(zip(accumulate(shares.values()), shares, strict=True))
         self._changers, self._seed = changers, seed
 
     def copy_of(self, number: int, corpus: int, pair: TextPair) -> TextPair | None:
-        """Return a changed copy of pair `number` of `corpus`, or None for those outside of the shares."""
+        """Return a changed copy of pair `number` of `corpus`, or None if the pair is not drawn for a change."""
         draw = random.Random((self._seed << 64) + number)
         drawn = draw.random()
         for bound, kind in self._bounds:
@@ -190,7 +190,7 @@ class CopyMaker:
 
 
 def _without_final_marks(text: str) -> str:
-    """Return `text` without the punctuation at its end, if it ends in some."""
+    """Return `text` without its final punctuation, if it has some."""
     end = text.rstrip()
     core = end.rstrip(_FINAL_MARKS)
     return text if core == end else core.rstrip()

@@ -1,4 +1,4 @@
-"""Truncate, bucket by length, fill a token budget, pad."""
+"""Form batches: truncate, bucket by length, fill a token budget, pad."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BatchIndices(NamedTuple):
         return int(self.tgt_len.sum())
 
     def share(self, rank: int, count: int) -> BatchIndices:
-        """Return the share of `rank` among `count` ranks: every count-th row, so that lengths are similar in all."""
+        """Return the share of `rank` among `count` ranks: every count-th row, so that all get similar lengths."""
         return self.select(slice(rank, None, count))
 
     def select(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> BatchIndices:
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
 
 
 def _width(ids: Tensor) -> int:
-    """Return the number of columns of ids [B, T] that hold more than padding; at least 1."""
+    """Return the number of columns of ids [B, T] that contain more than padding; at least 1."""
     return max(1, int((ids != PAD_ID).any(0).count_nonzero()))
 
 
@@ -103,7 +103,7 @@ def collate_sources(sources: Sequence[Sequence[int]], max_src_len: int) -> Tenso
 def collate(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], max_src_len: int, max_tgt_len: int
 ) -> Batch:
-    """Build a batch from tokens without specials. The limits count eos, which truncation keeps."""
+    """Build a batch from token ids without special tokens. The limits include eos, which truncation keeps."""
     kept = [list(ids[: max_tgt_len - 1]) for ids in targets]
     tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
     tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
@@ -111,7 +111,7 @@ def collate(
 
 
 def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
-    """Read the batch of `rows`, arranged as by `collate`. No rows give one row of padding, which adds no loss."""
+    """Read the batch of `rows`, laid out as by `collate`. No rows give one row of padding, which adds no loss."""
     if not len(rows.indices):
         pads = torch.full((1, 1), PAD_ID)
         return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
@@ -139,9 +139,9 @@ def _gather(
 
 
 def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
-    """Cut positions 0..n-1, whose `lengths` ascend, into runs with count x longest <= `batch_tokens`.
+    """Split positions 0..n-1, sorted by `lengths`, into runs with count x longest <= `batch_tokens`.
 
-    A sentence longer than the budget makes a batch of its own.
+    A sentence longer than the budget gets its own batch.
     """
     batches, start = [], 0
     while start < len(lengths):
@@ -153,7 +153,7 @@ def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[
 
 
 def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order) -> int:
-    """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, by the lengths of 65,536 pairs."""
+    """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, estimated from 65,536 pairs."""
     ranks = np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64)
     some = order.indices(ranks, epoch=0)
     src_len = (store.src.lengths(some) + 1).clip(max=max_src_len)
@@ -163,7 +163,7 @@ def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt
 
 @dataclass
 class DataPosition:
-    """The position of a sampler in the data: the batch that it gives next."""
+    """The position of a sampler in the data: its next batch."""
 
     epoch: int = 0
     pool: int = 0
@@ -171,11 +171,11 @@ class DataPosition:
 
 
 class TokenBudgetSampler:
-    """An endless sequence of batches of store indices, determined by `order`, its seed and the position alone.
+    """An endless sequence of batches of store indices, determined only by `order`, its seed and the position.
 
-    Each epoch has as many pairs as the store, in an `order` that is computed index by index (no list of the corpus is
-    held). Pools of 65,536 pairs are sorted by length and cut into batches of sentences x longest side <=
-    `batch_tokens`; the batches of a pool are then shuffled.
+    Each epoch has as many pairs as the store, in an `order` that is computed index by index, without a list of the
+    corpus in memory. Pools of 65,536 pairs are sorted by length and cut into batches with sentences x longest side <=
+    `batch_tokens`; then the batches of a pool are shuffled.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class TokenBudgetSampler:
         drop_too_long: bool,
     ):
         self.store = store
-        self.redraw: Redraw | None = None  # draws the pairs of each pool anew, before batches are cut by their lengths
+        self.redraw: Redraw | None = None  # redraws the pairs of each pool, before batches are cut by length
         self.order = order
         self.batch_tokens = batch_tokens
         self.max_src_len = max_src_len
@@ -200,7 +200,7 @@ class TokenBudgetSampler:
         self._num_pools = -(-len(store) // _POOL_PAIRS)
 
     def next_indices(self) -> BatchIndices:
-        """Return the next batch before its tokens are read."""
+        """Return the indices of the next batch, without reading its tokens."""
         while True:
             if self._batches is None:
                 self._batches = self._make_pool()
@@ -241,7 +241,7 @@ class TokenBudgetSampler:
         return [batches[i] for i in shuffle]
 
     def _read_pool(self, ranks: NDArray[np.int64]) -> BatchIndices:
-        """Return the pairs at `ranks` of the epoch, with their lengths, not truncated."""
+        """Return the pairs at `ranks` of the epoch, with their untruncated lengths."""
         indices = self.order.indices(ranks, self.position.epoch)
         drawn = None
         if self.redraw is not None:

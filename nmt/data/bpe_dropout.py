@@ -14,9 +14,9 @@ _ONE = 1 << 32  # probabilities are fractions of it
 
 
 class BpeDropoutSampler:
-    """Merges the best pair of each unit, step by step; at every step, each merge is dropped with probability `alpha`.
+    """Merges the best pair of each unit, step by step; at every step, drops each merge with probability `alpha`.
 
-    A unit is done when no merge is possible, or all possible merges are dropped.
+    A unit is finished when no merge is possible, or all possible merges are dropped.
     """
 
     def __init__(self, vocabulary: SubwordVocabulary, codes: Codes, alpha: float):
@@ -42,7 +42,7 @@ class BpeDropoutSampler:
         self._lengths, self._starts, self._characters = (np.zeros(0, dtype=np.int64) for _ in range(3))
 
     def read(self, units: Sequence[str]) -> None:
-        """Spell more `units` in characters, numbered on from those before, so that `draw` draws segmentations."""
+        """Add `units`, spelled in characters and numbered consecutively, for `draw` to segment."""
         symbols = self._codes.user_symbols
         rows = [[self._codes.of(unit)] if unit in symbols else [*map(self._codes.of, unit)] for unit in units]
         self._lengths = np.concatenate([self._lengths, np.array([len(row) for row in rows], dtype=np.int64)])
@@ -51,9 +51,9 @@ class BpeDropoutSampler:
         self._characters = np.concatenate([self._characters, characters])
 
     def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw a segmentation of each unit in `which` [U]: the codes one after another, and how many of each unit [U].
+        """Draw a segmentation for each unit number in `which` [U].
 
-        `which` holds numbers of the units.
+        Returns all codes, concatenated, and the number of codes per unit [U].
         """
         lengths, starts = self._lengths[which], self._starts[which]
         counts = np.zeros(len(which), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Corpora to sentence pairs, one at a time; every complaint about text names its file and line.
+"""Read the sentence pairs of corpora, one at a time; every error in the text names its file and line.
 
-Text is UTF-8, with or without a byte order mark, plain or compressed (by its name: `.gz`, `.xz`, `.zst`). White space
-around a sentence is no part of it. `nmt/data/formats` has a module for each form of a file with both languages.
+Text is UTF-8, with or without a byte order mark, plain or compressed (by extension: `.gz`, `.xz`, `.zst`). White space
+around a sentence is stripped. `nmt/data/formats` has a module for each format of a file with both languages.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from nmt.errors import ConfigError, DataError
 
 
 class SentencePair(NamedTuple):
-    """A source sentence, its translation, and where they are: the line (from 1), the corpus of the set (from 0).
+    """A source sentence, its translation, and their location: the line (from 1) and the corpus of the set (from 0).
 
-    Either side may be empty. In an XML file the line is that of the unit, in a workbook the row.
+    Either side may be empty. In an XML file, the line is that of the unit; in a workbook, it is the row.
     """
 
     src: str
@@ -35,28 +35,28 @@ class SentencePair(NamedTuple):
 
 
 def as_corpora(files: ParallelFiles | Sequence[ParallelFiles]) -> tuple[ParallelFiles, ...]:
-    """Return the corpora of a set, of which there may be one."""
+    """Return the corpora of a set, which may be a single one."""
     return (files,) if isinstance(files, ParallelFiles) else tuple(files)
 
 
 def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
-    """Return the files that hold the text of a set: source and target, or one file, for each corpus."""
+    """Return the text files of a set: for each corpus, source and target, or one file."""
     names = (getattr(corpus, key) for corpus in as_corpora(files) for key in ("src", "tgt", *FORMS[1:]))
     return [Path(name) for name in names if name is not None]
 
 
 def path_of(files: ParallelFiles | Sequence[ParallelFiles], pair: SentencePair) -> Path:
-    """Return the file that `pair.line` is a line of; of two aligned files, that of the sources."""
+    """Return the file that `pair.line` refers to; for two aligned files, the source file."""
     return paths_of(as_corpora(files)[pair.corpus])[0]
 
 
 def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[SentencePair]:
-    """Yield the pairs of one corpus or of several, in order, both sides stripped of white space.
+    """Yield the pairs of one or several corpora, in order, with both sides stripped of white space.
 
-    A blank row yields a pair with an empty side or two; to drop and count it is the caller's part. Raises DataError as
-    the reader of each form does: if a file is a pipe, if one aligned file is longer than the other, for a row that
-    lacks a column or a field, for languages that a file does not have. A tmx or xliff needs its `src_lang` and
-    `tgt_lang`, which `DataConfig.corpora` fills in; ConfigError if they are missing.
+    A blank row yields a pair with one or two empty sides; the caller drops and counts it. Raises DataError as the
+    reader of each format does: if a file is a pipe, if aligned files have different lengths, if a row lacks a column or
+    a field, or if a file does not have the languages. A tmx or xliff needs `src_lang` and `tgt_lang`, which
+    `DataConfig.corpora` fills in; ConfigError if they are missing.
     """
     corpora = as_corpora(files)
     refuse_pipes(paths_of(corpora))
@@ -64,9 +64,9 @@ def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[Se
 
 
 def read_rows(path: Path) -> Iterator[SentencePair]:
-    """Yield the first two columns of every line of a tsv, none left out, for output with one line per row.
+    """Yield the first two columns of every line of a tsv, without skipping any, for output with one line per row.
 
-    Quotation marks, a header and error values are text. Raises DataError as `read_parallel` does.
+    Quotation marks, headers and error values are text. Raises DataError as `read_parallel` does.
     """
     refuse_pipes([path])
     files = ParallelFiles(tsv=str(path), header=False, quoting=False)
@@ -74,7 +74,7 @@ def read_rows(path: Path) -> Iterator[SentencePair]:
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:
-    """Raise DataError if one of `paths` is a pipe: nmt reads a corpus several times. Missing files show when read."""
+    """Raise DataError if one of `paths` is a pipe, because nmt reads a corpus several times. Missing files pass."""
     for path in paths:
         if path.is_fifo() or path.is_socket():
             hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"
@@ -89,7 +89,7 @@ def _read(files: ParallelFiles, index: int) -> Iterator[SentencePair]:
 
 
 def _records(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the records of a file that holds both languages."""
+    """Yield the records of a file with both languages."""
     if files.tsv is not None:
         return read_tsv(files, path)
     if files.csv is not None:
@@ -99,7 +99,7 @@ def _records(files: ParallelFiles, path: Path) -> Iterator[Record]:
     if files.jsonl is not None:
         return read_jsonl(files, path)
     if files.src_lang is None or files.tgt_lang is None:
-        raise ConfigError("the languages to read are not named", path=path, hint="set src_lang and tgt_lang")
+        raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
     read = read_tmx if files.tmx is not None else read_xliff
     return read(path, files.src_lang, files.tgt_lang)
 

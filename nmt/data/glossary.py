@@ -1,7 +1,7 @@
-"""A glossary: terms with their translations, found in texts, and annotated for a model.
+"""A glossary: find its terms in texts, and annotate them for a model.
 
-An annotated source says how a term is to be translated (Dinu et al. 2019, section 2, "append"), between symbols that
-are one token each: `the ⟦term⟧ cat⟦as⟧ Katze⟦/term⟧ sleeps`.
+An annotated source gives the translation of a term (Dinu et al. 2019, section 2, "append"), between symbols that are
+one token each: `the ⟦term⟧ cat⟦as⟧ Katze⟦/term⟧ sleeps`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ TERM_SYMBOLS = ("⟦term⟧", "⟦as⟧", "⟦/term⟧")
 """The symbols before a term, between the term and its translation, and after both."""
 
 MAX_WORDS = 50
-"""Words of the longest term; in a script without spaces, characters."""
+"""Maximum number of words in a term; in scripts without spaces, of characters."""
 
 MAX_CHARACTERS = 500
-"""Characters of the longest term."""
+"""Maximum number of characters in a term."""
 
 
 _FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
@@ -47,7 +47,7 @@ class Match(NamedTuple):
 
 
 class Glossary:
-    """Terms, to be found in texts.
+    """Terms that can be found in texts.
 
     >>> cats = Glossary({"Katze": "feline", "schwarze Katze": "panther"})
     >>> [match.term.target for match in cats.find("Eine schwarze Katze und eine Katze")]
@@ -57,8 +57,8 @@ class Glossary:
     def __init__(self, terms: Mapping[str, str] | Iterable[tuple[str, str]] = ()):
         """Add `terms`. DataError if a term or its translation cannot be used, or a term has two translations."""
         pairs = terms.items() if isinstance(terms, Mapping) else terms
-        self._nodes: dict[tuple[int, str], int] = {}  # a trie: the node after a node and a word, in folded case
-        self._terms: dict[int, list[Term]] = {}  # of the nodes where terms end, by the way they are written
+        self._nodes: dict[tuple[int, str], int] = {}  # a trie: (node, case-folded word) to the next node
+        self._terms: dict[int, list[Term]] = {}  # by the node where they end; they may differ in case
         self._num_nodes = 1
         self._targets: dict[str, str] = {}
         for source, target in pairs:
@@ -69,13 +69,13 @@ class Glossary:
 
     @property
     def terms(self) -> list[Term]:
-        """The terms, in their order."""
+        """The terms, in the order of their addition."""
         return [Term(source, target) for source, target in self._targets.items()]
 
     def find(self, text: str, taken: Sequence[Span] = ()) -> list[Match]:
-        """Return the terms in `text`, in order, none over another: at each place the longest.
+        """Return the terms in `text`, in order and without overlaps: the longest match at each position.
 
-        No term begins or ends within a word, and none is in the spans that are `taken` (ascending).
+        No match starts or ends inside a word, and none overlaps the spans in `taken` (ascending).
         """
         words = list(words_of(text))
         matches: list[Match] = []
@@ -92,14 +92,14 @@ class Glossary:
         return matches
 
     def add(self, source: str, target: str) -> None:
-        """Add a term. DataError if it cannot be used, or has another translation already."""
+        """Add a term. DataError if it cannot be used, or already has another translation."""
         term = Term(" ".join(source.split()), " ".join(target.split()))
         if message := _fault_of(term):
             raise DataError(message)
         known = self._targets.setdefault(term.source, term.target)
         if known != term.target:
             raise DataError(f'"{term.source}" has two translations: "{known}" and "{term.target}"')
-        # Texts may spell é as one character or as two.
+        # A text may encode é as one character or as two.
         for source in {term.source, *(unicodedata.normalize(form, term.source) for form in _FORMS)}:
             node = 0
             for word in words_of(source):
@@ -130,7 +130,7 @@ class Glossary:
 
 
 def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:
-    """Return those of `terms` whose translation is missing in `output`: each must occur as often as it is wanted."""
+    """Return those `terms` whose translation is missing in `output`; each must occur as often as in `terms`."""
     if _have_each(output, [term.target for term in terms]):
         return []
     targets = Glossary({term.target: term.target for term in terms})
@@ -145,10 +145,10 @@ def missed_terms(terms: Sequence[Term], output: str) -> list[Term]:
 
 
 def _have_each(output: str, targets: Sequence[str]) -> bool:
-    """Return whether `output` surely has all `targets`, as they are written: the usual case, in little time."""
+    """Return whether `output` certainly contains all `targets` verbatim: a fast check for the usual case."""
     for number, target in enumerate(targets):
         if any(target in other for place, other in enumerate(targets) if place != number):
-            return False  # one occurrence might stand for two
+            return False  # one occurrence might be counted twice
         start, end = (found := output.find(target)), found + len(target)
         if start < 0 or cuts_word(output, start) or cuts_word(output, end):
             return False
@@ -158,10 +158,10 @@ def _have_each(output: str, targets: Sequence[str]) -> bool:
 
 
 def annotation(text: str, match: Match, spaced_target: bool) -> str:
-    """Return what stands for `match` in the annotated `text`.
+    """Return the annotation that replaces `match` in `text`.
 
-    `spaced_target` says whether the target language separates words by spaces. The spaces let the words be the tokens
-    that they are elsewhere.
+    `spaced_target` tells whether the target language separates words by spaces. The spaces make the tokenizer segment
+    the words as it does elsewhere.
     """
     begin, between, end = TERM_SYMBOLS
     before = " " if match.start == 0 or text[match.start - 1].isspace() else ""
@@ -170,14 +170,14 @@ def annotation(text: str, match: Match, spaced_target: bool) -> str:
 
 
 def _fault_of(term: Term) -> str:
-    """Return what is wrong with a term, if anything."""
+    """Return the error in a term; empty if there is none."""
     for side, text in zip(("source", "target"), term, strict=True):
         if not text:
             return f"the {side} of a term is empty"
         if not any(map(str.isalnum, text)):
-            return f"the {side} of the term {term} has no letter and no digit"
+            return f"the {side} of the term {term} has neither a letter nor a digit"
         if len(text) > MAX_CHARACTERS or sum(1 for _ in words_of(text)) > MAX_WORDS:
             return f"the {side} of a term is longer than {MAX_WORDS} words or {MAX_CHARACTERS} characters: {text[:60]}…"
         if symbol := next((symbol for symbol in TERM_SYMBOLS if symbol in text), None):
-            return f"the {side} of the term {term} has the symbol {symbol}, which annotates terms"
+            return f"the {side} of the term {term} contains {symbol}, which is reserved for annotations"
     return ""

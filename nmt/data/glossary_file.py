@@ -1,4 +1,4 @@
-"""Glossaries in files: a term, a tab and its translation per line."""
+"""Read glossary files: a term, a tab and its translation per line."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def read_glossary(path: Path) -> Glossary:
 
 
 def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
-    """Return the terms of the lines of a text, which is the file `path`, if any.
+    """Return the terms in the lines of a text, which comes from the file `path`, if given.
 
-    Lines that begin with # are comments, and cells after the second are notes. DataError, with file and line, if a line
-    is no term, or a term has two translations. A term that is repeated with the same translation is a logged warning.
+    Lines that start with # are comments, and cells after the second are notes. DataError, with file and line, if a line
+    is not a term, or a term has two translations. Terms repeated with the same translation are logged as a warning.
     """
     glossary, lines, repeated = Glossary(), dict[str, int](), list[int]()
     for number, line in enumerate(text, start=1):
@@ -45,5 +45,5 @@ def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
     if not len(glossary):
         raise DataError("this glossary has no terms", path=path, hint=_FORM)
     if repeated and path is not None:
-        log.warning("%s:%d: this term is there already (%d such lines in all)", path, repeated[0], len(repeated))
+        log.warning("%s:%d: this term is a repetition (%d such lines in total)", path, repeated[0], len(repeated))
     return glossary

@@ -1,6 +1,6 @@
-"""Words of a training pair that translate each other, by a lexicon of the tokens of the corpus.
+"""Find the words of a training pair that translate each other, with a lexicon of the corpus's tokens.
 
-The lexicon is learned once by IBM model 1, and kept beside the tokenized corpus.
+The lexicon is learned once with IBM model 1, and saved beside the tokenized corpus.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nmt.data.store import TokenStore, damaged
 from nmt.files import write_atomically
 
 MIN_SIMILARITY = 0.05
-"""Pairs of tokens below it are not kept."""
+"""Token pairs below it are dropped."""
 
 _MIN_WORD_SIMILARITY = 0.1
 _VERSION = 1
@@ -54,7 +54,7 @@ class TermLexicon(NamedTuple):
 
     @classmethod
     def of_store(cls, store: TokenStore, *, keep: bool = False) -> Self:
-        """Return the lexicon that is kept beside `store`, or learn it; `keep` writes it there.
+        """Return the lexicon saved beside `store`, or learn it; with `keep`, save it there.
 
         RunError if it is damaged.
         """
@@ -74,18 +74,18 @@ class TermLexicon(NamedTuple):
                 keys, similarities = arrays["keys"], arrays["similarities"]
             if keys.dtype != np.int64 or similarities.dtype != np.float32 or keys.shape != similarities.shape:
                 raise ValueError("arrays of another kind")
-        except Exception as error:  # zipfile and numpy raise what they like
+        except Exception as error:  # zipfile and numpy raise many types of exceptions
             raise damaged(f"the lexicon: {error}", path) from None
         return cls(keys, similarities, tgt_vocab_size)
 
     def links(
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
     ) -> list[Link]:
-        """Return the words that translate each other: one word or several beside each other, on either side.
+        """Return the words that translate each other: one or more adjacent words on either side.
 
-        `ids` are the tokens of the two sides, and `words` the ranges of those that make up their words. Two words are
-        linked if each is the best translation of the other; words beside one of them, which are best translated by the
-        other one too, go with it.
+        `ids` are the tokens of the two sides, and `words` the token ranges of their words. Two words are linked if each
+        is the best translation of the other. Words next to one of them join it if the other one is also their best
+        translation.
         """
         if not (words[0] and words[1] and len(self.keys)):
             return []
@@ -102,7 +102,7 @@ class TermLexicon(NamedTuple):
     def _scores(
         self, ids: tuple[Sequence[int], Sequence[int]], words: tuple[Sequence[Range], Sequence[Range]]
     ) -> Floats:
-        """Return how similar each two words are [source words, target words]: the mean of the best of their tokens."""
+        """Return the similarities [source words, target words]: the mean over tokens of their best similarity."""
         rows, columns = (self._tokens_of(side, ranges) for side, ranges in zip(ids, words, strict=True))
         similarities = self._look_up(rows.ids[:, None] * self.tgt_vocab_size + columns.ids[None, :])
         by_word = np.maximum.reduceat(similarities, columns.starts, axis=1)  # [source tokens, target words]
@@ -118,13 +118,13 @@ class TermLexicon(NamedTuple):
         return _Tokens(tokens, sizes.cumsum() - sizes, sizes)
 
     def _look_up(self, keys: Ints) -> Floats:
-        """Return the similarity of each of `keys`; 0 for those that are no entries."""
+        """Return the similarity of each of `keys`; 0 for keys without an entry."""
         places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
         return np.where(self.keys[places] == keys, self.similarities[places], np.float32(0))
 
 
 class _Tokens(NamedTuple):
-    """The tokens of words, one word after another."""
+    """The tokens of words, concatenated."""
 
     ids: Ints
     starts: Ints  # of each word
@@ -132,7 +132,7 @@ class _Tokens(NamedTuple):
 
 
 def _grow(word: int, other: int, best: Sequence[int], taken: Collection[int]) -> Range:
-    """Return the range of words around `word` that are not `taken`, and whose best translation is `other`."""
+    """Return the range of words around `word` that are not in `taken`, and whose best translation is `other`."""
     start, end = word, word + 1
     while start > 0 and best[start - 1] == other and start - 1 not in taken:
         start -= 1

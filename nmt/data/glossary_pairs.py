@@ -1,7 +1,8 @@
 """Training pairs with annotated terms: `data.glossary`.
 
-The terms of a pair are words that translate each other, by the lexicon of the corpus. In some pairs the target words
-are replaced by words of another pair: else the model would learn that the annotation is what it would say anyway.
+The terms of a pair are words that translate each other according to the lexicon of the corpus. In some pairs, the
+target words are replaced by words of another pair. Otherwise the model could ignore the annotation, because it would
+choose the same words anyway.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nmt.languages import Direction, written_without_spaces
 
 
 class TokenizedPair(NamedTuple):
-    """The tokens of a pair as they are stored, and the text that they spell."""
+    """The stored tokens of a pair, and the text that they spell."""
 
     ids: tuple[list[int], list[int]]
     texts: TextPair
@@ -36,7 +37,7 @@ class TermAnnotator:
         self._tgt = _WordFinder(tokenizers.tgt, written_without_spaces(direction.tgt))
 
     def annotate(self, pair: TokenizedPair, draw: random.Random, other: TokenizedPair | None = None) -> TextPair:
-        """Return `pair` with some terms annotated; as it is if no words of it are known to translate each other.
+        """Return `pair` with some terms annotated; unchanged if the lexicon links none of its words.
 
         `other` is a pair whose target words may replace those of the terms.
         """
@@ -61,7 +62,7 @@ class TermAnnotator:
     def _draw_links(
         self, links: Sequence[Link], words: tuple[list[Range], list[Range]], draw: random.Random
     ) -> list[Link]:
-        """Draw terms of one link or several beside each other, none over another."""
+        """Draw terms of one or more adjacent links, without overlaps."""
         free, found = sorted(link for link in links if _size(link) <= self._config.max_words), list[Link]()
         count = 1 + int(draw.random() * self._config.max_terms)
         while free and len(found) < count:
@@ -76,7 +77,7 @@ class TermAnnotator:
         return found
 
     def _draw_words(self, pair: TokenizedPair, draw: random.Random) -> str:
-        """Draw one word or several of the target of `pair`; none if it has none."""
+        """Draw one or more adjacent target words of `pair`; empty if it has none."""
         words = self._tgt.words(pair.ids[1])
         if not words:
             return ""
@@ -89,7 +90,7 @@ class TermAnnotator:
 
 
 def _join(one: Link, two: Link) -> Link | None:
-    """Return two links that stand beside each other on both sides as one."""
+    """Return two links as one if they are adjacent on both sides, else None."""
     tgts = sorted((one.tgt, two.tgt))
     if one.src[1] != two.src[0] or tgts[0][1] != tgts[1][0]:
         return None
@@ -97,17 +98,17 @@ def _join(one: Link, two: Link) -> Link | None:
 
 
 def _size(link: Link) -> int:
-    """Return the number of words of the source."""
+    """Return the number of source words."""
     return link.src[1] - link.src[0]
 
 
 def _adjacent(words: Sequence[Range], numbers: range) -> bool:
-    """Return whether no other tokens stand between words of these numbers."""
+    """Return whether there are no other tokens between the words with these numbers."""
     return all(words[number][1] == words[number + 1][0] for number in numbers[:-1])
 
 
 def _tokens(words: Sequence[Range], numbers: Range) -> Range:
-    """Return the range of the tokens of some words."""
+    """Return the token range of a range of words."""
     return words[numbers[0]][0], words[numbers[1] - 1][1]
 
 
@@ -122,18 +123,18 @@ class _WordFinder:
         ]
 
     def words(self, ids: Sequence[int]) -> list[Range]:
-        """Return the ranges of tokens that are words; in a language without spaces, each token is one.
+        """Return the token ranges of words; in a language without spaces, each token is a word.
 
-        Punctuation, symbols and characters that are spelled as bytes are no words.
+        Punctuation, symbols and characters spelled as bytes are not words.
         """
         starts = [i for i, token in enumerate(ids) if i == 0 or self._begins_word[token] or self._ends_word(ids, i)]
         ranges = zip(starts, [*starts[1:], len(ids)], strict=True)
         return [(start, end) for start, end in ranges if self._no_words.isdisjoint(ids[start:end])]
 
     def span(self, ids: Sequence[int], text: str, tokens: Range) -> Span | None:
-        """Return the place of a range of `tokens` in the `text` that `ids` spell, without white space around it.
+        """Return the span of a range of `tokens` in the `text` that `ids` spell, without white space around it.
 
-        None if the tokens do not spell a stretch of it.
+        None if the tokens do not spell a part of the text.
         """
         before, through = (self._tokenizer.decode(ids[:end]) for end in tokens)
         if not (text.startswith(through) and through.startswith(before)):
@@ -143,7 +144,7 @@ class _WordFinder:
         return Span(start, start + len(stretch.strip())) if stretch.strip() else None
 
     def _ends_word(self, ids: Sequence[int], i: int) -> bool:
-        """Return whether a mark begins or ends at token `i`."""
+        """Return whether tokens that are not words start or end at token `i`."""
         return (ids[i] in self._no_words) != (ids[i - 1] in self._no_words)
 
     def _find_no_words(self, symbols: Collection[str]) -> frozenset[int]:

@@ -1,6 +1,6 @@
-"""Words of a text as a glossary sees them, and the places where a term may begin and end.
+"""Split a text into words for glossaries, and find the positions where a term may start and end.
 
-A word is a run of letters and digits; in scripts that are written without spaces, and in Hangul, each character is one.
+A word is a run of letters and digits; in scripts written without spaces, and in Hangul, each character is a word.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def words_of(text: str) -> Iterator[Word]:
 
 
 def cuts_word(text: str, at: int) -> bool:
-    """Return whether position `at` lies within a word."""
+    """Return whether position `at` is inside a word."""
     return 0 < at < len(text) and _WITHIN.match(text, at - 1) is not None
 
 
 def may_begin(text: str, at: int) -> bool:
-    """Return whether a term may begin at position `at`: not within a word."""
+    """Return whether a term may start at position `at`, which must not be inside a word."""
     return not _is_joined(text, at) and not (at > 0 and _is_hangul(text[at - 1]) and _is_hangul(text[at]))
 
 
 def may_end(text: str, start: int, end: int) -> bool:
-    """Return whether a term may be text[start:end]: not before the rest of its last word.
+    """Return whether text[start:end] may be a term, which must not end inside a word.
 
     Korean particles may follow a term of two syllables or more.
     """
@@ -63,10 +63,9 @@ def may_end(text: str, start: int, end: int) -> bool:
 
 
 def fits_case(entry: str, found: str) -> bool:
-    """Return whether a term that is written as `entry` in a glossary may stand as `found` in a text.
+    """Return whether the glossary entry `entry` matches the spelling `found` in a text.
 
-    A term in lower case stands for all ways of writing it, one with capitals for these capitals, or for all letters in
-    upper case.
+    An entry in lower case matches any case; an entry with capitals matches only the same capitals, or all upper case.
     """
     if entry == found or entry == entry.lower():
         return True
@@ -75,7 +74,7 @@ def fits_case(entry: str, found: str) -> bool:
 
 
 def _is_joined(text: str, at: int) -> bool:
-    """Return whether the characters around position `at` are of one word or one character."""
+    """Return whether the characters around position `at` belong to one word or one combined character."""
     if at <= 0 or at >= len(text):
         return False
     before, after = text[at - 1], text[at]

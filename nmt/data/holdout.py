@@ -1,7 +1,7 @@
-"""The choice of source sentences that are held out of the training text for validation and test.
+"""Choose the source sentences to hold out from the training text for validation and test.
 
-A sentence is chosen by a seeded hash of its source text, so the choice depends neither on the order of the file nor on
-how often a sentence stands in it, and all translations of one source sentence fall on one side.
+A sentence is chosen by a seeded hash of its source text. So the choice depends neither on the order of the file nor on
+how often a sentence occurs, and all translations of one source sentence get into the same split.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _MAX_HOLDOUT_DIVISOR = 10  # a held-out set is at most one tenth of the distinct
 
 @dataclass(frozen=True)
 class Holdout:
-    """The held-out source sentences, as hashes with the name of their set. Made by `choose_holdout`."""
+    """The held-out source sentences, as hashes mapped to the name of their set. Made by `choose_holdout`."""
 
     seed: int
     chosen: Mapping[int, str]
 
     @classmethod
     def from_sources(cls, seed: int, sources: Iterable[tuple[str, str]]) -> Self:
-        """Rebuild the choice from (name of the set, source sentence) of all that is held out."""
+        """Rebuild the choice from (name of the set, source sentence) of all held-out pairs."""
         return cls(seed, {_hash(src, seed): name for name, src in sources})
 
     def split_of(self, src: str) -> str:
@@ -43,22 +43,22 @@ class Holdout:
 def choose_holdout(sources: Iterable[str], counts: Mapping[str, int], seed: int) -> Holdout:
     """Choose `counts[name]` distinct source sentences for each name ("valid", "test"), in one pass over `sources`.
 
-    The sentences with the smallest hashes are chosen; each set is capped to a tenth of the distinct sentences. Empty
-    sentences are never chosen. Memory grows with the counts, not with the corpus. Raises DataError where there are
-    fewer than ten distinct sentences, which leaves nothing to train on.
+    The sentences with the smallest hashes are chosen; each set is capped at a tenth of the distinct sentences. Empty
+    sentences are never chosen. Memory grows with the counts, not with the corpus. Raises DataError if there are fewer
+    than ten distinct sentences, which would leave nothing to train on.
     """
     if not counts:
         return Holdout(seed, {})
-    # Ten times the largest set: either this holds every distinct sentence, or no set needs a cap.
+    # Ten times the largest set: either these are all distinct sentences, or no set needs the cap.
     smallest = _smallest_hashes(sources, _MAX_HOLDOUT_DIVISOR * max(counts.values()), seed)
     if len(smallest) < _MAX_HOLDOUT_DIVISOR:
         raise DataError(
             f"{len(smallest)} distinct source sentences are too few to hold out {' and '.join(counts)}",
-            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or name the files of data.valid and data.test",
+            hint=f"give at least {_MAX_HOLDOUT_DIVISOR}, or set data.valid and data.test",
         )
     chosen: dict[int, str] = {}
     start = 0
-    # In alphabetical order: the test set stays the same whether or not valid is held out too.
+    # In alphabetical order, so that the test set does not depend on whether valid is held out too.
     for name in sorted(counts):
         end = start + min(counts[name], len(smallest) // _MAX_HOLDOUT_DIVISOR)
         chosen.update(dict.fromkeys(smallest[start:end], name))

@@ -1,8 +1,8 @@
-"""The target tokens that each source token is translated with, by IBM model 1 (Brown et al. 1993, section 4.1).
+"""Learn which target tokens translate each source token, with IBM model 1 (Brown et al. 1993, section 4.1).
 
-The model is learned in both directions, from the token ids of a store, block by block. What is held in memory is one
-block and a table of the pairs of tokens that occur together, which has at most `MAX_ENTRIES` rows: rare pairs are left
-out of a larger one.
+The model is learned in both directions, block by block, from the token ids of a store. Only one block is in memory, and
+a table of the token pairs that occur together. The table has at most `MAX_ENTRIES` rows; if there are more, rare pairs
+are dropped.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from nmt.data.store import Side, TokenStore
 
 ITERATIONS = 5
 MAX_PAIRS = 500_000
-"""Sentence pairs to learn from; of a larger corpus, every n-th one."""
+"""Maximum number of sentence pairs to learn from; a larger corpus is subsampled, every n-th pair."""
 
 MAX_ENTRIES = 20_000_000
 MAX_CELLS = 50_000_000
-"""Cells of two vocabularies that are looked up in a table; larger ones are searched."""
+"""Maximum product of the vocabulary sizes for a lookup table; beyond it, keys are searched."""
 
 MAX_LINKS = 1_000_000
-"""Pairs of positions in a block, and in one sentence pair: longer ones are left out."""
+"""Maximum pairs of positions in a block and in one sentence pair; longer sentence pairs are skipped."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 class Lexicon(NamedTuple):
-    """The number of links of a source and a target token that the model expects, in both directions together."""
+    """The expected number of links of a source and a target token, summed over both directions."""
 
     src: Ints  # [entries], ascending
     tgt: Ints  # [entries]
@@ -39,7 +39,7 @@ class Lexicon(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """All pairs of a source and a target position in some sentence pairs."""
+    """All pairs of a source and a target position in a block of sentence pairs."""
 
     keys: Ints  # [links]: source token x target vocabulary + target token
     src_positions: Ints  # [links]: into src_ids
@@ -49,17 +49,17 @@ class _Block(NamedTuple):
 
 
 class _Entries:
-    """The pairs of tokens that occur together, each with its number."""
+    """The token pairs that occur together, each with a number."""
 
     def __init__(self, keys: Ints, num_cells: int):
-        """Give each of `keys`, which are ascending and below `num_cells`, its number."""
+        """Assign numbers to `keys`, which are ascending and below `num_cells`."""
         self.keys = keys
         self.numbers = np.full(num_cells, -1, np.int32) if num_cells <= MAX_CELLS else None
         if self.numbers is not None:
             self.numbers[keys] = np.arange(len(keys), dtype=np.int32)
 
     def find(self, keys: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Return the numbers of those of `keys` that are entries, and which are."""
+        """Return the numbers of those `keys` that are entries, and a mask of them."""
         if self.numbers is not None:
             found = self.numbers[keys].astype(np.int64)
             return found[found >= 0], found >= 0
@@ -69,10 +69,10 @@ class _Entries:
 
 
 class _Direction:
-    """Model 1 in one direction: each position on one side is linked to one on the other side, or to none (NULL)."""
+    """Model 1 in one direction: each position on one side links to a position on the other side, or to NULL."""
 
     def __init__(self, given: Ints, vocab_size: int):
-        """Begin with equal probabilities. `given` [entries] is the token that each entry's probability depends on."""
+        """Start with equal probabilities. `given` [entries] is the token that each entry's probability depends on."""
         self.given = given
         self.probabilities = np.ones(len(given))
         self.null = np.ones(vocab_size)  # of each token, without a link
@@ -82,18 +82,18 @@ class _Direction:
         self.counts, self.null_counts = np.zeros(len(self.given)), np.zeros(len(self.null))
 
     def expect(self, entries: Ints, positions: Ints, ids: Ints) -> None:
-        """Add the expected links of a block; `positions` [links] index the tokens `ids` that are explained."""
+        """Add the expected links of a block; `positions` [links] are indices into the explained tokens `ids`."""
         weights = self.probabilities[entries]
         totals = self.null[ids] + np.bincount(positions, weights, minlength=len(ids))
         self.counts += np.bincount(entries, weights / totals[positions], minlength=len(self.counts))
         self.null_counts += np.bincount(ids, self.null[ids] / totals, minlength=len(self.null))
 
     def maximize(self) -> Floats:
-        """Set the probabilities from the counts, which are returned and begin at 0 again."""
+        """Set the probabilities from the counts; return the counts and reset them to 0."""
         counts = self.counts
         self.probabilities = counts / np.maximum(np.bincount(self.given, counts), 1e-30)[self.given]
         self.null = self.null_counts / max(float(self.null_counts.sum()), 1e-30)
-        # A token that nothing explains any more, because rare pairs were left out, must not divide by 0.
+        # A token that nothing explains, because rare pairs were dropped, must not divide by 0.
         self.null = np.maximum(self.null, 1e-12)
         self._forget()
         return counts
@@ -116,7 +116,7 @@ def learn_lexicon(store: TokenStore) -> Lexicon:
 
 
 def _find_entries(store: TokenStore) -> Ints:
-    """Return the keys of the pairs of tokens that occur together, ascending; of too many, the most frequent ones."""
+    """Return the keys of the token pairs that occur together, ascending; if too many, only the most frequent ones."""
     keys, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for block in _blocks(store):
         found, found_counts = np.unique(block.keys, return_counts=True)
@@ -155,13 +155,13 @@ def _block(store: TokenStore, pairs: Ints) -> _Block:
 
 
 def _tokens(side: Side, pairs: Ints, lengths: Ints) -> Ints:
-    """Return the tokens of the sentences `pairs`, one after the other."""
+    """Return the tokens of the sentences `pairs`, concatenated."""
     ids = side.tokens[_ranges(side.offsets[pairs], lengths)]
     side.check(ids)
     return ids.astype(np.int64)
 
 
 def _ranges(starts: Ints, lengths: Ints) -> Ints:
-    """Return starts[0], starts[0] + 1, … of lengths[0] numbers, then those from starts[1] on, …"""
+    """Return the concatenated ranges starts[i], …, starts[i] + lengths[i] - 1."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

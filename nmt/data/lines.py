@@ -1,7 +1,7 @@
-"""Bytes to lines: the only module that opens text files and reads their lines, with limits and error messages.
+"""Open text files and read their lines, with limits and error messages; no other module does.
 
-A line ends at LF (or CR LF) and nowhere else: U+2028, U+0085 and form feeds are text. A file is plain, or compressed if
-its name ends in `.gz`, `.xz` or `.zst`.
+Lines end only at LF (or CR LF): U+2028, U+0085 and form feeds are text. A file is plain, or compressed if its name ends
+in `.gz`, `.xz` or `.zst`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, BinaryIO, cast
 from nmt.errors import DataError
 
 MAX_LINE_BYTES = 1_000_000
-"""Longer lines are refused before they fill the memory: the file is of another kind, or lost its line ends."""
+"""Longer lines are rejected before they fill the memory: the file is not text, or lost its line ends."""
 
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
-"""The kind of data, by the ending of a file's name."""
+"""The compression, by file extension."""
 
-MODULES = {  # that read and write what gzip does not; what to do without one
+MODULES = {  # for compressions other than gzip, each with a hint if it is missing
     ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),
     ".zst": ("backports.zstd", "pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"),
 }
@@ -33,18 +33,22 @@ ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
 _COPY_AGAIN = "copy or download the file again"
 _SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
 _CHUNK_BYTES = 1 << 16
-_KINDS = {  # by the first bytes: what it is, the ending of its name, what to do if the name is another
+_KINDS = {  # by the first bytes: the kind of file, its extension, a hint for other extensions
     b"\x1f\x8b": ("gzip data", ".gz", "rename it"),
     b"\xfd7zXZ\0": ("xz data", ".xz", "rename it"),
     b"\x28\xb5\x2f\xfd": ("Zstandard data", ".zst", "rename it"),
-    b"PK\x03\x04": ("a zip archive or an Excel workbook", ".xlsx", "name a workbook as xlsx; unpack an archive"),
+    b"PK\x03\x04": (
+        "a zip archive or an Excel workbook",
+        ".xlsx",
+        "use the key xlsx for a workbook; unpack an archive",
+    ),
     b"BZh": ("bzip2 data", ".bz2", "unpack it with bunzip2"),
     b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),
 }
 
 
 def open_text(path: Path) -> BinaryIO:
-    """Open the bytes of a file, decompressed according to its name. Raises DataError if it cannot be opened."""
+    """Open a file as bytes, decompressed according to its extension. Raises DataError if it cannot be opened."""
     try:
         if path.is_dir():
             raise DataError("this is a folder; a text file is needed", path=path)
@@ -52,7 +56,7 @@ def open_text(path: Path) -> BinaryIO:
             return cast(BinaryIO, gzip.open(path, "rb"))
         return cast(BinaryIO, compression_module(path).open(path, "rb")) if path.suffix in MODULES else open(path, "rb")
     except FileNotFoundError:
-        raise DataError("no such file", path=path, hint=f"paths are taken from {Path.cwd()}") from None
+        raise DataError("no such file", path=path, hint=f"paths are relative to {Path.cwd()}") from None
     except PermissionError:
         raise DataError("no permission to read this file", path=path) from None
     except OSError as error:
@@ -60,7 +64,7 @@ def open_text(path: Path) -> BinaryIO:
 
 
 def compression_module(path: Path) -> Any:
-    """Return the module for the compression that the ending of `path` names. DataError if it is not installed."""
+    """Return the module for the compression given by the extension of `path`. DataError if it is not installed."""
     name, hint = MODULES[path.suffix]
     try:
         return importlib.import_module(name)
@@ -69,7 +73,7 @@ def compression_module(path: Path) -> Any:
 
 
 def read_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that reading an opened file may raise; `read_fault` makes a message of them."""
+    """Return the exceptions that reading an opened file may raise; `read_fault` turns them into a message."""
     lzma, zstd = sys.modules.get("lzma"), sys.modules.get("backports.zstd")
     errors: tuple[type[Exception], ...] = (OSError, EOFError, MemoryError, zlib.error)
     return errors + ((lzma.LZMAError,) if lzma else ()) + ((zstd.ZstdError,) if zstd else ())
@@ -82,20 +86,20 @@ def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
     if kind is None or (isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)):
         return DataError(f"cannot be read: {error}", path=path, line=line, hint=_COPY_AGAIN)
     if isinstance(error, MemoryError):
-        return DataError(f"unpacking this {kind} data needs more memory than there is", path=path, line=line)
+        return DataError(f"unpacking this {kind} data needs more memory than is available", path=path, line=line)
     if isinstance(error, EOFError):
-        return DataError(f"the {kind} data ends too early", path=path, line=line, hint=_COPY_AGAIN)
+        return DataError(f"the {kind} data is truncated", path=path, line=line, hint=_COPY_AGAIN)
     unknown = ("Not a gzipped file", "format not supported", "Unknown frame")
     is_plain = line == 1 and any(words in str(error) for words in unknown)
-    hint = f"a name in {ending} must be {kind} data; rename a plain text file" if is_plain else _COPY_AGAIN
+    hint = f"a {ending} file must be {kind} data; rename a plain text file" if is_plain else _COPY_AGAIN
     return DataError(f"not readable as {kind} ({error})", path=path, line=line, hint=hint)
 
 
 def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
     """Yield the lines of an open file, each with its line end. `path` is the name for error messages.
 
-    Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; compressed data that is damaged or cut
-    short; a disk or a pipe that cannot be read.
+    Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; damaged or truncated compressed data; a
+    disk or a pipe that cannot be read.
     """
     number, errors = 1, read_errors()
     try:
@@ -109,10 +113,10 @@ def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, plain or compressed, without their line ends; memory holds one line.
+    """Yield the lines of a UTF-8 file, plain or compressed, without their line ends; only one line is in memory.
 
-    Raises DataError with the path, and the line where there is one: the file cannot be opened or is empty; bytes that
-    are not UTF-8, UTF-16, a NUL character, a line of over a megabyte; compressed data that is damaged or cut short.
+    Raises DataError with the path, and the line if there is one: the file cannot be opened or is empty; bytes that are
+    not UTF-8, UTF-16, a NUL character, a line longer than 1 MB; damaged or truncated compressed data.
     """
     number = 0
     with open_text(path) as file:
@@ -133,9 +137,9 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
-    """Raise DataError if a file that begins with the line `raw` is empty, not text, or named as something else.
+    """Raise DataError if a file that starts with the line `raw` is empty, is not text, or has a wrong extension.
 
-    XML may be UTF-16, which it says itself, and its lines may end in CR.
+    XML may be UTF-16, which it declares, and its lines may end in CR.
     """
     if raw in (b"", UTF8_MARK):
         raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE if not xml else "")
@@ -144,12 +148,12 @@ def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
         raise DataError("this is UTF-16, not UTF-8", path=path, line=1, hint=hint)
     if raw.count(b"\r") > 1 and not raw.endswith(b"\n") and not xml:
         hint = "save the file with LF or CR LF, or convert it: tr '\\r' '\\n' < OLD > NEW"
-        raise DataError("the lines end in CR alone", path=path, line=1, hint=hint)
+        raise DataError("the lines end in CR without LF", path=path, line=1, hint=hint)
     for first, (kind, ending, hint) in _KINDS.items():
         if raw.startswith(first):
             message = f"this is {kind}, but its name does not end in {ending}"
             if path.suffix in COMPRESSIONS or path.suffix == ending:
-                message = f"this is {kind}, not text"  # compressed twice, or a workbook that is named as another form
+                message = f"this is {kind}, not text"  # compressed twice, or a workbook given as another format
                 hint = hint.replace("rename it", "unpack it")
             raise DataError(message, path=path, line=1, hint=hint)
 
@@ -165,7 +169,7 @@ def without_line_end(raw: bytes) -> bytes:
 
 
 def count_lines(path: Path) -> int:
-    """Count the lines of a file, up to the first damage, which `read_raw_lines` reports."""
+    """Count the lines of a file up to the first damaged data, which `read_raw_lines` reports."""
     count, last = 0, b"\n"
     with open_text(path) as file:
         errors = read_errors()

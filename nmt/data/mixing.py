@@ -1,6 +1,6 @@
-"""The order in which training visits the pairs of a store, of one corpus or of several, each by its share.
+"""The order in which training visits the pairs of a store, with one or several corpora, each by its share.
 
-It is computed index by index: memory does not grow with the corpus, and any position is computed by itself.
+It is computed index by index, so memory does not grow with the corpus, and any position can be computed directly.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from nmt.config.data import DataConfig
 from nmt.errors import ConfigError
 
 _Indices = NDArray[np.int64]
-_Keys = NDArray[np.uint64]  # [4] the keys of the rounds, or [4, n]: those of each number
+_Keys = NDArray[np.uint64]  # [4] the keys of the rounds, or [4, n] for each number
 
-_OF_A_CORPUS = 1  # tells the keys of a corpus from those of an epoch
+_OF_A_CORPUS = 1  # distinguishes the keys of a corpus from those of an epoch
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Order(Protocol):
-    """The order of the pairs of each epoch, decided by `seed`."""
+    """The order of the pairs in each epoch, determined by `seed`."""
 
     seed: int
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the indices in the store of the pairs that stand at `ranks` (from 0) of `epoch`."""
+        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
 
 
 class ShuffledOrder:
-    """Every pair once per epoch, each epoch in a permutation of its own."""
+    """Every pair once per epoch, each epoch in a different permutation."""
 
     def __init__(self, num_pairs: int, seed: int):
         self.num_pairs, self.seed = num_pairs, seed
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the indices in the store of the pairs that stand at `ranks` (from 0) of `epoch`."""
+        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
         return permute(ranks, self.num_pairs, key=(self.seed, epoch))
 
 
 class MixedOrder:
     """A fixed number of pairs of each corpus per epoch, its quota.
 
-    An epoch has as many pairs as the store. Draw number k of a corpus of n pairs, counted over all epochs, is a pair of
-    its pass k // n; each pass is a permutation of the corpus. So after any number of epochs each pair of a corpus was
-    drawn equally often, give or take one, whatever its quota.
+    An epoch has as many pairs as the store. Draw number k of a corpus of n pairs, counted over all epochs, belongs to
+    pass k // n; each pass is a permutation of the corpus. So after any number of epochs, all pairs of a corpus have
+    been drawn equally often, give or take one, whatever the quota.
     """
 
     def __init__(self, sizes: Sequence[int], quotas: Sequence[int], seed: int):
@@ -57,7 +57,7 @@ class MixedOrder:
         self._quota_ends = np.cumsum(quotas)
 
     def indices(self, ranks: _Indices, epoch: int) -> _Indices:
-        """Return the indices in the store of the pairs that stand at `ranks` (from 0) of `epoch`."""
+        """Return the store indices of the pairs at `ranks` (from 0) of `epoch`."""
         slots = permute(ranks, int(self._quota_ends[-1]), key=(self.seed, epoch))
         corpus_of_slot = np.searchsorted(self._quota_ends, slots, side="right")
         indices = np.empty_like(slots)
@@ -69,7 +69,7 @@ class MixedOrder:
         return indices
 
     def _drawn(self, draws: _Indices, corpus: int) -> _Indices:
-        """Return the places inside `corpus` of its draws with these numbers."""
+        """Return the positions in `corpus` of its draws with these numbers."""
         size = self.sizes[corpus]
         passes, ranks = np.divmod(draws, size)
         bases = np.random.default_rng((self.seed, corpus, _OF_A_CORPUS)).integers(1 << 62, size=(4, 1), dtype=np.uint64)
@@ -85,15 +85,15 @@ def order_of(sizes: Sequence[int], weights: Sequence[float] | None, seed: int) -
 
 
 def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
-    """Return how many pairs of each corpus an epoch holds: as many in all as the corpora have, shared by `weights`.
+    """Return the number of pairs per epoch of each corpus: the total size, divided in proportion to `weights`.
 
-    Exact, by largest remainders; of equal ones, the first. ConfigError if a corpus with a weight has no pairs, or its
-    weight is too small for a single pair.
+    Exact, by the largest-remainder method; ties go to the first corpus. ConfigError if a corpus with a weight has no
+    pairs, or its weight is too small for a single pair.
     """
     num_pairs, total = sum(sizes), sum(map(Fraction, weights))
     if not total:
-        hint = "look at what its filters drop"
-        raise ConfigError("the corpora of data.train to draw from have no pairs to train on", hint=hint)
+        hint = "check what its filters drop"
+        raise ConfigError("the chosen corpora of data.train have no pairs to train on", hint=hint)
     exact = [Fraction(weight) * num_pairs / total for weight in weights]
     shares = [int(share) for share in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda corpus: (shares[corpus] - exact[corpus], corpus))
@@ -101,10 +101,10 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
         shares[corpus] += 1
     for corpus, (size, weight, share) in enumerate(zip(sizes, weights, shares, strict=True)):
         if weight and not size:
-            hint = "leave it out, or look at what its filters drop"
+            hint = "omit it, or check what its filters drop"
             raise ConfigError(f"corpus {corpus + 1} of data.train has a weight, but no pairs to train on", hint=hint)
         if weight and not share:
-            hint = "raise its weight, or leave it out"
+            hint = "raise its weight, or omit it"
             raise ConfigError(
                 f"corpus {corpus + 1} of data.train gets none of the {num_pairs:,} pairs of an epoch", hint=hint
             )
@@ -112,7 +112,7 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
 
 
 def corpus_weights(data: DataConfig, sizes: Sequence[int]) -> list[float] | None:
-    """Return the weights of the training corpora, of `sizes` in pairs; None if each pair counts alike."""
+    """Return the weights of the training corpora with `sizes` pairs; None if all pairs count the same."""
     given = [files.weight for files in data.corpora("train")]
     weights = [weight for weight in given if weight is not None]
     if len(given) == 1 or len(weights) == len(given):
@@ -127,7 +127,7 @@ def corpus_weights(data: DataConfig, sizes: Sequence[int]) -> list[float] | None
 def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]:
     """Return weights n^(1/T) for corpora of n pairs (Arivazhagan et al. 2019, section 4.2).
 
-    T = 1 is the share that each corpus has by its size; the larger T, the more equal the shares.
+    T = 1 gives shares in proportion to size; larger T gives more equal shares.
     """
     return [size ** (1 / temperature) if size else 0.0 for size in sizes]
 
@@ -135,14 +135,14 @@ def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]
 def permute(ranks: _Indices, size: int, key: tuple[int, ...]) -> _Indices:
     """Map each of `ranks` by a pseudo-random permutation of 0..size-1, without building the permutation.
 
-    A four-round Feistel network on the next power of four, walked until the result falls below `size`
-    (Black and Rogaway 2002, Ciphers with Arbitrary Finite Domains, section 3).
+    Uses a four-round Feistel network on the next power of four, repeated until the result is below `size` (Black and
+    Rogaway 2002, Ciphers with Arbitrary Finite Domains, section 3).
     """
     return _permute(ranks, size, np.random.default_rng(key).integers(1 << 62, size=4, dtype=np.uint64))
 
 
 def _permute(ranks: _Indices, size: int, round_keys: _Keys) -> _Indices:
-    """Map each of `ranks` by the permutation of 0..size-1 that `round_keys` choose, its own if they are [4, n]."""
+    """Map each of `ranks` by the permutation of 0..size-1 with these `round_keys`, one per rank if they are [4, n]."""
     half_bits = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
     low = np.uint64((1 << half_bits) - 1)
 

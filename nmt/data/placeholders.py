@@ -1,8 +1,8 @@
-"""Training pairs with placeholders, so that a model learns to copy them.
+"""Put placeholders into training pairs, so that a model learns to copy them.
 
 Spans (URLs, tags, `{name}`, …) that occur on both sides of a pair are replaced by the same placeholder. In addition,
 some pairs are copied with placeholders at corresponding positions, so that a model learns placeholders even from a
-corpus without such spans. The result is a function of the pair, its line and the seed.
+corpus without such spans. The result depends only on the pair, its line and the seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nmt.data.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span
 VERSION = 1
 """The version of this module's output; part of a store's fingerprint."""
 
-# Words that may be the same in two languages: numbers and names; no CJK, where a run of letters is a sentence.
+# Words that may be the same in two languages: numbers and names. Not CJK, where a run of letters is a sentence.
 _SHARED = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]{2,}")
 _WORD_START = re.compile(r"(?<=\s)(?=\S)")
 _END_MARKS = re.compile(r"[.!?。！？…]*$")
@@ -42,9 +42,9 @@ _Slot = tuple[_Edit, _Edit]  # in the source, in the target
 
 
 def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
-    """Replace the spans that both sides of `pair` share by placeholders, numbered in the order of the source.
+    """Replace the spans shared by both sides of `pair` with placeholders, numbered in source order.
 
-    Surplus occurrences of a span on one side, and spans beyond the last placeholder, stay as they are.
+    Surplus occurrences of a span on one side, and spans beyond the last placeholder, stay unchanged.
     """
     src_spans = find_spans(pair.src, not_these)
     if not src_spans:
@@ -66,11 +66,11 @@ def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> 
 def copy_with_placeholders(
     pair: SentencePair, *, share: float, seed: int, spaced: tuple[bool, bool]
 ) -> SentencePair | None:
-    """Return a copy of `pair` with placeholders for a `share` of all pairs, else None; None if it already has some.
+    """Return a copy of `pair` with placeholders if the pair is in the drawn `share`; None if not, or if it has some.
 
-    `spaced` says for source and target if words are separated by spaces. A placeholder replaces a number or name that
-    both sides share, or two of them enclose it or the sentence; others stand at either end, or at the same proportion
-    of both sides.
+    `spaced` tells for source and target whether words are separated by spaces. A placeholder replaces a number or name
+    that both sides share, or two placeholders enclose it or the sentence. Others are inserted at either end, or at the
+    same relative position of both sides.
     """
     key = f"{seed} {pair.line} {pair.src}".encode("utf-8", "surrogatepass")
     if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
@@ -78,7 +78,7 @@ def copy_with_placeholders(
     draw = random.Random(key)
     places: list[_Slot] = []
     wanted = draw.choice(_COUNTS)
-    for _ in range(8 * wanted):  # some draws find no slot, or one that is taken
+    for _ in range(8 * wanted):  # some draws find no slot, or an occupied one
         found = _draw_places(pair, spaced, draw)
         if len(places) + len(found) <= wanted and not _clash(places, found):
             places += found
@@ -92,7 +92,7 @@ def copy_with_placeholders(
 
 
 def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
-    """Draw one slot, or two that enclose something; none if the pair has no slot of the drawn kind."""
+    """Draw one slot, or two that enclose something; empty if the pair has no slot of the drawn kind."""
     kind = draw.choice(_KINDS)
     texts = (pair.src, pair.tgt)
     before = tuple(" " if has_spaces else "" for has_spaces in spaced)
@@ -137,7 +137,7 @@ def _shared_words(src: str, tgt: str) -> list[tuple[Span, Span]]:
 
 
 def _gaps(text: str, has_spaces: bool) -> list[int]:
-    """Return the start of every word but the first; without spaces, every position between two characters."""
+    """Return the start of every word except the first; without spaces, every position between two characters."""
     return [match.start() for match in _WORD_START.finditer(text)] if has_spaces else list(range(1, len(text)))
 
 

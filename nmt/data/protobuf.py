@@ -1,4 +1,4 @@
-"""Fields of serialized protocol buffers, read and written without their schema: SentencePiece models are such."""
+"""Read and write fields of serialized protocol buffers, such as SentencePiece models, without their schema."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 
 def protobuf_field(number: int, value: int | bytes) -> bytes:
-    """Return field `number` with `value`: a varint, or bytes with their length before them."""
+    """Return field `number` with `value`: a varint, or length-prefixed bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def varint(value: int) -> bytes:
-    """Return a number that is not negative as a varint."""
+    """Return a non-negative number as a varint."""
     low = [value >> shift & 0x7F for shift in range(0, max(1, value.bit_length()), 7)]
     return bytes([*(byte | 0x80 for byte in low[:-1]), low[-1]])
 
 
 def protobuf_fields(message: bytes) -> dict[int, int | bytes]:
-    """Return each field's value (the last, if repeated), by number, of a serialized protocol buffer that parses."""
+    """Return the fields of a valid serialized protocol buffer, by number; the last value of a repeated field."""
     return dict(protobuf_items(message))
 
 
 def protobuf_items(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield each field's number and value of a serialized protocol buffer that parses."""
+    """Yield the number and value of each field of a valid serialized protocol buffer."""
     at = 0
 
     def read_varint() -> int:

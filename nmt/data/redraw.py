@@ -1,7 +1,7 @@
-"""The pairs of a store as one epoch sees them: a share of them changed, and segmentations drawn at random.
+"""Redraw the pairs of a store for each epoch: change a share of them, and draw random segmentations.
 
-Nothing of it is stored. A pool of pairs is drawn from the seed, the epoch and the ranks of its pairs alone, so every
-process, and a training that is resumed, draws the same.
+The results are not stored. A pool of pairs depends only on the seed, the epoch and the ranks of its pairs, so every
+process draws the same, and so does a resumed training run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from nmt.special_tokens import UNK_ID
 
 _Rows = NDArray[np.int64]
 
-_KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # tell their random numbers from each other and from those of the order
+_KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
 _UNCHANGED = len(KINDS)
 _TERMS = _UNCHANGED + 1
 _NO_TERMS = GlossaryConfig()
 
 
 class DrawnPairs(NamedTuple):
-    """The pairs of a pool, in memory; row i is the pair of rank i of the pool."""
+    """The pairs of a pool, in memory; row i is the pair with rank i in the pool."""
 
     src: Side
     tgt: Side
@@ -45,7 +45,7 @@ class DrawnPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class RedrawSettings:
-    """The plan of the draws, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
+    """The settings of the draws, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
 
     augment: AugmentConfig
     regularization: SubwordRegularization
@@ -57,7 +57,7 @@ class RedrawSettings:
 
 
 class Redraw:
-    """Draws pools of pairs anew: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
+    """Redraws pools of pairs: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
 
     def __init__(self, store: TokenStore, tokenizers: TokenizerPair, settings: RedrawSettings):
         self._store, self._settings = store, settings
@@ -77,7 +77,7 @@ class Redraw:
 
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
-        """Return what draws the pairs of `store` for a training; None if its pairs are taken as they are stored."""
+        """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
         data, regularization = config.data, config.tokenizer.subword_regularization
         if not (data.augment.is_on or data.glossary.is_on or regularization.per_epoch):
             return None
@@ -94,10 +94,10 @@ class Redraw:
         return cls(store, tokenizers, settings)
 
     def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
-        """Draw the pairs at `indices` of the store, which stand at `ranks` of `epoch`.
+        """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`.
 
-        A pair stays as it is stored if it is too long or would become so, or has unknown tokens. RunError if the store
-        is damaged.
+        A pair stays unchanged if it is too long or would become too long, or if it has unknown tokens. RunError if the
+        store is damaged.
         """
         stored = (self._src.read(indices), self._tgt.read(indices))
         settings = self._settings
@@ -125,7 +125,7 @@ class Redraw:
         indices: _Rows,
         position: tuple[_Rows, int],
     ) -> dict[int, TextPair]:
-        """Return the texts of the rows that are changed."""
+        """Return the texts of the changed rows."""
         rows = np.flatnonzero(kinds != _UNCHANGED)
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
         in_twos = rows[np.isin(kinds[rows], (KINDS.index("merge"), _TERMS))]
@@ -166,8 +166,8 @@ def kinds_of(
 ) -> NDArray[np.int64]:
     """Return the kind of change of the pairs at `ranks` of an epoch.
 
-    That is its index in `KINDS`, their number for none, and one more for annotated terms. Of an epoch's `num_pairs`,
-    each kind gets exactly its share, rounded. `key` is the seed and the epoch.
+    It is an index into `KINDS`, `len(KINDS)` for no change, or one more for annotated terms. Each kind gets exactly its
+    share of an epoch's `num_pairs`, rounded. `key` is the seed and the epoch.
     """
     counts = [round(share * num_pairs) for share in config.shares().values()]
     slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
@@ -178,7 +178,7 @@ def kinds_of(
 
 
 class _SideRedraw:
-    """One language of a store, with what reads and draws its segmentations."""
+    """Reads one language of a store, and draws its segmentations."""
 
     def __init__(self, side: Side, tokenizer: Tokenizer, regularization: SubwordRegularization):
         self._side, self._tokenizer = side, tokenizer
@@ -187,7 +187,7 @@ class _SideRedraw:
         )
 
     def read(self, indices: _Rows) -> Segmentations:
-        """Read the sentences at `indices` of the store. RunError if they hold what is no token."""
+        """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
         lengths = self._side.lengths(indices)
         tokens = self._side.tokens[_positions(self._side.offsets[indices], lengths)]
         self._side.check(tokens)
@@ -200,7 +200,7 @@ class _SideRedraw:
     def segment(
         self, stored: Segmentations, texts: dict[int, str], rows: _Rows, seeds: tuple[int, ...]
     ) -> Segmentations:
-        """Return the sentences with other `texts` in some of `rows`; all `rows` drawn, if segmentations are drawn."""
+        """Return the sentences with new `texts` in some of `rows`; if segmentations are drawn, draw all `rows`."""
         if self._sampler is None:
             changed_rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
             return _overlay(stored, changed_rows, _flat(self._tokenizer.encode_batch(texts.values())))
@@ -215,14 +215,14 @@ class _SideRedraw:
 
 
 def _spells_its_text(sentences: Segmentations) -> NDArray[np.bool_]:
-    """Return which sentences have no unknown token."""
+    """Return a mask of the sentences without unknown tokens."""
     rows = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
     unknown: NDArray[np.int64] = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(sentences.lengths))
     return unknown == 0
 
 
 def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
-    """Put sentences one after another."""
+    """Concatenate sentences."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     ids = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
     return Segmentations(ids, lengths)
@@ -236,14 +236,14 @@ def _each(sentences: Segmentations, rows: _Rows) -> Iterator[list[int]]:
 
 
 def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions of all tokens of sentences that begin at `starts`, one sentence after another."""
+    """Return the positions of all tokens of sentences that start at `starts`, sentence by sentence."""
     positions = np.arange(int(lengths.sum()), dtype=np.int64)
     positions += np.repeat(starts - (lengths.cumsum() - lengths), lengths)
     return positions
 
 
 def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
-    """Return the sentences of `stored` with `others` in the place of `rows`."""
+    """Return the sentences of `stored` with `rows` replaced by `others`."""
     lengths = stored.lengths.copy()
     lengths[rows] = others.lengths
     starts = lengths.cumsum() - lengths

@@ -1,4 +1,4 @@
-"""The report on a prepared corpus: `report.json` of a run, the lines that describe it, and its warnings."""
+"""The report on a prepared corpus: `report.json` of a run, its description in the log, and its warnings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPLITS: tuple[Split, ...] = ("valid", "test")
 
 @dataclass
 class CorpusCounts:
-    """Counts of the training pairs, accumulated as they stream by."""
+    """Counts of the training pairs, accumulated while they are read."""
 
     src_words: int = 0  # characters, in languages that are written without spaces
     tgt_words: int = 0
@@ -73,7 +73,7 @@ class SideReport:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """A validation or test set: its pairs, and what its scores leave out."""
+    """A validation or test set: its pairs, and the pairs that its scores ignore or truncate."""
 
     pairs: int
     empty_dropped: int
@@ -120,15 +120,15 @@ class CorpusReport:
 
     @classmethod
     def from_json(cls, value: object) -> CorpusReport:
-        """Build a report from what `as_json` returned. ValueError if it is something else."""
+        """Build a report from the result of `as_json`. ValueError if it is something else."""
         return _ADAPTER.validate_python(value)
 
     def as_json(self) -> dict[str, object]:
-        """Return the report as it is written into a run."""
+        """Return the report as JSON values, as saved in a run."""
         return asdict(self)
 
     def describe(self) -> Iterator[str]:
-        """Yield the report as lines for a person."""
+        """Yield the report as lines for the log."""
         drawn = f", each in {self.segmentations} segmentations" if self.segmentations > 1 else ""
         yield f"corpus: {counted(self.pairs, 'training pair')}{drawn}"
         yield from (f"  {part}" for part in self.corpora)
@@ -159,7 +159,7 @@ class CorpusReport:
             name = "test" if split == "test" else "validation"
             if report.empty_dropped:
                 dropped = counted(report.empty_dropped, "pair")
-                yield f"the {name} set has {dropped} with an empty side; its scores leave them out"
+                yield f"the {name} set has {dropped} with an empty side; its scores ignore them"
             if report.too_long:
                 cut = counted(report.too_long, "source")
                 yield f"the {name} set has {cut} longer than the model's limit; their ends are not translated"

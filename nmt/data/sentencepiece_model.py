@@ -1,4 +1,4 @@
-"""The tokens of a SentencePiece model, read and replaced: fields of ModelProto in sentencepiece_model.proto."""
+"""Read and replace the tokens of a SentencePiece model: fields of ModelProto in sentencepiece_model.proto."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nmt.errors import DataError
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""Types of a token. An unused one is never the result of a segmentation, but has a text."""
+"""Types of a token. An unused one never results from a segmentation, but has a text."""
 
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
 """The written forms of the ids 0 to 3."""
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 def read_pieces(model_bytes: bytes) -> list[Piece]:
-    """Return the tokens of a serialized model, by id. Raises DataError if it is none, or damaged."""
+    """Return the tokens of a serialized model, by id. Raises DataError if it is not a model, or is damaged."""
     try:
         if not model_bytes:
             raise ValueError
@@ -53,9 +53,9 @@ def _read_piece(fields: dict[int, int | bytes]) -> Piece:
 
 
 def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
-    """Return a serialized model with other tokens, the first four of which are the special ones.
+    """Return a serialized model with other tokens, of which the first four are the special ones.
 
-    It normalizes and segments as the model `model_bytes`, which must be one.
+    It normalizes and segments like the model `model_bytes`, which must be valid.
     """
     kept = (_TRAINER_SPEC, *_NORMALIZERS)
     items = [(number, value) for number, value in protobuf_items(model_bytes) if number in kept]
@@ -63,7 +63,7 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
     overrides = b"".join(protobuf_field(number, value) for number, value in specials.items())
     if _TRAINER_SPEC not in dict(items):
         items.append((_TRAINER_SPEC, b""))
-    # The last of two values of a field counts.
+    # If a field has two values, the last one counts.
     others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC and isinstance(v, bytes) else v) for n, v in items]
     return b"".join([*(protobuf_field(_PIECES, _piece_fields(piece)) for piece in pieces), *others])
 

@@ -1,4 +1,4 @@
-"""Train one SentencePiece model from streamed sentences, with readable errors instead of those of its C++ code."""
+"""Train one SentencePiece model from streamed sentences, with readable errors instead of the C++ ones."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 log = logging.getLogger(__name__)
 
 MAX_SENTENCE_BYTES = 16_384
-"""Longer lines are left out of tokenizer training (not of the corpus): they are no sentences and cost much memory."""
+"""Tokenizer training (not the corpus) skips longer lines: they are not sentences, and cost much memory."""
 
 MAX_TOKEN_LENGTH = 16
-"""Characters in a learned token, at most: SentencePiece's default."""
+"""Maximum characters in a learned token: SentencePiece's default."""
 
 _NUM_BYTE_TOKENS = 256
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 Sentences = Callable[[], Iterable[str]]
-"""Starts a new pass over the sentences of one side each time it is called."""
+"""Each call starts a new pass over the sentences of one side."""
 
 
 def without_surrogates(text: str) -> str:
-    """Return `text` with each lone surrogate, which UTF-8 cannot express, replaced by U+FFFD."""
+    """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
@@ -42,11 +42,11 @@ def train_model(
     seed: int,
     threads: int,
 ) -> bytes:
-    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}) together; returns it serialized.
+    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}); return it serialized.
 
-    At most `config.max_sentences` of each side are used, drawn evenly with `seed`; each side is read twice, streaming.
-    A vocabulary that the text cannot fill is smaller than asked for, with a warning. Raises DataError if a side holds
-    no text or the vocabulary is too small.
+    At most `config.max_sentences` of each side are used, sampled uniformly with `seed`; each side is read twice, as a
+    stream. If the text does not support the vocabulary size, the vocabulary is smaller, with a warning. DataError
+    if a side has no text or the vocabulary is too small.
     """
     name = in_words(list(sides))
     if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
@@ -55,7 +55,7 @@ def train_model(
     num_sentences = in_words([f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True)])
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
     model = io.BytesIO()
-    fault: list[BaseException] = []  # SentencePiece hides the exceptions of its input behind its own
+    fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_caught(chain.from_iterable(sample.sentences for sample in samples), fault),
@@ -72,7 +72,7 @@ def train_model(
 
 
 def _options(config: TokenizerConfig, max_vocab_size: int) -> dict[str, Any]:
-    """Return SentencePiece's options; it allocates for a vocabulary of any size, so the size is limited here."""
+    """Return SentencePiece's options, with a limit on the vocabulary, because it allocates memory for any size."""
     is_word = config.type == "word"
     return {
         "model_type": config.type,
@@ -82,19 +82,19 @@ def _options(config: TokenizerConfig, max_vocab_size: int) -> dict[str, Any]:
         "character_coverage": config.character_coverage,
         "normalization_rule_name": config.normalization,
         "remove_extra_whitespaces": False,
-        # A word token begins with the space before it, so a symbol that is to match a word does too.
+        # A word token starts with the space before it, so a symbol that should match a word must too.
         "user_defined_symbols": [f"▁{symbol}" if is_word else symbol for symbol in config.user_symbols],
         "max_sentence_length": MAX_SENTENCE_BYTES,
         "unk_id": UNK_ID,
         "pad_id": PAD_ID,
         "bos_id": BOS_ID,
         "eos_id": EOS_ID,
-        "minloglevel": 2,  # errors only; they reach us as exceptions too
+        "minloglevel": 2,  # only errors, which are also raised as exceptions
     }
 
 
 class _Sample(NamedTuple):
-    """Sentences to train on, their number, and the characters of the whole text that they were drawn from."""
+    """Sentences to train on, their number, and the number of characters of the whole text."""
 
     sentences: Iterator[str]
     size: int
@@ -110,12 +110,10 @@ def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> _Sample:
         too_long += bool(text) and not usable
         num_characters += len(text)
     if total == 0:
-        raise DataError(
-            f"no {side} text to train a tokenizer on", hint=f"look at the {side} side: it is empty or blank"
-        )
+        raise DataError(f"no {side} text to train a tokenizer on", hint=f"check the {side} side: it is empty or blank")
     if too_long:
         limit_shown = f"{MAX_SENTENCE_BYTES:,}"
-        log.warning("%d %s lines of over %s bytes were left out of tokenizer training", too_long, side, limit_shown)
+        log.warning("tokenizer training skipped %d %s lines longer than %s bytes", too_long, side, limit_shown)
     return _Sample(_draw(sentences, total, limit, seed), min(total, limit), num_characters)
 
 
@@ -136,7 +134,7 @@ def _is_too_long(text: str) -> bool:
 
 
 def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
-    """Yield `sentences`; put an exception into `fault` on its way up, because SentencePiece would swallow it."""
+    """Yield `sentences`; store an exception in `fault`, because SentencePiece would swallow it."""
     try:
         yield from sentences
     except (Exception, KeyboardInterrupt) as error:
@@ -145,7 +143,7 @@ def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[st
 
 
 def _translated(error: Exception, config: TokenizerConfig, name: str) -> DataError:
-    """Turn SentencePiece's exception into a DataError that says what to change."""
+    """Turn SentencePiece's exception into a DataError with a hint."""
     needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if needed:
         return _too_small(config, name, int(needed[1]))
@@ -164,10 +162,10 @@ def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
     if config.type in ("unigram", "bpe") and config.character_coverage > MIN_COVERAGE:
         hint += (
             f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
-            f"(to {MIN_COVERAGE} at least): rarer characters are then spelled in bytes"
+            f"(to at least {MIN_COVERAGE}), which spells rare characters as bytes"
         )
     return DataError(
-        f"a vocabulary of {config.vocab_size} is too small for the {name} text: it takes at least {smallest}, "
+        f"a vocabulary of {config.vocab_size} is too small for the {name} text: it needs at least {smallest}, "
         f"{reserved} for reserved tokens and {smallest - reserved} for {learned}",
         hint=hint,
     )

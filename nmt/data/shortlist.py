@@ -1,7 +1,7 @@
-"""Lexical shortlists: for each source token, the target tokens that it may be translated with. Imports no numpy.
+"""Lexical shortlists: for each source token, the target tokens that it may be translated with. Without numpy.
 
-A search with a shortlist computes only the outputs that the tokens of its source list, and those that every source has
-(Jean et al. 2015, section 3.2).
+A search with a shortlist computes only the outputs listed for the tokens of its source, and those allowed for every
+source (Jean et al. 2015, section 3.2).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAMES = ("starts", "candidates", "always")
 
 
 class Shortlist(NamedTuple):
-    """Target tokens by source token: those of token i are `candidates[starts[i] : starts[i + 1]]`."""
+    """Target tokens by source token: token i has `candidates[starts[i] : starts[i + 1]]`."""
 
     starts: array[int]  # [source vocabulary + 1]
     candidates: array[int]
-    always: array[int]  # of every source
+    always: array[int]  # allowed for every source
 
     @classmethod
     def from_lists(cls, candidates: Iterable[Iterable[int]], always: Iterable[int]) -> Self:
@@ -42,15 +42,15 @@ class Shortlist(NamedTuple):
         return cls(starts, joined, array("i", always))
 
     def outputs(self, source: Sequence[int], prefix: Sequence[int] = ()) -> list[int]:
-        """Return the target tokens of `source` (ids without specials), in order, with eos and those of `prefix`."""
+        """Return the target tokens for `source` (ids without special ones), sorted, with eos and those of `prefix`."""
         tokens = {EOS_ID, *self.always, *prefix}
         for token in source:
             tokens.update(self.candidates[self.starts[token] : self.starts[token + 1]])
         return sorted(tokens)
 
     def save(self, path: Path, tokenizers: TokenizerPair) -> None:
-        """Write the shortlist with a checksum and the mark of its tokenizers, atomically. Raises OSError."""
-        import numpy as np  # takes a while to import, and translating does without
+        """Write the shortlist with a checksum and a hash of its tokenizers, atomically. Raises OSError."""
+        import numpy as np  # slow to import, and not needed to translate
         from safetensors.numpy import save
 
         tensors = {name: np.array(part, dtype=np.int32) for name, part in zip(_NAMES, self, strict=True)}
@@ -61,11 +61,11 @@ class Shortlist(NamedTuple):
 
     @classmethod
     def load(cls, path: Path, tokenizers: TokenizerPair) -> Self:
-        """Read what `save` wrote. RunError if it is missing, damaged, too large, or of other tokenizers."""
+        """Read what `save` wrote. RunError if it is missing, damaged, too large, or for other tokenizers."""
         if not path.exists():
-            hint = "make one with `nmt shortlist --model RUN`, or translate without --shortlist"
+            hint = "build one with `nmt shortlist --model RUN`, or translate without --shortlist"
             raise RunError("this run has no shortlist", path=path, hint=hint)
-        hint = "make it anew with `nmt shortlist --model RUN`"
+        hint = "rebuild it with `nmt shortlist --model RUN`"
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise ValueError(f"over {MAX_BYTES:,} bytes")
@@ -75,13 +75,13 @@ class Shortlist(NamedTuple):
             loaded = cls(*(_ints(entries, name) for name in _NAMES))
             loaded._check(tokenizers)
         except (OSError, SafetensorError, ValueError) as error:
-            raise RunError(f"this is no shortlist, or it is damaged ({error})", path=path, hint=hint) from None
+            raise RunError(f"this is not a shortlist, or it is damaged ({error})", path=path, hint=hint) from None
         if bytes(entries.get("tokenizers", {}).get("data", b"")) != _mark(tokenizers):
-            raise RunError("this shortlist is of other tokenizers than the run's", path=path, hint=hint)
+            raise RunError("this shortlist was built for other tokenizers", path=path, hint=hint)
         return loaded
 
     def _check(self, tokenizers: TokenizerPair) -> None:
-        """Raise ValueError unless the parts fit together and hold tokens of `tokenizers`."""
+        """Raise ValueError unless the parts fit together and contain only tokens of `tokenizers`."""
         starts = self.starts
         if len(starts) != tokenizers.src.vocab_size + 1 or starts[0] != 0 or starts[-1] != len(self.candidates):
             raise ValueError("its parts do not fit together")
@@ -89,16 +89,16 @@ class Shortlist(NamedTuple):
             raise ValueError("its parts run backward")
         for part in (self.candidates, self.always):
             if part and not 0 <= min(part) <= max(part) < tokenizers.tgt.vocab_size:
-                raise ValueError("it holds what is no token")
+                raise ValueError("it contains invalid tokens")
 
 
 def refuse_shortlist() -> Shortlist:
-    """Raise NmtError: the shortlist of a model that is not a run's."""
+    """Raise NmtError, because the model does not come from a run."""
     raise NmtError("this model has no shortlist", hint="shortlists belong to runs: `nmt shortlist --model RUN`")
 
 
 def _ints(entries: dict[str, Any], name: str) -> array[int]:
-    """Return an array of a file. Raises ValueError if it is missing or holds no 32-bit integers."""
+    """Return an array of a file. Raises ValueError if it is missing or does not contain 32-bit integers."""
     entry = entries.get(name)
     if entry is None or entry["dtype"] != "I32":
         raise ValueError(f"{name} is missing")
@@ -108,5 +108,5 @@ def _ints(entries: dict[str, Any], name: str) -> array[int]:
 
 
 def _mark(tokenizers: TokenizerPair) -> bytes:
-    """Return a hash of both tokenizers, which the shortlist of another run does not have."""
+    """Return a hash of both tokenizers, to detect the shortlist of another run."""
     return hashlib.sha256(f"{tokenizers.src.fingerprint} {tokenizers.tgt.fingerprint}".encode()).digest()

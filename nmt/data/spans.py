@@ -1,7 +1,7 @@
-"""Spans of text that a translation must keep verbatim, and the placeholders that stand for them.
+"""Spans of text that a translation must keep verbatim, and the placeholders that replace them.
 
-A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one token, never split, whatever the type of
-the tokenizer. Placeholders are numbered from 1 in the order of the source text.
+A placeholder is a user-defined symbol of the tokenizer, `⟦1⟧` to `⟦8⟧`: one token that is never split, whatever the
+type of the tokenizer. Placeholders are numbered from 1 in source order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NUM_PLACEHOLDERS = 8
 PLACEHOLDERS = tuple(f"⟦{number}⟧" for number in range(1, NUM_PLACEHOLDERS + 1))
 ANY_PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
 
-# Every repetition is bounded, or of characters that cannot begin what follows it: the time is linear in the text.
+# Every repetition is bounded, or of characters that cannot start what follows it, so matching takes linear time.
 _URL = r"(?:(?<![A-Za-z0-9])(?:https?|ftps?|sftp|file)://|(?<![A-Za-z0-9])www\.(?=[A-Za-z0-9]))[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}"
 _EMAIL = r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,63}"
 _ATTRIBUTE = r"""\s{1,8}[A-Za-z_:@][\w:.-]{0,63}\s?=\s?(?:"[^"<>\n]{0,500}"|'[^'<>\n]{0,500}'|[^\s"'<>=]{1,500})"""
@@ -37,8 +37,8 @@ class Span(NamedTuple):
 def find_spans(text: str, not_these: Collection[str] = ()) -> list[Span]:
     """Find URLs, e-mail addresses, tags, entities, `{name}`, `%1$s` and anything like a placeholder, in order.
 
-    Punctuation that ends a sentence is no part of a URL before it, nor is a bracket that was opened before the URL.
-    `not_these` are symbols that the model knows as such (user-defined ones, such as <de>): they are not spans.
+    A URL does not include the punctuation that ends a sentence, nor a closing bracket that was opened before the URL.
+    `not_these` are symbols of the model (user-defined ones, such as <de>), which are not spans.
     """
     spans = []
     for match in _SPAN.finditer(text):

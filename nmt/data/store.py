@@ -1,7 +1,7 @@
-"""The corpus as token ids on disk, memory-mapped: built once, as a stream, so it may be larger than memory.
+"""The corpus as memory-mapped token ids on disk: built once, as a stream, so it may be larger than memory.
 
-A store is a folder: flat token arrays, offsets that say where each sentence starts, and `store.json`. It is built under
-a temporary name and renamed when whole; a folder with the final name is complete.
+A store is a folder with flat token arrays, the offset of each sentence, and `store.json`. It is built under a temporary
+name and renamed when complete, so a folder with the final name is always complete.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class StoreInfo(Section):
     tgt_vocab_size: int = Field(ge=1)
     counts: CorpusCounts
     corpora: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="pairs of each corpus, one corpus after another; empty: all pairs are of one"
+        (), description="number of pairs of each corpus, in order; empty: there is only one corpus"
     )
 
 
 @dataclass
 class Side:
-    """One language of a store: all sentences' tokens one after another, without specials."""
+    """One language of a store: the tokens of all sentences, concatenated, without special tokens."""
 
     tokens: NDArray[Any]  # [number of tokens], uint16 or uint32
     offsets: NDArray[np.int64]  # [number of sentences + 1]
@@ -61,7 +61,7 @@ class Side:
     folder: Path
 
     def check(self, ids: NDArray[Any]) -> None:
-        """Raise RunError if `ids`, read from `tokens`, hold what is no token: a disk may return other bytes."""
+        """Raise RunError if `ids`, read from `tokens`, contain invalid tokens: a disk may return wrong bytes."""
         if len(ids) and (largest := int(ids.max())) >= self.vocab_size:
             raise damaged(f"token {largest}, of a vocabulary of {self.vocab_size}", self.folder)
 
@@ -69,17 +69,17 @@ class Side:
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of tokens of each of the sentences at `indices`."""
+        """Return the number of tokens of the sentences at `indices`."""
         return self.offsets[indices + 1] - self.offsets[indices]
 
     def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[NDArray[np.int64]]:
-        """Yield the number of tokens of each sentence, in blocks: the corpus may be larger than memory."""
+        """Yield the number of tokens of each sentence, in blocks, because the corpus may be larger than memory."""
         end = len(self.offsets) - 1 if end is None else end
         for first in range(start, end, _BLOCK_LENGTHS):
             yield np.diff(self.offsets[first : min(first + _BLOCK_LENGTHS, end) + 1])
 
     def length_counts(self) -> NDArray[np.int64]:
-        """Count the sentences that have 0, 1, 2, … tokens, up to the longest."""
+        """Return the number of sentences with 0, 1, 2, … tokens, up to the longest."""
         counts = np.zeros(1, dtype=np.int64)
         for lengths in self.length_blocks():
             block = np.bincount(lengths, minlength=len(counts))
@@ -90,7 +90,7 @@ class Side:
 
 def damaged(what: str, folder: Path) -> RunError:
     """Return the error for a store that has changed since it was built."""
-    hint = "delete the folder; it will be built again"
+    hint = "delete the folder; nmt will rebuild it"
     return RunError(f"the tokenized corpus is damaged ({what})", path=folder, hint=hint)
 
 
@@ -117,11 +117,11 @@ class TokenStore:
             raise damaged(str(error), folder) from error
 
     def _open(self, name: str, vocab_size: int) -> Side:
-        """Map the files of one side. Raises ValueError if they do not fit together or the offsets run backward."""
+        """Map the files of one side. Raises ValueError if they do not match or the offsets decrease."""
         tokens = np.memmap(self.folder / f"{name}.tokens", dtype=self.info.dtype, mode="r")
         offsets = np.memmap(self.folder / f"{name}.offsets", dtype=np.int64, mode="r")
         if len(offsets) != len(self) + 1 or len(tokens) != offsets[-1]:
-            raise ValueError(f"{name}.tokens does not have the length that store.json says")
+            raise ValueError(f"{name}.tokens does not have the length given in store.json")
         for start in range(0, len(offsets), _BLOCK_LENGTHS):
             block = offsets[start : start + _BLOCK_LENGTHS + 1]
             if (block[1:] < block[:-1]).any():
@@ -134,7 +134,7 @@ class TokenStore:
         return self.info.num_pairs
 
     def sizes(self, num_corpora: int) -> tuple[int, ...]:
-        """Return the number of pairs of each of `num_corpora` corpora, in the order in which they lie in the store."""
+        """Return the number of pairs of each of `num_corpora` corpora, in store order."""
         sizes = self.info.corpora or (self.info.num_pairs,)
         return sizes + (0,) * (num_corpora - len(sizes))
 
@@ -165,7 +165,7 @@ class _SideWriter:
         self._append(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype), [len(ids) for ids in tokens])
 
     def append_drawn(self, texts: list[str], sampler: SubwordSampler, count: int) -> None:
-        """Append `count` drawn segmentations of all of `texts`, one draw after another."""
+        """Append `count` drawn segmentations of all `texts`, draw by draw."""
         for ids, lengths in sampler.draw(self.tokenizer.normalize_batch(texts), count):
             self._append(ids.astype(self.dtype), lengths)
 
@@ -186,9 +186,9 @@ def build_store(
 ) -> TokenStore:
     """Tokenize `pairs`, corpus by corpus, into `folder`, which must not exist yet, and open it.
 
-    Memory is bounded by a block of pairs, whatever the size of the corpus. `counts` are kept with the store; they are
-    read after the last pair, so whoever yields the pairs may count into them. The store holds each pair
-    `regularization.num_samples` times, the drawn segmentations by `seed`: an epoch over it is that many passes over
+    Memory is bounded by a block of pairs, whatever the size of the corpus. `counts` are saved with the store; they are
+    read after the last pair, so the iterator of pairs may update them. The store contains each pair
+    `regularization.num_samples` times, with segmentations drawn by `seed`, so an epoch over it is that many passes over
     the corpus.
     """
     try:
@@ -200,11 +200,11 @@ def build_store(
                 dtype=_dtype_for(tokenizers),
                 src_vocab_size=tokenizers.src.vocab_size,
                 tgt_vocab_size=tokenizers.tgt.vocab_size,
-                counts=counts,  # complete once the pairs have passed
+                counts=counts,  # complete after the last pair
             )
             write_text(partial / "store.json", info.model_dump_json())
     except FileExistsError:
-        if not folder.is_dir():  # another training may have built the same store meanwhile
+        if not folder.is_dir():  # another training run may have built the same store in the meantime
             raise
     return TokenStore(folder)
 
@@ -239,7 +239,7 @@ def _write_tokens(
 
 
 def _blocks_of_one_corpus(pairs: Iterator[SentencePair]) -> Iterator[list[SentencePair]]:
-    """Yield `pairs` in blocks, each of one corpus, so that a corpus lies in one piece with its drawn segmentations."""
+    """Yield `pairs` in blocks of a single corpus, so that a corpus and its drawn segmentations are contiguous."""
     for _, corpus in groupby(pairs, key=attrgetter("corpus")):
         while block := list(islice(corpus, _BLOCK_PAIRS)):
             yield block

@@ -1,7 +1,7 @@
-"""Random segmentations of a text: subword regularization (Kudo 2018) and BPE-dropout (Provilkov et al. 2020).
+"""Draw random segmentations of a text: subword regularization (Kudo 2018), BPE-dropout (Provilkov et al. 2020).
 
-SentencePiece draws segmentations too, but mixes a number into its seed that differs from process to process. Here the
-seed alone decides, in every process and on every machine.
+SentencePiece draws segmentations too, but mixes a number into its seed that differs between processes. Here only the
+seed determines them, in every process and on every machine.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ SPACE = "▁"
 
 _SAMPLERS: dict[str, type[UnigramSampler | BpeDropoutSampler]] = {"unigram": UnigramSampler, "bpe": BpeDropoutSampler}
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
-_MAX_KEPT = 1_000_000  # characters of the units that are remembered: about 200 MB of lattices
+_MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
 
 
 class Segmentations(NamedTuple):
     """One segmentation of each of several texts."""
 
-    ids: NDArray[np.int64]  # [tokens of all texts, one text after another]
+    ids: NDArray[np.int64]  # [tokens of all texts], concatenated
     lengths: NDArray[np.int64]  # [texts], in tokens
 
 
 class SubwordSampler:
-    """Draws segmentations of texts, determined by the seed and by the draws since it was set.
+    """Draws segmentations of texts, determined by the seed and the number of draws since it was set.
 
-    Texts are cut into units that are drawn independently: user-defined symbols, and words with the space before them
-    (if no token reaches across a space).
+    Texts are cut into independent units: user-defined symbols, and words with the space before them (if no token
+    crosses a space).
     """
 
     def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float, seed: int):
-        """Create a sampler for a `model_type` of unigram or bpe; ValueError for others, which have one segmentation."""
+        """Create a sampler for the `model_type` unigram or bpe; ValueError for others, with only one segmentation."""
         if model_type not in _SAMPLERS:
-            raise ValueError(f"a tokenizer of type {model_type} has one segmentation of a text")
+            raise ValueError(f"a tokenizer of type {model_type} has only one segmentation per text")
         self._codes = Codes(vocabulary)
         self._sampler = _SAMPLERS[model_type](vocabulary, self._codes, alpha)
         self._bits = np.random.PCG64(seed)  # its numbers are the same in every version of numpy
-        self._numbers: dict[str, int] = {}  # of the distinct units that the sampler below has read
+        self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
         self._num_kept = 0  # their characters
         symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
         self._symbols = re.compile("|".join(map(re.escape, symbols)) or "(?!)")
@@ -55,11 +55,11 @@ class SubwordSampler:
         self._words = re.compile(".+" if crosses_spaces else f"{SPACE}[^{SPACE}]*|[^{SPACE}]+", re.DOTALL)
 
     def seed(self, *numbers: int) -> None:
-        """Let `numbers` decide the draws that follow, whatever was drawn before."""
+        """Reset the seed to `numbers`, whatever was drawn before."""
         self._bits = np.random.PCG64(numbers)
 
     def draw(self, texts: Sequence[str], count: int) -> Iterator[Segmentations]:
-        """Yield `count` segmentations of all `texts`, which are normalized, with "▁" for each space."""
+        """Yield `count` segmentations of all `texts`, which must be normalized, with "▁" for each space."""
         units = self._read(texts)
         which = np.fromiter((unit for text_units in units for unit in text_units), dtype=np.int64)
         text_of_unit = np.repeat(np.arange(len(texts)), [len(text_units) for text_units in units])
@@ -70,10 +70,10 @@ class SubwordSampler:
             yield Segmentations(ids, lengths.astype(np.int64))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of the units of each text, and have the sampler read those it does not remember.
+        """Return the numbers of the units of each text, and let the sampler read those that are not cached.
 
-        The units of one call are always in memory together; before it, the remembered ones are dropped if they are
-        many. No draw depends on what is remembered.
+        The units of one call are always in memory together; if there are too many cached ones, they are dropped first.
+        Draws do not depend on the cache.
         """
         if self._num_kept > _MAX_KEPT:
             self._numbers.clear()

@@ -1,4 +1,4 @@
-"""The tokens that spell text, for drawing segmentations; characters without a token are spelled in bytes."""
+"""The vocabulary for drawing segmentations; characters without a token are spelled as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class SubwordVocabulary:
-    """The tokens of a SentencePiece model that spell text, V in all."""
+    """The tokens of a SentencePiece model that spell text, V in total."""
 
     tokens: dict[str, int]  # token to id, without special, byte and user-defined tokens
     scores: Sequence[float]  # [V]; unigram: log-probabilities; bpe: earlier merges score higher
@@ -31,7 +31,7 @@ class Codes:
         self._spellings: list[Sequence[int]] = []  # of the characters without a token
 
     def of(self, text: str) -> int:
-        """Return the code of a token, or of a character."""
+        """Return the code of a token or a character."""
         code = self._of.get(text)
         if code is None:
             code = self._of[text] = self._first + len(self._spellings)
@@ -41,7 +41,7 @@ class Codes:
         return code
 
     def ids(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the token ids that `codes` [C] stand for, one after another, and how many each stands for [C]."""
+        """Return the token ids for `codes` [C], concatenated, and the number of ids per code [C]."""
         widths = np.ones(len(codes), dtype=np.int64)
         places = np.flatnonzero(codes >= self._first)
         if len(places) == 0:

@@ -1,4 +1,4 @@
-"""The tokens that say which language is meant, and which corpus: before each source, and before each target."""
+"""Language and corpus tags: tokens before each source and before each target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nmt.languages import LANGUAGE_TAG, Direction, language_tag
 
 
 class OutputTags(NamedTuple):
-    """The tags that outputs begin with, in a model with `model.language_tags: both`; else none."""
+    """The tags that outputs start with in a model with `model.language_tags: both`; empty for other models."""
 
     ids: Mapping[str, list[int]] = {}  # by language
 
@@ -24,12 +24,12 @@ class OutputTags(NamedTuple):
 
     @property
     def never_generated(self) -> list[int]:
-        """The tokens that stand nowhere else in an output."""
+        """The tokens that occur nowhere else in an output."""
         return [ids[-1] for ids in self.ids.values()]
 
 
 def output_tags(tokenizer: Tokenizer, language_tags: LanguageTags) -> OutputTags:
-    """Return the tags that outputs of a model begin with; `tokenizer` is that of its targets."""
+    """Return the tags that outputs of a model start with; `tokenizer` is its target tokenizer."""
     if language_tags == "source":
         return OutputTags()
     written = tokenizer.tokens(range(tokenizer.vocab_size))
@@ -38,7 +38,7 @@ def output_tags(tokenizer: Tokenizer, language_tags: LanguageTags) -> OutputTags
 
 
 def language_tags(config: Config) -> tuple[str, ...]:
-    """Return the tags of the languages: of the targets, if there are several; of all, if both sides have tags."""
+    """Return the language tags: of the target languages if there are several, or of all if both sides have tags."""
     sources, targets = (dict.fromkeys(codes) for codes in zip(*config.data.directions, strict=True))
     if config.model.language_tags == "both":
         return tuple(map(language_tag, {**sources, **targets}))
@@ -46,7 +46,7 @@ def language_tags(config: Config) -> tuple[str, ...]:
 
 
 def corpus_tags(data: DataConfig) -> tuple[str, ...]:
-    """Return the tags that corpora have of their own."""
+    """Return the tags of the corpora."""
     corpora = (files for name in ("train", "valid", "test") for files in data.corpora(name))
     return tuple(dict.fromkeys(files.tag for files in corpora if files.tag is not None))
 
@@ -58,10 +58,10 @@ def user_symbols(config: Config) -> tuple[str, ...]:
 
 
 def tags_before_sources(config: Config, name: Literal["train", "valid", "test"] = "train") -> list[str]:
-    """Return what is put before the sources of each corpus of a set: `<2fr> <web> `, each followed by a space.
+    """Return the prefix of the sources of each corpus of a set: `<2fr> <web> `, each tag followed by a space.
 
-    The tag of a language comes first, if there is one; then the tag of the corpus. A source of a validation or test set
-    gets no tag of its language here: it gets that when it is translated.
+    The language tag comes first, if any, then the corpus tag. Sources of a validation or test set get no language tag
+    here, because they get it when they are translated.
     """
     before = []
     for files in config.data.corpora(name):
@@ -71,17 +71,17 @@ def tags_before_sources(config: Config, name: Literal["train", "valid", "test"] 
 
 
 def tags_before_targets(config: Config) -> list[str]:
-    """Return what is put before the targets of each training corpus: the tag of their language, if any, and a space."""
+    """Return the prefix of the targets of each training corpus: their language tag, if any, and a space."""
     return [target_prefix(config, config.data.direction_of(files)) for files in config.data.corpora("train")]
 
 
 def language_prefix(config: Config, direction: Direction) -> str:
-    """Return the tag before a source that is translated in `direction`, with a space; empty without such tags."""
+    """Return the tag before a source for `direction`, with a space; empty if the model has no such tags."""
     if not language_tags(config):
         return ""
     return f"{language_tag(direction.src if config.model.language_tags == 'both' else direction.tgt)} "
 
 
 def target_prefix(config: Config, direction: Direction) -> str:
-    """Return the tag before a target of `direction`, with a space; empty without such tags."""
+    """Return the tag before a target of `direction`, with a space; empty if the model has no such tags."""
     return f"{language_tag(direction.tgt)} " if config.model.language_tags == "both" else ""

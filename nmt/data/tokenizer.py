@@ -1,13 +1,13 @@
-"""Text to token ids and back with SentencePiece.
+"""Convert text to token ids and back with SentencePiece.
 
-`decode(encode(x)) == x` for every text, spaces and line ends included, but for:
+`decode(encode(x)) == x` for every text, including spaces and line ends, except for:
 
-- "▁" (U+2581), which SentencePiece uses for the space and gives back as one;
-- a lone surrogate, which is no character: it is given back as U+FFFD;
-- a `normalization` other than identity: the normalized text is given back;
-- type `word`: it has no byte fallback, so whatever is not a known word is lost.
+- "▁" (U+2581), which SentencePiece uses for the space, and decodes as a space;
+- a lone surrogate, which is not a character, and is decoded as U+FFFD;
+- a `normalization` other than identity, which decodes to the normalized text;
+- type `word`, which has no byte fallback, so unknown words are lost.
 
-Text that looks like a special token, such as "</s>" or "<0x41>", is text: it is spelled in ordinary tokens.
+Text that looks like a special token, such as "</s>" or "<0x41>", is spelled in ordinary tokens.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from nmt.data.subword_vocabulary import SubwordVocabulary
 
 DEFAULT_THREADS = 4
-"""Fixed, not the number of cores: scores of unigram tokens depend on it in the last digits, and so does their order."""
+"""Fixed, not the number of cores, because the last digits and so the order of unigram scores depend on it."""
 
 MAX_MODEL_BYTES = 100_000_000
-"""A vocabulary of 256,000 tokens takes 5 million; a larger file is another thing, and is not read."""
+"""A vocabulary of 256,000 tokens takes 5 million bytes; larger files are not tokenizers, and are not read."""
 
 _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
@@ -48,7 +48,7 @@ _NUM_SPECIALS = 4
 _NORMAL, _USER_DEFINED = 1, 4  # types of a token in SentencePiece's ModelProto
 _FORMS = ("joint", "src", "tgt", "joint-src", "joint-tgt")
 _FILES = {f"{name}.model" for name in _FORMS}
-_RETRAIN = "make it again with `nmt vocab`"
+_RETRAIN = "train it again with `nmt vocab`"
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Tokenizer:
     """A SentencePiece model whose special tokens have the ids 0 to 3: unk, pad, bos, eos."""
 
     def __init__(self, model_bytes: bytes):
-        """`model_bytes` is a serialized SentencePiece model. Raises DataError if damaged or with other special ids."""
+        """Load a serialized SentencePiece model. Raises DataError if it is damaged or has other special ids."""
         self.model_bytes = model_bytes
         self._processor, self._tokens = _read_model(model_bytes)
         try:
@@ -76,11 +76,11 @@ class Tokenizer:
         try:
             return cls(read_at_most(path, MAX_MODEL_BYTES))
         except FileNotFoundError:
-            raise DataError("no such tokenizer model", path=path, hint="`nmt vocab` makes one") from None
+            raise DataError("no such tokenizer model", path=path, hint="`nmt vocab` trains one") from None
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
         except ValueError as error:
-            raise DataError(f"this is no SentencePiece model: it is {error}", path=path, hint=_RETRAIN) from None
+            raise DataError(f"this is not a SentencePiece model: it is {error}", path=path, hint=_RETRAIN) from None
         except DataError as error:
             raise DataError(error.message, path=path, hint=error.hint) from None
 
@@ -97,7 +97,7 @@ class Tokenizer:
         return [self._find_unused(text, ids) if UNK_ID in ids else ids for text, ids in zip(cleaned, rows, strict=True)]
 
     def _find_unused(self, text: str, ids: list[int]) -> list[int]:
-        """Return `ids` of `text` with the unused token for each unknown span that is written like one."""
+        """Return the `ids` of `text`, with unknown spans replaced by the unused token of the same text, if any."""
         pieces = self._processor.encode(text, out_type=str)
         return [self._unused.get(p, UNK_ID) if i == UNK_ID else i for p, i in zip(pieces, ids, strict=True)]
 
@@ -107,12 +107,12 @@ class Tokenizer:
         return self.type in ("unigram", "bpe")
 
     def sampler(self, alpha: float, seed: int) -> SubwordSampler:
-        """Return what draws segmentations of normalized texts: `seed` decides all of them.
+        """Return a sampler of segmentations of normalized texts, determined by `seed`.
 
-        unigram: by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe: each
-        merge is left out with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
+        unigram: samples by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe:
+        drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
         """
-        from nmt.data.subword_regularization import SubwordSampler  # imports numpy, which translating does without
+        from nmt.data.subword_regularization import SubwordSampler  # imports numpy, which is not needed to translate
 
         return SubwordSampler(self._subword_vocabulary(), self.type, alpha, seed)
 
@@ -136,7 +136,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of any ids in the vocabulary.
 
-        The special ids 0 to 3 are skipped, and so are byte tokens that together make no valid UTF-8.
+        The special ids 0 to 3 are skipped, and so are byte tokens that do not form valid UTF-8.
         """
         kept = [int(i) for i in ids if i >= _NUM_SPECIALS]
         if not self._byte_values.keys().isdisjoint(kept):
@@ -144,7 +144,7 @@ class Tokenizer:
         return self._processor.decode(kept) if kept else ""
 
     def spelling(self, ids: Sequence[int]) -> str:
-        """Return the normalized text that `ids` spell, as `normalize_batch` gives it; no special ids among them."""
+        """Return the normalized text of `ids`, as `normalize_batch` does; `ids` must not contain special ids."""
         if self._byte_values.keys().isdisjoint(ids):
             return "".join([self._tokens[i] for i in ids])
         spelled = b""
@@ -155,17 +155,17 @@ class Tokenizer:
 
     @cached_property
     def user_symbols(self) -> tuple[str, ...]:
-        """The symbols that are one token each, whatever stands around them: placeholders, tags."""
+        """The symbols that are always one token, whatever is around them: placeholders, tags."""
         types = _token_types(self.model_bytes)
         return tuple(self._tokens[i].removeprefix("▁") for i, kind in enumerate(types) if kind == _USER_DEFINED)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the written form of each token, for pictures and logs: "▁" is a space, "<0xE4>" a byte."""
+        """Return the written form of each token, for plots and logs: "▁" is a space, "<0xE4>" a byte."""
         return [self._tokens[i] for i in ids]
 
     @property
     def byte_tokens(self) -> tuple[int, ...]:
-        """The ids of the tokens that stand for one byte each."""
+        """The ids of the byte tokens."""
         return tuple(self._byte_values)
 
     def id_of(self, symbol: str) -> int | None:
@@ -174,23 +174,23 @@ class Tokenizer:
         return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
 
     def with_symbols(self, symbols: Iterable[str]) -> Tokenizer:
-        """Return a tokenizer that also knows `symbols`, one token each, which are never split.
+        """Return a tokenizer that also has `symbols`, as one token each that is never split.
 
-        The new tokens come after all others, which keep their ids; a text without the symbols keeps its tokens.
+        The new tokens follow all others, which keep their ids; texts without the symbols keep their tokens.
         """
         missing = [symbol for symbol in symbols if self.id_of(symbol) is None]
         if not missing:
             return self
-        # A field of a protocol buffer that may be repeated may also be appended: here `pieces` of ModelProto.
+        # A repeated field of a protocol buffer can be appended: here `pieces` of ModelProto.
         prefix = "▁" if self.type == "word" else ""
         return Tokenizer(self.model_bytes + b"".join(_user_defined_piece(prefix + symbol) for symbol in missing))
 
     def _find_byte_tokens(self) -> dict[int, int]:
-        """Return the byte value of each token that stands for one byte, by token id."""
+        """Return the byte value of each byte token, by token id."""
         return {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if self._processor.is_byte(i)}
 
     def _find_never_generated(self) -> tuple[int, ...]:
-        """Return ids that a search must not choose: what is no text (but eos), and tokens with a line end or NUL."""
+        """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
         spm = self._processor
         found = []
         for i, token in enumerate(self._tokens):
@@ -201,7 +201,7 @@ class Tokenizer:
         return tuple(found)
 
     def _without_broken_bytes(self, ids: list[int]) -> list[int]:
-        """Return `ids` without the byte tokens that belong to no whole UTF-8 character."""
+        """Return `ids` without the byte tokens that do not form a complete UTF-8 character."""
         kept: list[int] = []
         start = 0
         while start < len(ids):
@@ -218,7 +218,7 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenizers of both sides; `joint` if one vocabulary serves both, with one segmentation of a text or two."""
+    """The tokenizers of both sides; `joint` if both use one vocabulary, even if they segment a text differently."""
 
     src: Tokenizer
     tgt: Tokenizer
@@ -234,12 +234,12 @@ class TokenizerPair:
         return TokenizerPair(src, src if self.tgt is self.src else self.tgt.with_symbols(symbols), self.joint)
 
     def save(self, folder: Path, *, overwrite: bool = False) -> None:
-        """Write `joint.model`, or a model for each side, into `folder`, which appears whole.
+        """Write `joint.model`, or one model per side, into `folder`, which appears only when complete.
 
-        Those of two sides are `src.model` and `tgt.model`; `joint-src.model` and `joint-tgt.model` if one vocabulary
-        serves both.
+        The models of two sides are `src.model` and `tgt.model`, or `joint-src.model` and `joint-tgt.model` if both use
+        one vocabulary.
 
-        RunError if `folder` exists, unless it is empty, or `overwrite` is given and it holds a tokenizer alone.
+        RunError if `folder` exists, unless it is empty, or `overwrite` is given and it contains only a tokenizer.
         """
 
         @contextmanager
@@ -257,7 +257,7 @@ class TokenizerPair:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both forms are there."""
+        """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both variants exist."""
         found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
         if found == {"joint"}:
             tokenizer = Tokenizer.load(folder / "joint.model")
@@ -268,23 +268,23 @@ class TokenizerPair:
             src, tgt = (Tokenizer.load(folder / f"{name}.model") for name in sorted(found))
             return cls(src, tgt, joint=True)
         if not folder.is_dir():
-            raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` makes one")
+            raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` trains a tokenizer")
         listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
         raise DataError(
-            f"a tokenizer folder holds either joint.model, or src.model and tgt.model; this one holds {listed}",
+            f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}",
             path=folder,
             hint=_RETRAIN,
         )
 
 
 def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
-    """Raise RunError if something is at `folder`, unless it is empty, or only a tokenizer that may be overwritten."""
+    """Raise RunError if `folder` exists, unless it is empty, or only has a tokenizer that may be overwritten."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""} if os.path.lexists(folder) else set()
     if names - _FILES:
-        hint = "a tokenizer gets a folder to itself; name another --output"
-        raise RunError("not a tokenizer's folder, so it is not overwritten", path=folder, hint=hint)
+        hint = "a tokenizer needs its own folder; choose another --output"
+        raise RunError("this folder contains other files, so it is not overwritten", path=folder, hint=hint)
     if names and not overwrite:
-        hint = "replace it by --overwrite, or name another --output"
+        hint = "replace it with --overwrite, or choose another --output"
         raise RunError("there is a tokenizer already", path=folder, hint=hint)
 
 
@@ -295,11 +295,11 @@ def train_tokenizers(
     seed: int = 1,
     threads: int = DEFAULT_THREADS,
 ) -> TokenizerPair:
-    """Train one joint tokenizer, or one for each side, as `config` says.
+    """Train one joint tokenizer, or one per side, according to `config`.
 
-    `src` and `tgt` start a new pass over the sentences of their side at every call (two passes each). The same
-    sentences, seed and threads give the same bytes. A vocabulary smaller than asked for is a logged warning.
-    Raises DataError if a side has no text or the vocabulary asked for is too small; the message says what would do.
+    Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each). The same
+    sentences, seed and threads give the same bytes. A vocabulary smaller than requested is logged as a warning.
+    Raises DataError if a side has no text or the requested vocabulary is too small; the message gives the minimum.
     """
     if config.joint:
         joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
@@ -312,7 +312,7 @@ def train_tokenizers(
 def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
     """Return the processor and the written form of its tokens."""
     try:
-        if not model_bytes:  # would give a processor without a model, and no error before its first use
+        if not model_bytes:  # would give a processor without a model, which fails only on first use
             raise RuntimeError
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         tokens = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
@@ -325,12 +325,12 @@ def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcesso
 
 
 def _utf8_length(lead: int) -> int:
-    """Return the number of bytes in the UTF-8 character that begins with `lead`; 1 for a byte that begins none."""
+    """Return the number of bytes in the UTF-8 character that starts with `lead`; 1 for a byte that starts none."""
     return 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
 
 
 def _is_utf8(values: list[int], length: int) -> bool:
-    """Return whether byte values (-1: not a byte) make one whole UTF-8 character of `length` bytes."""
+    """Return whether byte values (-1: not a byte) form one complete UTF-8 character of `length` bytes."""
     try:
         return len(values) == length and min(values) >= 0 and len(bytes(values).decode("utf-8")) == 1
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Mistakes of people who type: in letters (typos), and in words, spaces and punctuation (noise).
+"""Imitate typing mistakes: in letters (typos), and in words, spaces and punctuation (noise).
 
 All randomness comes from `draw.random()`, whose numbers are the same in every version of Python.
 """
@@ -20,7 +20,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"\S+")
 _MIN_TYPED = 3  # letters; a shorter word with a typo is often another word
 _MIN_WORDS_TO_DROP = 4
-_MAX_DROPPED = 3  # letters: without a longer word, the target would say what no reader of the source can know
+_MAX_DROPPED = 3  # letters: dropping a longer word would leave a target that cannot be inferred from the source
 _CHARACTERS_PER_WORD = 2  # of text without spaces
 
 _QWERTY = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -32,17 +32,17 @@ _STRAY = {True: ("，", "、", "。", "…"), False: (",", " ,", "..", " -", "�
 
 
 def choose(options: Sequence[str], draw: random.Random) -> str:
-    """Return one of `options`, drawn evenly."""
+    """Return one of `options`, drawn uniformly."""
     return options[int(draw.random() * len(options))]
 
 
 def neighbors(language: str) -> dict[str, str]:
-    """Return the letters on the keys beside that of each lower-case letter, on a usual keyboard for `language`."""
+    """Return the neighboring keys of each lower-case letter, on a common keyboard layout for `language`."""
     rows = _LAYOUTS.get(language.replace("_", "-").split("-")[0].lower(), _QWERTY)
     beside: dict[str, str] = {}
     for number, row in enumerate(rows):
         for column, letter in enumerate(row):
-            # Each row stands about half a key to the right of the one above it.
+            # Each row is offset about half a key to the right of the one above it.
             near = [(number, column - 1), (number, column + 1), (number - 1, column), (number - 1, column + 1)]
             near += [(number + 1, column - 1), (number + 1, column)]
             beside[letter] = "".join(rows[r][c] for r, c in near if 0 <= r < len(rows) and 0 <= c < len(rows[r]))
@@ -50,7 +50,7 @@ def neighbors(language: str) -> dict[str, str]:
 
 
 class Typist:
-    """Makes the mistakes of one who types text in `language`, in about `word_rate` of the words and at least one."""
+    """Makes typing mistakes for a text in `language`, in about `word_rate` of the words and at least one."""
 
     def __init__(self, language: str, word_rate: float):
         self._without_spaces = written_without_spaces(language)
@@ -58,7 +58,7 @@ class Typist:
         self._neighbors = neighbors(language)
 
     def mistype(self, text: str, protected: Sequence[Span], draw: random.Random) -> str:
-        """Return `text` with typos in its words, but none in its `protected` spans."""
+        """Return `text` with typos in its words, but not in its `protected` spans."""
         words = _free(self._typed_words(text), protected)
         chosen = self._some(words, draw)
         return replace_spans(text, chosen, [self._typo(text[start:end], draw) for start, end in chosen])
@@ -74,7 +74,7 @@ class Typist:
         return replace_spans(text, spans, [edits[span] for span in spans])
 
     def _some(self, items: Sequence[T], draw: random.Random) -> list[T]:
-        """Draw a share of `word_rate` of `items`, and one of them if that gives none."""
+        """Draw a share of `word_rate` of `items`, but at least one."""
         chosen = [item for item in items if draw.random() < self._word_rate]
         return chosen or ([items[int(draw.random() * len(items))]] if items else [])
 
@@ -106,12 +106,12 @@ class Typist:
         return word[:at] + word[at + 1 :]
 
     def _disturbance(self, text: str, words: Sequence[Span], word: int, draw: random.Random) -> dict[Span, str]:
-        """Return what one disturbance puts in the place of which spans."""
+        """Return the replacements, by span, of one disturbance."""
         start, end = words[word]
         following = words[word + 1] if word + 1 < len(words) else None
         kind = choose(("drop", "repeat", "swap", "space", "punctuation"), draw)
         if kind == "drop" and self._can_be_done_without(text[start:end], len(words)):
-            # With the space before it, or after the first.
+            # Also drop the space before it, or after it if it is the first word.
             before = start - 1 if start and text[start - 1] == " " else start
             after = end + 1 if before == start and text[end : end + 1] == " " else end
             if following is None or after <= following.start:
@@ -125,19 +125,19 @@ class Typist:
         return {words[word]: text[start:end] + choose(_STRAY[self._without_spaces], draw)}
 
     def _can_be_done_without(self, word: str, num_words: int) -> bool:
-        """Return whether a translation can hold what `word` says although the source lacks it: if it is short."""
+        """Return whether `word` can be dropped from the source while the translation keeps it: if it is short."""
         is_short = len(word) <= _MAX_DROPPED and word.isalpha() and word.islower()
         return is_short and num_words >= _MIN_WORDS_TO_DROP and not self._without_spaces
 
 
 def _parts(run: Span) -> list[Span]:
-    """Cut a run of characters without spaces into parts that are treated like words."""
+    """Split a run of characters without spaces into parts that are treated as words."""
     starts = range(run.start, run.end, _CHARACTERS_PER_WORD)
     return [Span(start, min(start + _CHARACTERS_PER_WORD, run.end)) for start in starts]
 
 
 def _free(words: Sequence[Span], protected: Sequence[Span]) -> list[Span]:
-    """Return the words that overlap none of the `protected` spans, which are in order and apart from each other."""
+    """Return the words that overlap none of the `protected` spans, which are sorted and disjoint."""
     starts = [span.start for span in protected]
-    before = ((word, bisect_left(starts, word.end) - 1) for word in words)  # the last span that begins before its end
+    before = ((word, bisect_left(starts, word.end) - 1) for word in words)  # the last span that starts before its end
     return [word for word, span in before if span < 0 or protected[span].end <= word.start]

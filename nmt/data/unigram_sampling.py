@@ -1,4 +1,4 @@
-"""Segmentations drawn from a unigram language model by forward filtering and backward sampling (Kudo 2018, 3.2)."""
+"""Draw segmentations from a unigram language model by forward filtering, backward sampling (Kudo 2018, 3.2)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class UnigramSampler:
         self._begins, self._ends, self._keys, self._starts, self._edge_codes = (np.zeros(0, np.int64) for _ in range(5))
 
     def read(self, units: Sequence[str]) -> None:
-        """Build the lattices of more `units`, numbered on from those before, so that `draw` draws segmentations."""
-        # A node is a place between two characters. Edges are sorted by the node that they end at. The key of an edge
-        # holds that node and, in its lower 32 bits, the probability of the node's edges before this one.
+        """Add the lattices of `units`, numbered consecutively, for `draw` to segment."""
+        # A node is a position between two characters. Edges are sorted by their end node. The key of an edge contains
+        # that node and, in its lower 32 bits, the cumulative probability of the node's edges before this one.
         keys, starts, codes, ends = array("q"), array("q"), array("q"), array("q")
         for unit in units:
             self._add_lattice(unit, self._num_nodes, (keys, starts, codes))
@@ -55,9 +55,9 @@ class UnigramSampler:
         self._edge_codes = np.concatenate([self._edge_codes, np.array(codes, dtype=np.int64)])
 
     def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw a segmentation of each unit in `which` [U]: the codes one after another, and how many of each unit [U].
+        """Draw a segmentation for each unit number in `which` [U].
 
-        `which` holds numbers of the units.
+        Returns all codes, concatenated, and the number of codes per unit [U].
         """
         begins, nodes = self._begins[which], self._ends[which]
         counts = np.zeros(len(which), dtype=np.int64)
@@ -77,19 +77,19 @@ class UnigramSampler:
         return codes, counts
 
     def _add_lattice(self, unit: str, first: int, columns: tuple[array[int], array[int], array[int]]) -> None:
-        """Append the edges of `unit`, whose first node is `first`, to the columns (keys, starts, codes)."""
+        """Append the edges of `unit`, which starts at node `first`, to the columns (keys, starts, codes)."""
         keys, starts, codes = columns
         if unit in self._codes.user_symbols:
             keys.append((first + len(unit)) * _ONE)
             starts.append(first)
             codes.append(self._codes.of(unit))
             return
-        forward = [1.0]  # of each node: the sum of the weights of all paths to it, scaled
+        forward = [1.0]  # for each node: the scaled sum of the weights of all paths to it
         for end in range(1, len(unit) + 1):
             edges = self._edges_to(unit, end)
             weights = [forward[start] * weight for start, _, weight in edges]
             total = before = 0.0
-            for weight in weights:  # not sum(), which rounds differently in newer versions of Python
+            for weight in weights:  # not sum(), which rounds differently in newer Python versions
                 total += weight
             for (start, code, _), weight in zip(edges, weights, strict=True):
                 keys.append((first + end) * _ONE + min(int(before / total * _ONE), _ONE - 1))
@@ -102,7 +102,7 @@ class UnigramSampler:
                     forward[node] *= _HUGE
 
     def _edges_to(self, unit: str, end: int) -> list[tuple[int, int, float]]:
-        """Return (start, code, weight) of every token of `unit` that ends at `end`, or else of the character there."""
+        """Return (start, code, weight) of each token of `unit` that ends at `end`, or else of the character there."""
         edges = []
         for start in range(end - 1, max(0, end - self._max_length) - 1, -1):
             token = self._suffixes.get(unit[start:end])

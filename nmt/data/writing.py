@@ -1,4 +1,4 @@
-"""Write new text files, plain or compressed by their name."""
+"""Write new text files, plain or compressed according to their extension."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nmt.files import write_atomically
 
 
 def open_new_text(stack: ExitStack, path: Path) -> IO[str]:
-    """Open a file that gets its name when `stack` closes: closed and flushed first, then renamed.
+    """Open a file that appears under its name when `stack` closes: it is closed and flushed, then renamed.
 
-    A name that ends in `.gz`, `.xz` or `.zst` is written compressed; equal text gives equal bytes. DataError if the
-    module for it is missing.
+    Files that end in `.gz`, `.xz` or `.zst` are compressed; equal text gives equal bytes. DataError if the module for
+    the compression is missing.
     """
     module = compression_module(path) if path.suffix in MODULES else None
     partial = stack.enter_context(write_atomically(path))
     file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
-    if path.suffix == ".gz":  # without a name and a time in it, so that equal text gives equal bytes
+    if path.suffix == ".gz":  # without name and time in its header, so that equal text gives equal bytes
         file = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
     elif module is not None:
         file = stack.enter_context(module.open(file, "wb"))

@@ -1,6 +1,6 @@
-"""A paragraph, a cell or a line of a document: text with inline tags, translated as one.
+"""A paragraph, a cell or a line of a document: text with inline tags, translated as one unit.
 
-A translated block is HTML: its tags as they are written, and its text with `&lt;` and the like.
+A translated block is HTML: its tags are verbatim, and its text is escaped (`&lt;`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _SPACES = re.compile(r"[ \t\r\n\f]+")
 class Item(NamedTuple):
     """Text or markup within a block."""
 
-    text: str  # as a reader sees it; markup: as it is written
-    tag: str = ""  # empty: text. b: an opening tag, /b a closing one, ! what stands alone
+    text: str  # unescaped; markup: verbatim
+    tag: str = ""  # empty: text. b: an opening tag, /b: a closing tag, !: standalone markup
 
 
 class Block:
-    """A stretch of text and inline tags, translated as one."""
+    """A stretch of text and inline tags, translated as one unit."""
 
     def __init__(self, items: list[Item]):
-        """Set tags and white space around the text apart: they stay where they are."""
+        """Separate the tags and white space around the text, which stay in place."""
         self.before: list[str] = []
         self.after: list[str] = []
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
@@ -38,7 +38,7 @@ class Block:
             self.before += [_written(item) for item in items]
 
     def _inner(self, items: list[Item]) -> list[Item]:
-        """Take off blank text, and the elements around all the rest, up to `_MAX_AROUND` of them."""
+        """Strip blank text, and up to `_MAX_AROUND` elements that enclose all the rest."""
         for _ in range(_MAX_AROUND):
             if not items[0].tag and not items[0].text.strip():
                 self.before.append(" ")
@@ -59,23 +59,23 @@ class Block:
 
     @property
     def has_tags(self) -> bool:
-        """True if tags stand between the words."""
+        """True if there are tags between the words."""
         return any(item.tag for item in self.items)
 
     @cached_property
     def _letter(self) -> str:
-        """The letter of this block's marks; h, unless the text has such marks itself."""
+        """The letter of this block's marks: h, unless the text already contains such marks."""
         text = self.plain()
         return next((letter for letter in "h" + ascii_lowercase if f"{{{letter}" not in text), "hh")
 
     def with_marks(self) -> str:
-        """Return the text with a mark for each tag: {h0}, {h1} and so on."""
+        """Return the text with a mark for each tag: {h0}, {h1}, …"""
         numbers = iter(range(len(self.items)))
         parts = [f"{{{self._letter}{next(numbers)}}}" if item.tag else item.text for item in self.items]
         return _SPACES.sub(" ", "".join(parts)).strip()
 
     def from_marks(self, translation: str) -> str | None:
-        """Return `translation` as HTML, with tags for its marks; None if a mark is missing, or tags cross."""
+        """Return `translation` as HTML, with tags for its marks; None if a mark is missing or tags cross."""
         tags = [item for item in self.items if item.tag]
         parts = re.split(rf"\{{{self._letter}(\d{{1,4}})\}}", translation)
         numbers = [int(number) for number in parts[1::2]]
@@ -89,7 +89,7 @@ class Block:
         return _SPACES.sub(" ", "".join(item.text for item in self.items if not item.tag)).strip()
 
     def from_links(self, aligned: Aligned) -> str | None:
-        """Return the translation as HTML, with tags around the words linked with theirs; None if that is not known."""
+        """Return the translation as HTML, with tags projected along the links; None if that is impossible."""
         tags, text = [], ""
         for item in self.items:
             if item.tag:
@@ -101,11 +101,11 @@ class Block:
         return None if written is None else self._around(written)
 
     def stretches(self) -> list[str]:
-        """Return the texts between the tags; those without a word are not among them."""
+        """Return the texts between the tags, without blank ones."""
         return [_SPACES.sub(" ", item.text).strip() for item in self.items if not item.tag and item.text.strip()]
 
     def from_stretches(self, translations: Sequence[str]) -> str:
-        """Return the block as HTML; `translations` are those of its stretches."""
+        """Return the block as HTML, from the `translations` of its stretches."""
         rest = iter(translations)
         written = []
         for item in self.items:
@@ -125,7 +125,7 @@ def _written(item: Item) -> str:
 
 
 def _is_element(items: Sequence[Item]) -> bool:
-    """Return whether `items` are one element: an opening tag, what is in it, and its closing tag."""
+    """Return whether `items` are one element: an opening tag, its content, and its closing tag."""
     tag = items[0].tag
     if not tag or tag == "!" or tag.startswith("/"):
         return False

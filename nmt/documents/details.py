@@ -1,4 +1,4 @@
-"""The source word of each word of a translation, and the confidence of the model in it."""
+"""For each word of a translation, find its source words and the model's confidence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORD = re.compile(r"\S+")
 
 
 class Details(NamedTuple):
-    """The words of a unit and of its translation. Each list of words, joined, is the text with its white space."""
+    """The words of a unit and of its translation. Joining a list of words gives the text with its white space."""
 
     source: list[str]
     target: list[str]
@@ -32,8 +32,8 @@ class Details(NamedTuple):
 def explain(translator: Translator, unit: str, direction: Direction, translation: Translation) -> Details | None:
     """Return the details of the translation of `unit`.
 
-    None if its tokens do not spell it: in text with bytes or normalized characters, and where spans were translated
-    around. Links are those of the attention in the last layer but one, or in the last where an engine gives no other.
+    None if its tokens do not spell it: with byte tokens or normalized characters, or if nmt translated around spans.
+    Links come from the attention of the second-to-last layer, or of the last layer if the engine gives no other.
     """
     if len(translation.segments) != 1:
         return None
@@ -47,7 +47,7 @@ def explain(translator: Translator, unit: str, direction: Direction, translation
     (scores,) = translator.engine.score([segment.src_ids], [[*segment.tgt_tag, *segment.tgt_ids]])
     scores = scores[len(segment.tgt_tag) :]
     least = [0.0] * len(tgt_words.words)
-    for word, score in zip(tgt_words.of_token, scores, strict=False):  # that of eos is left over
+    for word, score in zip(tgt_words.of_token, scores, strict=False):  # the score of eos is not used
         if word >= 0:
             least[word] = min(least[word], score)
     known = sorted(link for link in links if min(link) >= 0)
@@ -62,16 +62,16 @@ def _attention(translator: Translator, segment: SegmentTranslation) -> list[list
 
 
 class _Words(NamedTuple):
-    """The words of a text, and the word of each token; -1 for tokens that spell nothing, such as a tag."""
+    """The words of a text, and the word of each token; -1 for tokens without text, such as tags."""
 
     words: list[str]
     of_token: list[int]
 
     @classmethod
     def spell(cls, tokenizer: Tokenizer, ids: Sequence[int], text: str, unit: str, language: str) -> _Words | None:
-        """Return the words of `text`, which `ids` spell with placeholders for the spans of `unit`; None if not.
+        """Return the words of `text`, given as `ids` with placeholders for the spans of `unit`; None if they differ.
 
-        In a language written without spaces each token is a word.
+        In a language written without spaces, each token is a word.
         """
         spans = [unit[span.start : span.end] for span in find_spans(unit)]
         known = dict(zip(PLACEHOLDERS, spans, strict=False))
@@ -80,7 +80,7 @@ class _Words(NamedTuple):
         if whole.strip() != text.strip() or not text.strip():
             return None
         end = _margin(text) - _margin(whole)
-        tokens = list[int]()  # where each begins in `text`; -1 for white space
+        tokens = list[int]()  # the start of each in `text`; -1 for white space
         for piece in spelled:
             tokens.append(end + _margin(piece) if piece.strip() else -1)
             end += len(piece)
@@ -93,26 +93,26 @@ class _Words(NamedTuple):
 
 
 def _margin(text: str) -> int:
-    """Return the number of white-space characters that `text` begins with."""
+    """Return the number of leading white-space characters of `text`."""
     return len(text) - len(text.lstrip())
 
 
 def _surfaces(tokens: Sequence[str], spans: dict[str, str]) -> list[str]:
-    """Return what each token stands for in the text; nothing for the annotation of a term."""
+    """Return the text of each token; empty for the annotation of a term."""
     begin, between, end = TERM_SYMBOLS
     spelled, is_target, is_first = list[str](), False, False
     for token in tokens:
         symbol = token.removeprefix("▁")
         is_target = (is_target or symbol == between) and symbol != end
         surface = "" if is_target or symbol in TERM_SYMBOLS else _surface(token, spans)
-        # The space that the annotation puts before the first word of a term is not one of the text.
+        # The space that the annotation adds before the first word of a term is not part of the text.
         spelled.append(surface.removeprefix(" ") if is_first and spelled[-2].endswith(" ") else surface)
         is_first = symbol == begin and len(spelled) > 1
     return spelled
 
 
 def _surface(token: str, spans: dict[str, str]) -> str:
-    """Return what a token stands for in the text: its characters, or a protected span; nothing for a language tag."""
+    """Return the text of a token: its characters, or a protected span; empty for a language tag."""
     symbol = token.removeprefix("▁")
     if symbol in spans:
         return (" " if symbol != token else "") + spans[symbol]

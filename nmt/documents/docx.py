@@ -1,4 +1,4 @@
-"""Word documents, read and written by python-docx: paragraphs are blocks, stretches of other formatting inline tags."""
+"""Read and write Word documents with python-docx: paragraphs become blocks, runs of formatting inline tags."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class DocxFile:
     """A document with its tables, headers, footers, notes and comments."""
 
     def __init__(self, content: bytes):
-        """Read a file. DataError if it is no such file, or too large."""
+        """Read a file. DataError if it is not a Word document, or is too large."""
         import docx
 
         try:
             with zipfile.ZipFile(BytesIO(content)) as archive:
                 if sum(part.file_size for part in archive.infolist()) > MAX_BYTES:
-                    raise DataError(f"larger than {MAX_BYTES:,} bytes when it is unpacked")
+                    raise DataError(f"larger than {MAX_BYTES:,} bytes when unpacked")
             self._document = docx.Document(BytesIO(content))
             self._notes = self._read_notes()
         except DataError:
             raise
-        except Exception as error:  # of zipfile, lxml and python-docx: they have no common base
+        except Exception as error:  # exceptions of zipfile, lxml and python-docx have no common base
             raise DataError(f"not a Word document ({str(error)[:100]})") from None
         roots = [self._document.element, *self._headers(), *(root for _, root in self._notes)]
         paragraphs = [_Paragraph(paragraph) for root in roots for paragraph in root.iter(f"{_NAMESPACE}p")]
@@ -78,7 +78,7 @@ class DocxFile:
 
 
 class _Paragraph:
-    """A paragraph: runs of one formatting are stretches; those of the most frequent one stand without tags."""
+    """A paragraph: runs with the same formatting form a stretch; those with the most frequent one need no tags."""
 
     def __init__(self, element: Any):
         self._element = element
@@ -104,14 +104,14 @@ class _Paragraph:
         self.block = Block(_joined(items) or [Item("")])
 
     def write(self, translation: str) -> None:
-        """Replace the runs by those of a translation."""
+        """Replace the runs with those of a translation."""
         parts = _TAG.split(translation)
         current = self._plain
         new: list[Any] = [_with_text(current, parts[0])] if parts[0] else []
         for kind, number, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             run = self._runs[int(number)]
             current = run if kind == "r" else self._plain if kind == "/r" else current
-            new += [run] if kind == "x" else []  # itself: a text box in it has paragraphs of its own
+            new += [run] if kind == "x" else []  # the run itself, because a text box in it has its own paragraphs
             new += [_with_text(current, text)] if text else []
         place = self._element.makeelement(f"{_NAMESPACE}r", {})
         self._top(self._runs[0]).addprevious(place)
@@ -126,7 +126,7 @@ class _Paragraph:
                 self._element.remove(link)
 
     def _top(self, run: Any) -> Any:
-        """Return the child of the paragraph that `run` is, or is in."""
+        """Return the child of the paragraph that is or contains `run`."""
         while run.getparent() is not self._element:
             run = run.getparent()
         return run
@@ -144,7 +144,7 @@ def _joined(items: list[Item]) -> list[Item]:
 
 
 def _owner(run: Any) -> Any:
-    """Return the paragraph that a run belongs to; a text box within a paragraph has paragraphs of its own."""
+    """Return the paragraph that a run belongs to; a text box within a paragraph has its own paragraphs."""
     element = run.getparent()
     while element is not None and element.tag != f"{_NAMESPACE}p":
         element = element.getparent()
@@ -152,7 +152,7 @@ def _owner(run: Any) -> Any:
 
 
 def _parts(run: Any) -> list[Any]:
-    """Cut a run into runs of text alone, and of what is no text, such as a tab, alone."""
+    """Split a run into runs with only text, or only one other element, such as a tab."""
     children = [child for child in run if child.tag != f"{_NAMESPACE}rPr"]
     if len(children) < 2 or _is_text(run):
         return [run]
@@ -169,7 +169,7 @@ def _parts(run: Any) -> list[Any]:
 
 
 def _formattings(runs: list[Any]) -> list[str]:
-    """Return the formatting of each run; punctuation alone has that of the run before it, so that it needs no tag."""
+    """Return the formatting of each run; bare punctuation gets that of the run before it, so it needs no tag."""
     keys: list[str] = []
     for run in runs:
         text = _text(run)
@@ -179,7 +179,7 @@ def _formattings(runs: list[Any]) -> list[str]:
 
 
 def _formatting(run: Any) -> str:
-    """Return what makes the formatting of a run: its properties, and the link that it is in."""
+    """Return a key for the formatting of a run: its properties, and the link around it."""
     from lxml import etree
 
     properties = run.find(f"{_NAMESPACE}rPr")
@@ -199,7 +199,7 @@ def _text(run: Any) -> str:
 
 
 def _with_text(run: Any, text: str) -> Any:
-    """Return a copy of a run, in a copy of its link, with another text."""
+    """Return a copy of a run, in a copy of its link, with a new text."""
     copy = deepcopy(run)
     for child in list(copy):
         if child.tag != f"{_NAMESPACE}rPr":

@@ -1,4 +1,4 @@
-"""Documents by the ends of their names: read, translated, written in the same format."""
+"""Read, translate and write documents in the format given by their extension."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _READERS: dict[str, tuple[Callable[[bytes], Document], str]] = {
 
 
 def available_suffixes() -> list[str]:
-    """Return the ends of the names of documents that the installed packages can read."""
+    """Return the extensions of the documents that the installed packages can read."""
     return [suffix for suffix, (_, package) in _READERS.items() if not package or find_spec(package) is not None]
 
 
 def read_document(content: bytes, name: str) -> Document:
-    """Return the document in `content`, of the format that `name` ends with.
+    """Return the document in `content`, in the format given by the extension of `name`.
 
-    DataError if it is not of that format; NmtError if a package is missing.
+    DataError if it is not in that format; NmtError if a package is missing.
     """
     reader, package = _READERS[Path(name).suffix.lower()]
     if package and find_spec(package) is None:
@@ -72,16 +72,16 @@ def read_document(content: bytes, name: str) -> Document:
 
 
 class TranslatedFile(NamedTuple):
-    """The number of translated blocks of a document, and the terms of the glossary that they miss."""
+    """The number of translated blocks of a document, and the glossary terms missing in them."""
 
     num_blocks: int
     terms_missed: list[Term]
 
 
 def translate_file(translator: Translator, path: Path, output: Path, wanted: Wanted) -> TranslatedFile:
-    """Translate the document `path` into `output`, which appears whole.
+    """Translate the document `path` into `output`, which appears only when complete.
 
-    DataError if it cannot be read, or is larger than 50 MB. Raises as `Translator.translate`.
+    DataError if it cannot be read or is larger than 50 MB. Raises as `Translator.translate`.
     """
     try:
         content = read_at_most(path, MAX_BYTES)

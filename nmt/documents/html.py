@@ -1,4 +1,4 @@
-"""HTML in, HTML out: the text is translated, block by block; the markup and its attributes stay."""
+"""Read and write HTML: text is translated block by block; markup and attributes stay unchanged."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _RAW_TEXT = frozenset(["script", "style"])
 
 
 class HtmlText:
-    """A page or a fragment of HTML, as markup and blocks of text, in order."""
+    """An HTML page or fragment, as a sequence of markup and blocks of text."""
 
     def __init__(self, source: str):
-        """Read HTML as a browser would: nothing in it is an error."""
+        """Read HTML leniently, as a browser does, without errors."""
         reader = _Reader()
         reader.feed(source)
         reader.close()
@@ -41,7 +41,7 @@ class HtmlText:
         return [part for part in self.parts if isinstance(part, Block) and not part.is_blank]
 
     def join(self, translations: Sequence[str]) -> str:
-        """Return the page; `translations` are those of its blocks, as HTML."""
+        """Return the page with the `translations` of its blocks, as HTML."""
         rest = iter(translations)
         return "".join(self._written(rest))
 
@@ -60,12 +60,12 @@ class _Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.parts: list[str | Block] = []
         self._items: list[Item] = []
-        self._opaque: list[str] = []  # the markup of an element that is not translated, so far
+        self._opaque: list[str] = []  # the markup so far of an element that is not translated
         self._opaque_tag = ""
         self._depth = 0
 
     def end_block(self) -> None:
-        """Begin a new block."""
+        """End the current block."""
         if self._opaque:  # not closed
             self._items.append(Item("".join(self._opaque), "!"))
             self._opaque, self._depth = [], 0
@@ -119,7 +119,7 @@ class _Reader(HTMLParser):
         self._aside(f"<!{decl}>")
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """Read `<![CDATA[...]]>`; where no name follows, html.parser fails, and browsers see a comment."""
+        """Read `<![CDATA[...]]>`; without a name, html.parser fails, but browsers read it as a comment."""
         try:
             return super().parse_marked_section(i, report)
         except AssertionError:
@@ -143,16 +143,16 @@ class _Reader(HTMLParser):
 
 
 def _is_kept(attrs: list[tuple[str, str | None]]) -> bool:
-    """Return whether the page asks not to translate an element."""
+    """Return whether the attributes exclude an element from translation."""
     values = {name: value or "" for name, value in attrs}
     return values.get("translate", "").lower() == "no" or "notranslate" in values.get("class", "").split()
 
 
 class HtmlFile:
-    """A page in a file."""
+    """An HTML file."""
 
     def __init__(self, content: bytes):
-        """Read a file. DataError if it is neither in UTF-8 nor in UTF-16."""
+        """Read a file. DataError if it is neither UTF-8 nor UTF-16."""
         self._content = content
         self._page = HtmlText(decode(content))
 

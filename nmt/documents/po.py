@@ -1,4 +1,4 @@
-"""Gettext catalogs, read and written by the package polib: entries without a translation get one, marked fuzzy."""
+"""Read and write gettext catalogs with polib: untranslated entries get a translation marked fuzzy."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LINE_BREAKS = re.compile(r"(\n+)")
 
 
 class PoFile:
-    """A catalog; each line of a message is a block. What is translated already stays."""
+    """A catalog; each line of a message is a block. Entries that are already translated stay unchanged."""
 
     def __init__(self, content: bytes):
-        """Read a file. DataError if it is no such file."""
+        """Read a file. DataError if it is not a catalog."""
         import polib
 
         self._content = content
         text = decode(content)
-        if "msgid" not in text:  # polib takes a text without it for the name of a file
+        if "msgid" not in text:  # polib takes a text without it for a file name
             raise DataError("not a gettext catalog: no msgid")
         try:
             self._file = polib.pofile(text + "\n")

@@ -1,4 +1,4 @@
-"""The bytes of a document as text, and back."""
+"""Decode the bytes of a document to text, and encode them again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nmt.errors import DataError
 
 
 def decode(content: bytes) -> str:
-    """Return the text of a file in UTF-8, or in UTF-16 with its mark. DataError if it is in another encoding."""
+    """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark. DataError for other encodings."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         return content.decode(encoding).replace("\r\n", "\n")
@@ -17,9 +17,9 @@ def decode(content: bytes) -> str:
 
 
 def encode(text: str, like: bytes) -> bytes:
-    """Return `text` in UTF-8, with the byte-order mark and the line ends of a file with the content `like`.
+    """Return `text` in UTF-8, with the byte order mark and the line ends of the file content `like`.
 
-    Line ends are those of its first line. A file in UTF-16 becomes one in UTF-8 without a mark.
+    The line ends are those of its first line. UTF-16 becomes UTF-8 without a mark.
     """
     in_utf16 = like[:2] in (b"\xff\xfe", b"\xfe\xff")
     first_line = like.replace(b"\0", b"").split(b"\n", 1)[0] if in_utf16 else like.split(b"\n", 1)[0]

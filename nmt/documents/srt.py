@@ -1,4 +1,4 @@
-"""SubRip subtitles, read and written by the package srt: times, numbers and italics stay."""
+"""Read and write SubRip subtitles with the package srt: times, numbers and italics stay unchanged."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nmt.errors import DataError
 
 
 class SrtFile:
-    """Subtitles; each one is a block. The lines of a subtitle are joined, and its translation has as many as it had."""
+    """Subtitles; each one is a block. Its lines are joined, and its translation is split into the same number."""
 
     def __init__(self, content: bytes):
-        """Read a file. DataError if it is no such file."""
+        """Read a file. DataError if it does not contain subtitles."""
         import srt
 
         self._content = content
@@ -24,7 +24,7 @@ class SrtFile:
         except srt.SRTParseError as error:
             line = text.count("\n", 0, error.expected_start) + 1
             hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
-            raise DataError("not SubRip subtitles: no subtitle begins here", line=line, hint=hint) from None
+            raise DataError("not SubRip subtitles: no subtitle starts here", line=line, hint=hint) from None
         self._texts = [HtmlText(cue.content.replace("\n", " ")) for cue in self._cues]
 
     @property
@@ -44,7 +44,7 @@ class SrtFile:
 
 
 def _in_lines(text: str, num_lines: int) -> str:
-    """Break a text at spaces into lines of about the same length."""
+    """Split a text at spaces into lines of about equal length."""
     lines = []
     while num_lines > 1 and " " in text:
         middle = len(text) // num_lines

@@ -1,4 +1,4 @@
-"""Put inline tags around the words of a translation that are aligned with the words that they stand around."""
+"""Project inline tags from source words to the aligned words of a translation."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from nmt.documents.details import Details
 
-_MAX_GAP = 2  # words; what is linked farther away is noise
+_MAX_GAP = 2  # words; links farther away are noise
 
 
 class Tag(NamedTuple):
-    """A tag at a place in a text."""
+    """A tag at a position in a text."""
 
     offset: int  # characters before it
     written: str
-    name: str  # b: an opening tag, /b a closing one, ! what stands alone
+    name: str  # b: an opening tag, /b: a closing tag, !: standalone markup
 
 
 class Aligned(NamedTuple):
-    """The words of a text and of its translation, each with the white space after it, and links between them."""
+    """The words of a text and of its translation, each with the white space after it, and their links."""
 
     source: list[str]
     target: list[str]
@@ -44,7 +44,7 @@ class _Element:
 
 
 def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -> Aligned | None:
-    """Return the words of a whole text from those of its units (with white space before and after); None if unknown."""
+    """Join the words of the units of a text (with white space before and after); None if any are unknown."""
     source: list[str] = []
     target: list[str] = []
     links: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -
 
 
 def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
-    """Return the translation as HTML with `tags`; None if they are not nested, or no place is found."""
+    """Return the translation as HTML with `tags`; None if they are not nested, or have no position in it."""
     elements = _elements(tags)
     if elements is None:
         return None
@@ -76,7 +76,7 @@ def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
     for element in elements:
         words = [i for i, (start, end) in enumerate(spans) if start < element.end and element.start < end]
         found = sorted({j for i in words for j in linked[i]})
-        if not found and words:  # the place that it has in the source
+        if not found and words:  # use its relative position in the source
             found = [words[0] * len(aligned.target) // len(spans)]
         if not found:
             return None
@@ -88,7 +88,7 @@ def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
 
 
 def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
-    """Return the elements that `tags` make, outer ones first; None if they are not nested, or one is empty."""
+    """Return the elements that `tags` form, outer ones first; None if they are not nested, or one is empty."""
     elements: list[_Element] = []
     opened: list[tuple[Tag, int]] = []
     for tag in tags:
@@ -103,7 +103,7 @@ def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
 
 
 def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
-    """Return the first and the last of the most words with no large gap between them."""
+    """Return the first and the last word of the largest group without a large gap."""
     clusters = [[words[0]]]
     for word in words[1:]:
         if word - clusters[-1][-1] > _MAX_GAP:
@@ -114,7 +114,7 @@ def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
 
 
 def _nest(elements: Sequence[_Element]) -> bool:
-    """Let each element hold those within it, and cut others where they overlap; return whether each keeps a word."""
+    """Extend each element over its inner ones, and trim others that overlap; return whether each keeps a word."""
     for inner in reversed(elements):
         for outer in elements:
             if outer.depth < inner.depth and outer.start <= inner.start and inner.end <= outer.end:
@@ -132,7 +132,7 @@ def _nest(elements: Sequence[_Element]) -> bool:
 
 
 def _word_before(offset: int, spans: Sequence[tuple[int, int]], linked: dict[int, set[int]]) -> int:
-    """Return the last word of the translation that is linked with the nearest word before `offset`; -1 if none is."""
+    """Return the last translated word that is linked with the nearest source word before `offset`; -1 if none."""
     before = [i for i, (start, _) in enumerate(spans) if start < offset and linked.get(i)]
     return max(linked[before[-1]]) if before else -1
 

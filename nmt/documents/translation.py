@@ -1,8 +1,8 @@
-"""Translate the blocks of a document, with their inline tags where they belong.
+"""Translate the blocks of a document, and put their inline tags in the right places.
 
-A model that was trained with data.protect gets one mark, such as {h0}, for each inline tag, and puts the tags where
-they belong. Else, and where a mark is lost, the attention says which words of the translation a tag stands around.
-Where that is not known either, the stretches between the tags are translated apart.
+A model trained with data.protect gets one mark, such as {h0}, per inline tag, and places the tags itself. For other
+models, or if a mark is lost, the attention tells which words of the translation a tag encloses. If that fails too, the
+stretches between the tags are translated separately.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 class Ask(NamedTuple):
-    """Texts to translate next; `aligned` asks for their alignment, too."""
+    """Texts to translate next; `aligned` also requests their alignment."""
 
     texts: list[str]
     aligned: bool = False
 
 
 class Answer(NamedTuple):
-    """The translations of one text, best first, and the alignment of the best if it was asked for and is known."""
+    """The translations of one text, best first, and the alignment of the best one, if requested and known."""
 
     outputs: list[str]
     aligned: Aligned | None = None
 
 
 Rounds = Generator[Ask, list[Answer], list[list[str]]]
-"""Yields what to translate, gets the answers, and returns the outputs of each block by rank."""
+"""Yields texts to translate, receives the answers, and returns the outputs of each block by rank."""
 
 
 def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) -> Rounds:
     """Translate `blocks` as HTML in up to three rounds: with marks, by alignment, stretch by stretch.
 
-    `keeps_marks` says whether the model was trained with data.protect. Where an alternative of a block has lost a mark,
-    its best translation stands.
+    `keeps_marks` tells whether the model was trained with data.protect. If an alternative of a block loses a mark, the
+    block's best translation replaces it.
     """
     found: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
     whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
@@ -66,12 +66,12 @@ def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) ->
 
 
 def _ranked(answer: Answer, num_ranks: int) -> list[str]:
-    """Return one output per rank; the last one again where there are fewer."""
+    """Return one output per rank; repeat the last one if there are too few."""
     return [answer.outputs[min(rank, len(answer.outputs) - 1)] for rank in range(num_ranks)]
 
 
 class Wanted(NamedTuple):
-    """The options that hold for all blocks of a document; the languages are as in `Translator.translate`."""
+    """The options for all blocks of a document; the languages are as in `Translator.translate`."""
 
     options: SearchOptions
     to: str | None = None
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
 
 
 class TranslatedBlocks(NamedTuple):
-    """The translations of blocks as HTML, and the terms of the glossary that they miss."""
+    """The translations of blocks as HTML, and the glossary terms missing in them."""
 
     written: list[str]
     terms_missed: list[Term]
@@ -111,7 +111,7 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wa
 
 
 def missed_in_blocks(blocks: Sequence[Block], found: Sequence[Sequence[str]], glossary: Glossary | None) -> list[Term]:
-    """Return the terms in the texts of `blocks` whose translations are missing in those of the blocks."""
+    """Return the glossary terms in `blocks` whose translations are missing in the translated blocks."""
     if glossary is None:
         return []
     missed = []

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.0, read and written by lxml: units without a target get one, their inline codes where they belong."""
+"""Read and write XLIFF 1.2 and 2.0 with lxml: units without a target get one, with their inline codes in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class XliffFile:
     """An XLIFF file; each source without a target is a block."""
 
     def __init__(self, content: bytes):
-        """Read a file. DataError if it is no such file."""
+        """Read a file. DataError if it is not XLIFF."""
         from lxml import etree
 
         parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
@@ -27,7 +27,7 @@ class XliffFile:
             raise DataError(f"not well-formed XML ({error.msg})", line=error.lineno) from None
         root = self._tree.getroot()
         if etree.QName(root).localname != "xliff":
-            raise DataError(f"not an XLIFF file: it begins with <{etree.QName(root).localname}>")
+            raise DataError(f"not an XLIFF file: it starts with <{etree.QName(root).localname}>")
         self._namespace = etree.QName(root).namespace
         self._sources: list[Any] = []
         for source in root.iter(self._name("source")):
@@ -46,7 +46,7 @@ class XliffFile:
 
     @property
     def target_language(self) -> str | None:
-        """The code of the language that the file asks for, such as de-DE; None if it names none."""
+        """The code of the file's target language, such as de-DE; None if it names none."""
         for element in self._tree.getroot().iter(self._name("xliff"), self._name("file")):
             if code := element.get("target-language") or element.get("trgLang"):
                 return str(code)

@@ -1,4 +1,4 @@
-"""Access to a server: API keys, and requests per minute."""
+"""Access control of a server: API keys, and a limit of requests per minute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.files import read_at_most
 from nmt.server.metrics import Metrics
 from nmt.server.request_error import RequestError
 
-_MAX_CLIENTS = 100_000  # whose requests are counted; those that asked least recently are forgotten
+_MAX_CLIENTS = 100_000  # whose requests are counted; the least recent ones are dropped
 _MAX_BYTES = 10_000_000
 _MIN_KEY = 8
 _SECONDS = 60.0
@@ -23,9 +23,9 @@ _MAKE_ONE = "make one: openssl rand -hex 16"
 
 
 def read_keys(path: Path) -> frozenset[bytes]:
-    """Return the hashes of the keys in a file, one per line; # begins a comment.
+    """Return the hashes of the keys in a file, one per line; # starts a comment.
 
-    NmtError if it cannot be read, has no key, or a key of fewer than 8 characters.
+    NmtError if the file cannot be read, has no key, or has a key of fewer than 8 characters.
     """
     try:
         lines = read_at_most(path, _MAX_BYTES).decode("utf-8").splitlines()
@@ -41,7 +41,7 @@ def read_keys(path: Path) -> frozenset[bytes]:
         if key:
             keys.add(_hashed(key))
     if not keys:
-        raise NmtError("holds no key", path=path, hint=f"write one key per line; {_MAKE_ONE}")
+        raise NmtError("contains no key", path=path, hint=f"write one key per line; {_MAKE_ONE}")
     return frozenset(keys)
 
 
@@ -50,7 +50,7 @@ def _hashed(key: str) -> bytes:
 
 
 class Access:
-    """Checks keys, and counts requests per client: a token bucket that holds one minute's requests."""
+    """Checks keys and limits the requests of each client, with a token bucket of one minute's requests."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class Access:
         self._clients: OrderedDict[bytes | str, tuple[float, float]] = OrderedDict()  # requests left, and when
 
     def check(self, request: Request, key: str = "") -> None:
-        """Admit a request with the key of its body or of its header. RequestError (403, 429) if it may not pass."""
+        """Check a request by the key in its body or header. RequestError (403, 429) if it is not allowed."""
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         key = key or (bearer.strip() if scheme.lower() == "bearer" else "") or request.query_params.get("api_key", "")
         hashed = _hashed(key)
-        if self.keys and hashed not in self.keys:  # of hashes: the time tells nothing about the keys
+        if self.keys and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
             self._metrics.refused.labels("key").inc()
-            raise RequestError(403, "this API key is not known" if key else "this server needs an API key")
+            raise RequestError(403, "unknown API key" if key else "this server needs an API key")
         if self._rate_limit:
             address = request.client.host if request.client else ""
             self._count(hashed if self.keys else address)

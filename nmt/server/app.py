@@ -1,4 +1,4 @@
-"""The application: all interfaces on one server, as ASGI."""
+"""The ASGI application with all APIs of the server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def make_app(models: Models, settings: Settings, keys: Collection[bytes], metrics: Metrics) -> Starlette:
-    """Return the application that serves `models`; with `keys` (hashes), only to those who have one."""
+    """Return the application that serves `models`; if `keys` (hashes) are given, requests need one of them."""
     access = Access(keys, settings.rate_limit, metrics)
     service = Service(models, settings, metrics)
     exchange = Exchange(service, access, metrics)
@@ -93,11 +93,11 @@ async def _answer_nobody(request: Request, error: ClientDisconnect) -> Response:
 
 
 async def _answer_fault(request: Request, error: Exception) -> Response:
-    return await _answer_refusal(request, RequestError(500, "an error of the server; its log says more"))
+    return await _answer_refusal(request, RequestError(500, "internal server error; see the server's log"))
 
 
 class _Watch:
-    """Counts and times requests, and gives up on clients that do not read their answer."""
+    """Counts and times requests, and drops clients that do not read their response."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings, paths: Collection[str]):
         self._app = app
@@ -122,13 +122,13 @@ class _Watch:
                 async with asyncio.timeout(self._timeout):
                     await send(message)
                 return
-            await send(message)  # no need to wait: it fits into a buffer
+            await send(message)  # needs no timeout: it fits into a buffer
 
         path = scope["path"] if scope["path"] in self._paths else "other"
         try:
             await self._app(scope, receive, send_in_time)
         except TimeoutError:
-            log.info("a client did not read its answer within %g seconds", self._timeout)
+            log.info("a client did not read its response within %g seconds", self._timeout)
         finally:
             self._count(path, status).inc()
             self._time(path).observe(time.perf_counter() - started)

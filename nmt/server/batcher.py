@@ -1,8 +1,8 @@
-"""Requests of many clients, translated together: one queue for each model.
+"""Batch the requests of many clients, with one queue per model.
 
-An idle engine starts at once with what there is. What arrives while all cores are busy waits, and is taken together
-when one is free: the busier the server, the larger the batches, without a timer. Clients take turns unit by unit, so a
-short text does not wait for the end of a long one.
+An idle engine starts at once with the waiting units. Units that arrive while all cores are busy form a batch as soon as
+one is free: the busier the server, the larger the batches, without a timer. Clients take turns unit by unit, so a short
+text does not wait for the end of a long one.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from nmt.server.units import Unit, UnitTranslation
 log = logging.getLogger(__name__)
 
 MAX_THREADS = 8
-"""Batches that are translated at once, at most."""
+"""Maximum number of batches that are translated concurrently."""
 
 _SMOOTHING = 0.9  # of the measured speed
 _FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
-_LONGEST_WAIT = 60.0  # that a client is asked for, in seconds
+_LONGEST_WAIT = 60.0  # maximum Retry-After, in seconds
 
 TranslateUnits = Callable[[Sequence[Unit]], list[UnitTranslation]]
 
 
 class Job:
-    """The units of one request for one model; their translations come in order."""
+    """The units of one request for one model; their translations are yielded in order."""
 
     def __init__(self, units: Sequence[Unit]):
         loop = asyncio.get_running_loop()
@@ -44,13 +44,13 @@ class Job:
         self._futures: list[asyncio.Future[UnitTranslation]] = [loop.create_future() for _ in units]
 
     async def results(self) -> AsyncGenerator[UnitTranslation]:
-        """Yield the translations of the units, in order, as they are finished. RequestError if one fails."""
+        """Yield the translations of the units in order, each as soon as it is finished. RequestError if one fails."""
         for future in self._futures:
             yield await future
 
     @property
     def waiting_tokens(self) -> int:
-        """Source tokens that no engine has taken yet."""
+        """The number of source tokens that no engine has taken yet."""
         return sum(unit.num_tokens for unit in self.units[self.num_taken :])
 
     def settle(self, number: int, result: UnitTranslation | RequestError) -> None:
@@ -60,12 +60,12 @@ class Job:
             return
         if isinstance(result, RequestError):
             future.set_exception(result)
-            future.exception()  # the request may be waiting for an earlier unit, or be gone: no warning then
+            future.exception()  # avoid a warning if the request is gone or still waits for an earlier unit
         else:
             future.set_result(result)
 
     def cancel(self) -> None:
-        """Cancel what is not finished."""
+        """Cancel the unfinished units."""
         for future in self._futures:
             future.cancel()
 
@@ -82,14 +82,14 @@ class _Place(NamedTuple):
 
 
 class Batcher:
-    """The queue of one model, and the threads that translate. To be used in the event loop alone."""
+    """The queue of one model, and the threads that translate. Use it only from the event loop."""
 
     def __init__(self, name: str, translate: TranslateUnits, settings: Settings, metrics: Metrics):
         self._translate = translate
         self._settings = settings
         self._metrics = metrics.of_model(name)
         self._num_cores = min(num_cores(), MAX_THREADS)
-        self._num_busy = 0  # cores: a batch takes one for each unit
+        self._num_busy = 0  # cores: a batch takes one per unit
         self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
         self._jobs: deque[Job] = deque()
         self._queue_tokens = 0
@@ -98,7 +98,7 @@ class Batcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, units: Sequence[Unit]) -> Job:
-        """Put units into the queue. RequestError (429) if it is full; an empty queue takes any request."""
+        """Queue units. RequestError (429) if the queue is full; an empty queue accepts any request."""
         cost = sum(unit.num_tokens for unit in units)
         if self._queue_tokens and self._queue_tokens + cost > self._settings.queue_tokens:
             self._metrics.full.inc()
@@ -112,14 +112,14 @@ class Batcher:
         return job
 
     def cancel(self, job: Job) -> None:
-        """Give up a job: what waits leaves the queue, what is being translated is dropped when it is finished."""
+        """Cancel a job: remove its waiting units from the queue, and drop its running ones when they finish."""
         if job in self._jobs:
             self._jobs.remove(job)
             self._count(-job.waiting_tokens)
         job.cancel()
 
     def close(self) -> None:
-        """Stop the threads when they have finished."""
+        """Stop the threads once they have finished."""
         self._threads.shutdown(wait=False)
 
     def _count(self, tokens: int) -> None:
@@ -136,7 +136,7 @@ class Batcher:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Translate while a core is idle. Batches of one text leave cores to others, large ones do not."""
+        """Start batches while a core is idle. A batch of one text leaves cores for others, a large one does not."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -148,7 +148,7 @@ class Batcher:
             task.add_done_callback(self._tasks.discard)
 
     def _take(self) -> list[_Place]:
-        """Take units up to the size of a batch, one of each job in turn."""
+        """Take units up to the batch size, one from each job in turn."""
         batch: list[_Place] = []
         tokens = 0
         while self._jobs:
@@ -186,7 +186,7 @@ class Batcher:
         self._metrics.seconds.observe(seconds)
 
     def _translate_all(self, units: list[Unit]) -> Sequence[UnitTranslation | RequestError]:
-        """Translate in a thread. If that fails, translate unit by unit, so that one request does not fail others."""
+        """Translate in a thread. If it fails, translate unit by unit, so that one request does not fail others."""
         try:
             return self._translate(units)
         except Exception as error:

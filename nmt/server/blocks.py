@@ -1,4 +1,4 @@
-"""Blocks of documents and pages of HTML, translated by the models of a server."""
+"""Translate blocks of documents and HTML pages with the models of a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def translate_pages(service: Service, pages: Sequence[Routed], num_alterna
 
 
 async def _translate_page(service: Service, page: Routed, num_alternatives: int) -> TextTranslation:
-    # A long page in a thread, as html.parser takes seconds on some that are made for that.
+    # Parse long pages in a thread: html.parser takes seconds on some malicious ones.
     is_long = len(page.text) > _QUICK_CHARACTERS
     html = await asyncio.to_thread(HtmlText, page.text) if is_long else HtmlText(page.text)
     found = await translate_blocks(service, page, html.blocks, num_alternatives)
@@ -33,7 +33,7 @@ async def _translate_page(service: Service, page: Routed, num_alternatives: int)
 async def translate_blocks(
     service: Service, routed: Routed, blocks: Sequence[Block], num_alternatives: int = 0
 ) -> list[list[str]]:
-    """Return the translations of each block, best first, in the direction of `routed`, whose text is not read.
+    """Return the translations of each block, best first, in the direction of `routed`, whose text is ignored.
 
     RequestError as `Service.translate`.
     """

@@ -1,4 +1,4 @@
-"""Bodies of requests: read within limits, decoded, and checked."""
+"""Read request bodies within limits, decode and validate them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class TranslateBody(BaseModel):
     q: str | list[str] = Field(description="text, or texts, to translate", json_schema_extra=_NOT_EMPTY)
     source: Code = Field(description="source language, or auto")
     target: Code = Field(description="target language")
-    format: Literal["text", "html"] = Field("text", description="html: tags stay, the text between them is translated")
+    format: Literal["text", "html"] = Field("text", description="html: translate the text between tags, keep the tags")
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES, description="other translations of each text")
     api_key: str = Field("", description="key, if the server asks for one")
-    model: str = Field("", description="name of a model; the first one for the languages if not given")
-    stream: bool = Field(False, description="answer with one line of JSON per sentence, as each is translated")
+    model: str = Field("", description="name of a model; default: the first one for the languages")
+    stream: bool = Field(False, description="respond with one line of JSON per sentence, as soon as it is translated")
     glossary: dict[str, str] = Field({}, max_length=MAX_TERMS, description="terms, each with its translation")
-    details: bool = Field(False, description="in a stream: words, their alignment, and how sure the model is of each")
+    details: bool = Field(False, description="in a stream: words, their alignment, and the model's confidence in each")
 
 
 class DetectBody(BaseModel):
@@ -43,34 +43,34 @@ class DetectBody(BaseModel):
 
 
 class ContentPart(BaseModel):
-    """A part of a message; parts other than text are refused."""
+    """A part of a message; only text is accepted."""
 
     type: Literal["text"]
     text: str
 
 
 class Message(BaseModel):
-    """A message of a chat."""
+    """A chat message."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ContentPart] | None = None
 
 
 class ChatBody(BaseModel):
-    """The body of /v1/chat/completions; what is not here, such as temperature, is ignored."""
+    """The body of /v1/chat/completions; other fields, such as temperature, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
     model: str = Field(description="a model or a direction of /v1/models", max_length=300)
-    messages: list[Message] = Field(description="the last one of the user is translated", min_length=1)
+    messages: list[Message] = Field(description="the last user message is translated", min_length=1)
     n: int | None = Field(None, ge=1, le=MAX_ALTERNATIVES + 1, description="translations, best first")
     stream: bool | None = Field(None, description="send the translation sentence by sentence")
 
 
 async def read_body(request: Request, settings: Settings, limit: int = 0) -> bytes:
-    """Return the body of a request. RequestError if it is too long (413), or comes too slowly (408).
+    """Return the body of a request. RequestError if it is too large (413) or arrives too slowly (408).
 
-    `limit` is the number of bytes allowed; 0: that of texts.
+    `limit` is the maximum number of bytes; 0: the limit for texts.
     """
     limit = limit or settings.body_limit
     content = bytearray()
@@ -81,12 +81,12 @@ async def read_body(request: Request, settings: Settings, limit: int = 0) -> byt
                 if len(content) > limit:
                     raise RequestError(413, f"the body is larger than {limit:,} bytes")
     except TimeoutError:
-        raise RequestError(408, "the body came too slowly") from None
+        raise RequestError(408, "the body arrived too slowly") from None
     return bytes(content)
 
 
 def parse(content: bytes, content_type: str, kind: type[Body], *, forms: bool = True) -> Body:
-    """Return a body as a checked object: JSON, or with `forms` a form. RequestError (400, 415) if it is neither."""
+    """Return a body as a validated object: JSON, or with `forms` a form. RequestError (400, 415) if it is neither."""
     media = content_type.partition(";")[0].strip().lower()
     is_form = media == _FORM or media == ""
     if not (media == "application/json" or (forms and is_form)):
@@ -112,7 +112,7 @@ def _json(content: bytes) -> Any:
 
 
 def _fields(content: bytes) -> dict[str, str]:
-    r"""Return the fields of a form, with \n as the end of line where browsers send \r\n."""
+    r"""Return the fields of a form, with \n for the \r\n that browsers send."""
     try:
         pairs = parse_qsl(content.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
     except ValueError:
@@ -121,7 +121,7 @@ def _fields(content: bytes) -> dict[str, str]:
 
 
 def _in_words(error: ValidationError) -> str:
-    """Return the first fault, with the name of its field."""
+    """Describe the first error, with the name of its field."""
     fault = error.errors(include_input=False, include_url=False)[0]
     names = [str(name) for name in fault["loc"] if not str(name).startswith(("str", "list["))]
     if fault["type"] == "missing":

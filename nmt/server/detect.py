@@ -1,4 +1,4 @@
-"""The language of a text, among the source languages of a server."""
+"""Detect the language of a text among the source languages of a server."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from nmt.data.check.language_identification import can_identify_languages
 from nmt.data.check.scripts import codes_of, script_codes
 from nmt.languages import base_code, script_of
 
-_MAX_CHARACTERS = 2000  # more do not make it surer
+_MAX_CHARACTERS = 2000  # more do not raise the confidence
 
 
 class Detected(NamedTuple):
-    """A language, and how sure it is, from 0 to 100."""
+    """A language and its confidence, from 0 to 100."""
 
     language: str
     confidence: float
 
 
 class Detector:
-    """Ranks languages by py3langid where it is installed (extra `langid`), else by the letters of the text alone."""
+    """Ranks languages with py3langid if it is installed (extra `langid`), else only by the scripts of the letters."""
 
     def __init__(self, languages: Sequence[str]):
-        """Rank `languages`, by their codes; the first one wins where nothing tells them apart."""
+        """Rank `languages`, given by code; on a tie, the first one wins."""
         self.languages = list(languages)
         self._letters = {code: codes_of(script_of(code)) for code in self.languages}
         self._model = _identifier(self.languages)
@@ -40,7 +40,7 @@ class Detector:
         return sorted(found, key=lambda each: -each.confidence)
 
     def _shares(self, text: str) -> dict[str, float]:
-        """Return the share of the letters that are in the script of each language; all equal if there are none."""
+        """Return the share of letters in the script of each language; equal shares if no letter matches any."""
         found = script_codes(text)
         num_letters = len(found) - found.count(" ")
         shares = {
@@ -51,7 +51,7 @@ class Detector:
 
 
 def _identifier(languages: Sequence[str]) -> Any:
-    """Return py3langid's model for `languages`; None if it is not installed, or there is nothing to tell apart."""
+    """Return py3langid's model for `languages`; None if it is not installed or knows fewer than two of them."""
     if not can_identify_languages():
         return None
     from py3langid.langid import MODEL_FILE

@@ -1,4 +1,4 @@
-"""Translated documents, in memory until they are fetched or forgotten."""
+"""Keep translated documents in memory until they expire."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from uuid import uuid4
 
 _SECONDS = 600.0
-_MAX_BYTES = 100_000_000  # of all documents; the oldest are forgotten
+_MAX_BYTES = 100_000_000  # of all documents; the oldest are dropped
 
 
 class Download(NamedTuple):
-    """A document, and when it was translated."""
+    """A document, and the time of its translation."""
 
     name: str
     content: bytes
@@ -21,14 +21,14 @@ class Download(NamedTuple):
 
 
 class Downloads:
-    """Documents by names that nobody can guess."""
+    """Documents by keys that nobody can guess."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._kept: OrderedDict[str, Download] = OrderedDict()
 
     def add(self, name: str, content: bytes) -> str:
-        """Keep a document for ten minutes; return what to ask for it by."""
+        """Keep a document for ten minutes; return its key."""
         self._forget()
         key = uuid4().hex
         self._kept[key] = Download(name, content, self._clock())
@@ -37,7 +37,7 @@ class Downloads:
         return key
 
     def find(self, key: str) -> Download | None:
-        """Return the document; None if there is none, or its time is over."""
+        """Return the document; None if it does not exist or has expired."""
         self._forget()
         return self._kept.get(key)
 

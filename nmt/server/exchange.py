@@ -1,4 +1,4 @@
-"""The shared part of all interfaces: one request read and admitted, and its work given up when the client goes away."""
+"""Parts shared by all APIs: access checks, JSON responses, and cancelling the work of clients that disconnect."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from nmt.server.service import Service
 Result = TypeVar("Result")
 
 CLIENT_GONE = 499
-"""The status, in metrics alone, of a request whose client did not wait for the answer."""
+"""The status, used only in metrics, of a request whose client did not wait for the response."""
 
 
 class Exchange:
-    """The parts of a server that its interfaces use."""
+    """The parts of a server that its APIs use."""
 
     def __init__(self, service: Service, access: Access, metrics: Metrics):
         self.service = service
@@ -30,7 +30,7 @@ class Exchange:
         self.metrics = metrics
 
     async def unless_gone(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return the result of `work`; cancel it, and raise RequestError, when the client closes the connection."""
+        """Return the result of `work`; if the client closes the connection, cancel it and raise RequestError."""
         task = asyncio.current_task()
         assert task is not None
         gone = asyncio.create_task(_wait_until_gone(request))
@@ -38,7 +38,7 @@ class Exchange:
         try:
             return await work
         except asyncio.CancelledError:
-            if not gone.done() or task.uncancel():  # the server stops, too
+            if not gone.done() or task.uncancel():  # the server is stopping, too
                 raise
             self.metrics.gone.inc()
             raise RequestError(CLIENT_GONE, "the client has gone") from None
@@ -52,7 +52,7 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 async def first_and_rest(items: AsyncIterator[Result]) -> tuple[list[Result], AsyncIterator[Result]]:
-    """Wait for the first item, so that what is refused is refused before an answer has begun; a list of it, and all."""
+    """Return the first item in a list, and the iterator, so that errors are raised before the response starts."""
     try:
         return [await anext(items)], items
     except StopAsyncIteration:
@@ -60,7 +60,7 @@ async def first_and_rest(items: AsyncIterator[Result]) -> tuple[list[Result], As
 
 
 def as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer in JSON."""
+    """Return a JSON response."""
     return Response(dump(value), status, headers, media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""LibreTranslate's interface for documents: /translate_file and /download_file."""
+"""LibreTranslate's API for documents: /translate_file and /download_file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 
 
 class _Upload(NamedTuple):
-    """A document, and what is asked for it."""
+    """An uploaded document with the fields of its form."""
 
     name: str
     content: bytes
@@ -52,17 +52,17 @@ class Files:
 
     @property
     def routes(self) -> list[Route]:
-        """The paths, each with the function that answers it."""
+        """The paths, each with its handler."""
         return [
             Route("/translate_file", self.translate, methods=["POST"]),
             Route("/download_file/{key}", self.download),
         ]
 
     async def translate(self, request: Request) -> Response:
-        """Translate a document, and say where to fetch it."""
+        """Translate a document, and return its download URL."""
         limit = self._service.settings.file_limit
         if not limit:
-            raise RequestError(403, "this server translates no documents")
+            raise RequestError(403, "this server does not translate documents")
         upload = await _read_form(request, await read_body(request, self._service.settings, limit))
         self._exchange.access.check(request, upload.key)
         name = Path(upload.name)
@@ -75,12 +75,12 @@ class Files:
     async def download(self, request: Request) -> Response:
         """Send a translated document."""
         if (found := self._downloads.find(request.path_params["key"])) is None:
-            raise RequestError(404, "there is no such document, or no longer")
+            raise RequestError(404, "this document does not exist or has expired")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name)}"}
         return Response(found.content, media_type="application/octet-stream", headers=headers)
 
     async def _translate(self, suffix: str, upload: _Upload) -> tuple[bytes, list[Term]]:
-        """Return the translated document, and the terms of the glossary that it misses."""
+        """Return the translated document, and the glossary terms missing in it."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
         glossary = _parse(upload.glossary) if upload.glossary else None
@@ -100,7 +100,7 @@ class Files:
 
 
 async def _read_form(request: Request, content: bytes) -> _Upload:
-    """Return the fields of a form with a file. RequestError (400, 415) if it is none, or one is missing."""
+    """Return the fields of a form with a file. RequestError (400, 415) if it is not a form, or lacks a field."""
 
     async def replay() -> dict[str, object]:
         return {"type": "http.request", "body": content, "more_body": False}
@@ -123,7 +123,7 @@ async def _read_form(request: Request, content: bytes) -> _Upload:
 
 
 async def _text_of(file: object) -> str:
-    """Return the text of an uploaded file; empty if it is none. RequestError (400) if it is not UTF-8."""
+    """Return the text of an uploaded file; empty if there is no file. RequestError (400) if it is not UTF-8."""
     try:
         return (await file.read()).decode("utf-8-sig") if isinstance(file, UploadFile) else ""
     except UnicodeDecodeError:
@@ -131,7 +131,7 @@ async def _text_of(file: object) -> str:
 
 
 def _parse(text: str) -> Glossary:
-    """Return the terms of a glossary. RequestError (400) if a line is none, or there are too many."""
+    """Return the terms of a glossary. RequestError (400) if a line is not a term, or there are too many."""
     try:
         glossary = parse_glossary(text.splitlines())
     except DataError as error:
@@ -143,7 +143,7 @@ def _parse(text: str) -> Glossary:
 
 
 def _read(content: bytes, suffix: str) -> Document:
-    """Return the document. RequestError (400) if it is not of the format."""
+    """Return the document. RequestError (400) if it is not in the format of its suffix."""
     try:
         return read_document(content, f"document{suffix}")
     except NmtError as error:

@@ -1,4 +1,4 @@
-"""The interface of LibreTranslate: /translate, /detect, /languages, /frontend/settings and /health."""
+"""LibreTranslate's API: /translate, /detect, /languages, /frontend/settings and /health."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from nmt.server.exchange import Exchange, as_json, dump, first_and_rest
 from nmt.server.request_error import RequestError
 from nmt.server.service import Piece, Routed, TextTranslation
 
-_MIN_CHARACTERS = 40  # the language of a shorter text of a batch is that of the batch
+_MIN_CHARACTERS = 40  # shorter texts of a batch get the language of the whole batch
 _NDJSON = "application/x-ndjson"
 
 
 class LibreTranslate:
-    """Answers the requests of LibreTranslate's clients."""
+    """Handles requests from LibreTranslate clients."""
 
     def __init__(self, exchange: Exchange):
         self._exchange = exchange
@@ -35,7 +35,7 @@ class LibreTranslate:
 
     @property
     def routes(self) -> list[Route]:
-        """The paths, each with the function that answers it."""
+        """The paths, each with its handler."""
         return [
             Route("/translate", self.translate, methods=["POST"]),
             Route("/detect", self.detect, methods=["POST"]),
@@ -69,7 +69,7 @@ class LibreTranslate:
         return as_json([_detection(each) for each in self._service.detector.detect(body.q)])
 
     async def languages(self, request: Request) -> Response:
-        """List the source languages, each with the languages that it can be translated into."""
+        """List the source languages, each with its target languages."""
         targets: dict[str, list[str]] = {}
         for direction in self._service.models.directions:
             targets.setdefault(direction.src, []).append(direction.tgt)
@@ -78,7 +78,7 @@ class LibreTranslate:
         return as_json(listed + [{"code": c, "name": english_name(c), "targets": []} for c in only_targets])
 
     async def settings(self, request: Request) -> Response:
-        """Say what the page needs to know."""
+        """Return the settings for the web page."""
         src, tgt = self._service.models.directions[0]
         has_keys, models = bool(self._exchange.access.keys), self._service.models
         obeying = [pair for pair in models.directions if (found := models.by_direction(pair)) and found.obeys_terms]
@@ -98,7 +98,7 @@ class LibreTranslate:
         })  # fmt: skip
 
     async def health(self, request: Request) -> Response:
-        """Say that the server answers."""
+        """Report that the server is running."""
         return as_json({"status": "ok"})
 
     async def _detect(self, texts: Sequence[str]) -> list[Detected]:

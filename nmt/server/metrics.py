@@ -1,4 +1,4 @@
-"""Counters, gauges and histograms of a server, in the text format of Prometheus."""
+"""Counters, gauges and histograms of a server, in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Metrics:
         self.requests = add.counter("requests", "Requests answered", "path", "status")
         self.seconds = add.histogram("request_seconds", "Time to answer a request", _SECONDS, "path")
         self.refused = add.counter("refused", "Requests refused by a limit", "limit")
-        self.gone = add.counter("clients_gone", "Requests whose client went away before the answer")
+        self.gone = add.counter("clients_gone", "Requests whose client disconnected before the response")
         self.src_tokens = add.counter("source_tokens", "Source tokens translated", "model")
         self.batch_segments = add.histogram("batch_segments", "Segments translated together", _SIZES, "model")
         self.batch_seconds = add.histogram("batch_seconds", "Time to translate a batch", _SECONDS, "model")
@@ -42,7 +42,7 @@ class Metrics:
         self.model_loads = add.counter("model_loads", "Times a model was loaded", "model")
 
     def of_model(self, name: str) -> ModelMetrics:
-        """Return what is counted for the queue of one model."""
+        """Return the metrics for the queue of one model."""
         return ModelMetrics(
             self.refused.labels("queue"),
             self.src_tokens.labels(name),

@@ -1,4 +1,4 @@
-"""The models of a server: loaded once, shared by all requests, unloaded when memory is short."""
+"""The models of a server: loaded once, shared by all requests, unloaded to stay within the memory limit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Loaded:
 
 
 class ServedModel:
-    """A model that can be asked for: its name and languages, and the model itself while it is in memory."""
+    """A model of the server: its name and languages, and the loaded model while it is in memory."""
 
     def __init__(self, model: RunDir | ExportDir, name: str):
         self.model = model
@@ -66,18 +66,18 @@ class ServedModel:
         self.loaded: Loaded | None = None
         self.num_users = 0
         self.last_use = 0
-        self.leaving = False  # new requests wait until it has left memory
+        self.leaving = False  # being unloaded: new requests wait until it is done
         self.idle = asyncio.Event()
         self.idle.set()
 
 
 class Models:
-    """All models of a server, by direction and by name. To be used in the event loop alone, once it runs."""
+    """All models of a server, by direction and by name. Once the event loop runs, use it only from there."""
 
     def __init__(self, paths: Sequence[str | None], runtime: Runtime, settings: Settings, metrics: Metrics):
-        """Find the models of `paths` (None: the default model); load those that fit the limit, in order.
+        """Find the models of `paths` (None: the default model), and load them in order as far as the limit allows.
 
-        NmtError if one cannot be used, or is larger than the limit.
+        NmtError if a model cannot be used, or is larger than the limit.
         """
         self._runtime = runtime
         self._settings = settings
@@ -96,20 +96,20 @@ class Models:
 
     @property
     def directions(self) -> list[Direction]:
-        """All directions, those of the first model first."""
+        """All directions, in the order of the models."""
         return list(self._by_direction)
 
     def by_direction(self, direction: Direction) -> ServedModel | None:
-        """Return the first model that translates in this direction."""
+        """Return the first model for this direction."""
         return self._by_direction.get(direction)
 
     def by_name(self, name: str) -> ServedModel | None:
-        """Return the model of this name."""
+        """Return the model with this name."""
         return next((served for served in self.served if served.name == name), None)
 
     @asynccontextmanager
     async def use(self, served: ServedModel) -> AsyncIterator[Loaded]:
-        """Yield a model in memory; it stays there until the block ends. NmtError if it cannot be loaded any more."""
+        """Yield a loaded model, which stays in memory until the block ends. NmtError if it cannot be loaded."""
         if served.loaded is None or served.leaving:
             async with self._loading:
                 if served.loaded is None:
@@ -135,7 +135,7 @@ class Models:
             self._unload(served)
 
     def _name(self, path: Path) -> str:
-        """Return the name of the folder, with a number if there is another model of this name."""
+        """Return the name of the folder, with a number if another model has this name."""
         name = path.resolve().name
         same = sum(served.name.partition("#")[0] == name for served in self.served)
         return f"{name}#{same + 1}" if same else name
@@ -171,7 +171,7 @@ class Models:
             self._metrics.models_loaded.dec()
 
     async def _make_room(self, size: int) -> None:
-        """Unload the models that were used least recently, when their requests are answered, until `size` fits."""
+        """Unload the least recently used models, once their requests are done, until `size` fits."""
         limit = self._settings.memory_limit
         while limit:
             others = [served for served in self.served if served.loaded is not None]
@@ -188,7 +188,7 @@ class Models:
 
 
 class _UnitTranslator:
-    """Translates units with one model; those that want the same in one call."""
+    """Translates units with one model; units with the same options are translated in one call."""
 
     def __init__(self, translator: Translator):
         self._translator = translator
@@ -212,7 +212,7 @@ class _UnitTranslator:
         return [found[i] for i in range(len(units))]
 
     def _make_options(self, num_alternatives: int) -> SearchOptions:
-        """Return the options of the model's own decoding, with a beam that holds the alternatives."""
+        """Return the model's own search options, with a beam large enough for the alternatives."""
         options = self._translator.options
         if not num_alternatives:
             return options.changed(num_hypotheses=1)

@@ -1,6 +1,6 @@
-"""OpenAI's interface: /v1/models and /v1/chat/completions, for programs that know no other.
+"""OpenAI's API: /v1/models and /v1/chat/completions, for programs that support no other.
 
-The last message of the user is translated, and nothing else in the chat is read. The model names the direction.
+Only the last user message of the chat is translated. The model name selects the direction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nmt.server.service import Piece, Routed, TextTranslation
 
 
 class OpenAI:
-    """Answers the requests of OpenAI's clients."""
+    """Handles requests from OpenAI clients."""
 
     def __init__(self, exchange: Exchange):
         self._exchange = exchange
@@ -33,12 +33,12 @@ class OpenAI:
 
     @property
     def names(self) -> list[str]:
-        """The models that may be asked for."""
+        """The names of all models."""
         return list(self._ids)
 
     @property
     def routes(self) -> list[Route]:
-        """The paths, each with the function that answers it."""
+        """The paths, each with its handler."""
         return [
             Route("/v1/models", self.models),
             Route("/v1/models/{model:path}", self.model),
@@ -46,7 +46,7 @@ class OpenAI:
         ]
 
     async def models(self, request: Request) -> Response:
-        """List the models: one for each direction, by the name of its folder and by its languages."""
+        """List the models: one per direction, by the name of its folder and by its languages."""
         self._exchange.access.check(request)
         return as_json({"object": "list", "data": [self._describe(name) for name in self._ids]})
 
@@ -57,7 +57,7 @@ class OpenAI:
         return as_json(self._describe(name))
 
     async def complete(self, request: Request) -> Response:
-        """Translate the last message of the user."""
+        """Translate the last user message."""
         self._exchange.access.check(request)
         content = await read_body(request, self._service.settings)
         body = parse(content, request.headers.get("content-type", ""), ChatBody, forms=False)
@@ -120,14 +120,14 @@ class OpenAI:
 
 
 def error_body(refusal: RequestError) -> dict[str, object]:
-    """Return a refusal as OpenAI's clients expect it."""
+    """Return an error in the format that OpenAI clients expect."""
     kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
     name = kind.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
     return {"error": {"message": refusal.message, "type": name, "param": None, "code": None}}
 
 
 def _ids(models: Models) -> dict[str, Routed]:
-    """Return the models by their names: the folder, with the direction if there are several; then each direction."""
+    """Return the models by name: the folder, with the direction if it has several; then each direction."""
     ids = {}
     for served in models.served:
         for direction in served.directions:
@@ -140,11 +140,11 @@ def _ids(models: Models) -> dict[str, Routed]:
 
 
 def _last_of_user(messages: list[Message]) -> str:
-    """Return the text of the last message of the user. RequestError (400) if there is none."""
+    """Return the text of the last user message. RequestError (400) if there is none."""
     content = next((message.content for message in reversed(messages) if message.role == "user"), None)
     text = content if isinstance(content, str) else "".join(part.text for part in content or [])
     if not text.strip():
-        raise RequestError(400, "Invalid request: messages: the user has said nothing")
+        raise RequestError(400, "Invalid request: messages: there is no user message with text")
     return text
 
 

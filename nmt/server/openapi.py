@@ -1,4 +1,4 @@
-"""The specification of the server's interfaces, as OpenAPI 3.1; the bodies are those that the server checks."""
+"""The OpenAPI 3.1 specification of the server's APIs, with the body models that the server validates against."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _OPENAI_ERROR = {
 _MODEL = {"type": "object", "properties": {"id": _TEXT, "object": {"const": "model"}}, "required": ["id", "object"]}
 _FAULTS = {
     "400": "Invalid request",
-    "403": "The API key is missing or not known",
-    "408": "The body came too slowly",
+    "403": "The API key is missing or unknown",
+    "408": "The body arrived too slowly",
     "413": "The body is too large",
-    "415": "The body is of another type",
+    "415": "The body has an unsupported content type",
     "429": "Too many requests, or a full queue: see Retry-After",
-    "503": "Took longer than the limit, or short of memory: see Retry-After",
+    "503": "Took longer than the limit, or out of memory: see Retry-After",
 }
 _PLAIN_FAULTS = ("403", "429")
 
 
 def specification(sources: Sequence[str], targets: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
-    """Return the specification of a server that knows these languages and OpenAI models, as JSON values."""
+    """Return the specification of a server with these languages and OpenAI models, as JSON values."""
     schemas: dict[str, Any] = {"Error": _ERROR, "OpenAIError": _OPENAI_ERROR}
     for body in (TranslateBody, DetectBody, ChatBody):
         schema = body.model_json_schema(ref_template=_REF + "{model}")
@@ -69,7 +69,7 @@ def specification(sources: Sequence[str], targets: Sequence[str], models: Sequen
         "info": {
             "title": "nmt",
             "version": __version__,
-            "description": "Machine translation: the interface of LibreTranslate, and that of OpenAI.",
+            "description": "Machine translation, with the APIs of LibreTranslate and OpenAI.",
         },
         "paths": _paths(),
         "components": {
@@ -90,7 +90,7 @@ def _paths() -> dict[str, Any]:
     detections = {"type": "array", "items": _DETECTION}
     post_translate = _post("Translate text or HTML", TranslateBody, _TRANSLATED)
     post_translate["responses"]["200"]["content"]["application/x-ndjson"] = {"schema": _TEXT}
-    post_chat = _post("Translate the last message of the user", ChatBody, completion, forms=False)
+    post_chat = _post("Translate the last user message", ChatBody, completion, forms=False)
     post_chat["responses"]["200"]["content"]["text/event-stream"] = {"schema": _TEXT}
     model = _get("Describe a model", _MODEL, openai=True)
     model["responses"]["404"] = _fault("There is no such model", openai=True)
@@ -99,8 +99,8 @@ def _paths() -> dict[str, Any]:
         "/detect": {"post": _post("Detect the language of a text", DetectBody, detections)},
         "/translate_file": {"post": _post_file()},
         "/languages": {"get": _get("List the languages", {"type": "array", "items": _LANGUAGE})},
-        "/frontend/settings": {"get": _get("Settings for a page", settings)},
-        "/health": {"get": _get("Say that the server answers", {"type": "object"})},
+        "/frontend/settings": {"get": _get("Settings for the web page", settings)},
+        "/health": {"get": _get("Check that the server is running", {"type": "object"})},
         "/v1/models": {"get": _get("List the models", listed, openai=True)},
         "/v1/models/{model}": {"get": {**model, "parameters": [name]}},
         "/v1/chat/completions": {"post": post_chat},
@@ -129,7 +129,7 @@ def _post(summary: str, body: type[BaseModel], schema: dict[str, Any], *, forms:
 
 
 def _post_file() -> dict[str, Any]:
-    glossary = {**_TEXT, "description": "terms: one per line, a tab, its translation; as a text or as a file"}
+    glossary = {**_TEXT, "description": "glossary terms: one per line, a tab, its translation; as text or as a file"}
     file = {"type": "string", "format": "binary"}
     fields = {"file": file, "source": _CODE, "target": _CODE, "api_key": _TEXT, "glossary": glossary}
     form = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
@@ -142,7 +142,7 @@ def _post_file() -> dict[str, Any]:
     return {
         "summary": "Translate a document",
         "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
-        "responses": {"200": _answer("Where to fetch it", found), **faults},
+        "responses": {"200": _answer("The download URL", found), **faults},
     }
 
 

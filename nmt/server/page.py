@@ -1,4 +1,4 @@
-"""The web page of the server: three files, read once, that load nothing from other hosts."""
+"""The web page of the server: static files, read once, that load nothing from other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one exception for requests that are not served."""
+"""The exception for requests that are answered with an error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from math import ceil
 
 
 class RequestError(Exception):
-    """A request that is answered with an error: `status` is its HTTP status, `message` says why.
+    """A request that is answered with an error: `status` is the HTTP status, `message` the reason.
 
-    `retry_after` is the time in seconds after which the client may ask again, if that can help.
+    `retry_after` is the time in seconds after which the client may retry, if that can help.
     """
 
     def __init__(self, status: int, message: str, retry_after: float | None = None):
@@ -19,5 +19,5 @@ class RequestError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the answer."""
+        """The headers of the response."""
         return {} if self.retry_after is None else {"Retry-After": str(max(1, ceil(self.retry_after)))}

@@ -27,26 +27,26 @@ HEADER_SECONDS = 30.0  # for a new connection to send its first request
 _MAX_HEADER_BYTES = 65_536
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
-_SWITCH_SECONDS = 0.0005  # that the event loop waits for a thread that translates; Python's own is ten times longer
-_SPARE_FILES = 256  # beside connections
+_SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
+_SPARE_FILES = 256  # in addition to connections
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 that closes connections whose first request does not come, or whose headers do not end."""
+    """HTTP/1.1 that closes connections if the first request does not arrive or the headers are too long."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
         self._in_headers, self._header_bytes = True, 0
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
+        """Cancel the timeout."""
         self._deadline.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of headers that do not end."""
+        """Count the header bytes, and close the connection if there are too many."""
         super().data_received(data)
         if self._in_headers:
             self._header_bytes += len(data)
@@ -54,7 +54,7 @@ class Protocol(HttpToolsProtocol):
                 self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         super().on_message_begin()
         self._in_headers, self._header_bytes = True, 0
 
@@ -69,7 +69,7 @@ class Protocol(HttpToolsProtocol):
 
 
 def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: Collection[bytes]) -> None:
-    """Load `models` and serve them until SIGTERM or Ctrl-C; then finish the requests that run.
+    """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests.
 
     NmtError if a model cannot be used, or the address cannot be bound.
     """
@@ -81,18 +81,18 @@ def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: 
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
         server = uvicorn.Server(make_config(app, settings))
-        listener.listen(_BACKLOG)  # now, so that whoever reads the next line can connect
+        listener.listen(_BACKLOG)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
-        gc.freeze()  # what has been loaded stays: collections, which requests bring about, need not look at it
+        gc.freeze()  # loaded objects stay, so the collections triggered by requests need not scan them
         with _Signals():
             server.run(sockets=[listener])
     log.info("stopped")
 
 
 def make_config(app: Starlette, settings: Settings) -> uvicorn.Config:
-    """Return how uvicorn is to run `app`."""
+    """Return the uvicorn configuration for `app`."""
     _raise_file_limit(settings.connections + _SPARE_FILES)
     return uvicorn.Config(
         app,
@@ -117,7 +117,7 @@ def address(listener: socket.socket) -> str:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Return a socket that is bound before the models are loaded, so that a port in use is told at once."""
+    """Return a bound socket. Called before the models are loaded, so that a port in use fails early."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, place = found[0]
@@ -138,7 +138,7 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def _raise_file_limit(wanted: int) -> None:
-    """Let this process open as many connections as it may; systems begin with as few as 1,024 or 256."""
+    """Raise the limit of open files to `wanted`, if allowed; the system's default may be only 1,024 or 256."""
     try:
         import resource
     except ImportError:  # Windows
@@ -150,7 +150,7 @@ def _raise_file_limit(wanted: int) -> None:
 
 
 class _Signals:
-    """Ends `nmt serve` with exit code 0 after SIGTERM and Ctrl-C: uvicorn raises them again when it has stopped."""
+    """Ends `nmt serve` with exit code 0 after SIGTERM or Ctrl-C, which uvicorn raises again when it has stopped."""
 
     def __enter__(self) -> None:
         names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]

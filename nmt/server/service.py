@@ -1,4 +1,4 @@
-"""From texts with languages to translations, unit by unit: all interfaces of the server call this."""
+"""Translate texts unit by unit; all APIs of the server call this."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from nmt.server.settings import Settings
 from nmt.server.units import CutText, UnitTranslation, Wanted, cut
 from nmt.translate import Translator
 
-_QUICK_CHARACTERS = 2000  # texts up to this length in all are cut in the event loop, longer ones in a thread
+_QUICK_CHARACTERS = 2000  # up to this total length, texts are cut in the event loop; longer ones in a thread
 
 
 class Routed(NamedTuple):
-    """A text with its direction, and the model for it."""
+    """A text with its direction and model."""
 
     text: str
     direction: Direction
@@ -70,9 +70,9 @@ class Service:
             raise RequestError(400, f"{size:,} characters in one request; the limit is {limits.char_limit:,}")
 
     def route(self, text: str, source: str, target: str, model: ServedModel | None = None) -> Routed:
-        """Return `text` with its direction and model. RequestError (400) if there is no model for the languages.
+        """Return `text` with its direction and model. RequestError (400) if no model supports the languages.
 
-        Codes match models by language too: pt-BR finds a model for pt. `model` limits the choice to one model.
+        Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
         """
         directions = self.models.directions if model is None else list(model.directions)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
@@ -91,7 +91,7 @@ class Service:
     ) -> AsyncGenerator[Piece]:
         """Yield the translations of all units of `texts`, in order within each model.
 
-        RequestError if the queue is full, or a unit fails. When the iterator is closed, the rest is cancelled.
+        RequestError if the queue is full or a unit fails. Closing the iterator cancels the rest.
         """
         for served in dict.fromkeys(text.model for text in texts):
             numbers = [number for number, text in enumerate(texts) if text.model is served]
@@ -157,7 +157,7 @@ def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:
-    """Return the one of `codes` that is `code`, or else the first of the same language."""
+    """Return `code` as spelled in `codes`, or else the first of `codes` with the same language."""
     normal = code.replace("_", "-").lower()
     exact = next((each for each in codes if each.replace("_", "-").lower() == normal), None)
     return exact or next((each for each in codes if base_code(each) == base_code(code)), None)

@@ -1,8 +1,8 @@
-"""Cut texts into units that are translated apart, and join their translations.
+"""Cut texts into units that are translated separately, and join their translations.
 
-A unit is a segment as the translator would make it: a line, or a sentence of a line that is over the model's limit.
-Units translated apart and joined give the same text as the whole text translated at once, so a server can take turns
-between long and short requests, and can send a long translation as it comes.
+A unit is a segment as the translator would make it: a line, or a sentence of a line that exceeds the model's limit.
+Translating and joining units gives the same text as translating the whole text at once, so a server can alternate
+between long and short requests, and can stream a long translation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from nmt.languages import Direction
 from nmt.translate import Translation, Translator
 from nmt.translate.translation import space_after
 
-_SPARE_TOKENS = 8  # for tags and spaces that a model puts before a source
+_SPARE_TOKENS = 8  # for tags and spaces that a model adds before a source
 _BYTES_PER_TOKEN = 4
 
 
 class Wanted(NamedTuple):
-    """The wishes for each unit of a request; units that want the same are translated in one call."""
+    """The options for each unit of a request; units with the same options are translated in one call."""
 
     direction: Direction
     num_alternatives: int = 0
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A text that is translated as one segment, and the white space between its translation and the next."""
+    """A text that is translated as one segment, and the white space after its translation."""
 
     text: str
     wanted: Wanted
@@ -39,19 +39,19 @@ class Unit(NamedTuple):
 
 
 class CutText(NamedTuple):
-    """A text in units; `lead` is the white space before the first. A blank text is all lead."""
+    """A text cut into units; `lead` is the white space before the first one. A blank text consists only of `lead`."""
 
     lead: str
     units: list[Unit]
 
     def join(self, outputs: Sequence[str]) -> str:
-        """Return the translation of the text: `outputs` are those of its units."""
+        """Return the translation of the text, joined from `outputs`, the translations of its units."""
         pairs = zip(outputs, self.units, strict=True)
         return self.lead + "".join(output + unit.space for output, unit in pairs)
 
 
 class UnitTranslation(NamedTuple):
-    """The translation of a unit with its alternatives, best first, and what is asked of it beside."""
+    """The translation of a unit, with its alternatives, best first, and further details if requested."""
 
     text: str
     alternatives: list[str]
@@ -66,8 +66,8 @@ class UnitTranslation(NamedTuple):
 def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
     """Cut `text` into units for `translator`. NmtError if its model does not know the direction.
 
-    A line that is surely within the model's limit, as tokens take one byte or more, is a unit without being tokenized;
-    its number of tokens is a guess.
+    A line that is certainly within the limit, because each token takes at least one byte, becomes a unit without
+    being tokenized; its number of tokens is estimated.
     """
     size = len(text.encode("utf-8", "replace"))
     if size < translator.max_src_len - _SPARE_TOKENS and "\n" not in text and text.strip():
@@ -81,7 +81,7 @@ def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
     last = len(segmented.segments) - 1
     for number, segment in enumerate(segmented.segments):
         part = segment.part
-        symbols = segment.tags[0][len(directed.tag) :]  # those of the text are repeated before each of its segments
+        symbols = segment.tags[0][len(directed.tag) :]  # the text's symbols are repeated before each of its segments
         space = part.space if number == last else space_after(part, directed.direction)
         source = symbols + segmented.text[part.start : part.end]
         units.append(Unit(source, wanted, max(1, len(segment.segment.src_ids)), space))
@@ -89,7 +89,7 @@ def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
 
 
 def finish(translation: Translation, details: Details | None = None) -> UnitTranslation:
-    """Return what a request needs of the translation of a unit."""
+    """Return the parts of a unit's translation that a request needs."""
     return UnitTranslation(
         translation.text,
         [other.text for other in translation.alternatives],

@@ -75,7 +75,7 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     assert isinstance(done.exception, RunError)
     kept = candidate_of(run)
     assert str(done.exception).startswith(f"{run}: not delivered: the old test set (en-th) loses ")
-    assert f"the weights are kept in {kept}; adapt anew by --overwrite with more of the old corpus" in str(
+    assert f"the weights are kept in {kept}; start over with --overwrite and more of the old corpus" in str(
         done.exception
     )
     assert "old (en-th)" in done.stdout
@@ -193,9 +193,9 @@ def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
 
 FAULTS = {
     "no run": (("--tsv", "a"), "Missing option '--run'"),
-    "no base": (("--tsv", "a", "--run", "r"), "name the run to adapt"),
+    "no base": (("--tsv", "a", "--run", "r"), "give the run to adapt"),
     "mix": (("{base}", "--tsv", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
-    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation has its corpus"),
+    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation already has its corpus"),
 }
 
 

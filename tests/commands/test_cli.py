@@ -184,7 +184,7 @@ def test_learning_curves_are_drawn(work):
 def test_only_one_run_is_drawn(work):
     done = nmt("plot", "-m", "runs/digits", "-m", "runs/digits", cwd=work)
     assert done.returncode == 2
-    assert "one run is drawn; give --model once" in " ".join(done.stderr.replace("│", " ").split())
+    assert "only one run can be drawn; give --model once" in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_a_vocabulary_is_trained_alone_and_used(work):

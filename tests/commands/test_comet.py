@@ -63,7 +63,7 @@ def test_comet_alone_names_no_command_of_sacrebleu(run, tmp_path):
 def test_a_model_of_comet_without_the_metric_is_a_mistake(run):
     done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--comet-model", "some/model"])
     assert done.exit_code == 2
-    assert "add it to --metrics" in " ".join(done.output.split())
+    assert "add comet to --metrics" in " ".join(done.output.split())
 
 
 def test_without_sources_comet_cannot_score_and_nothing_is_installed(tmp_path):
@@ -71,8 +71,8 @@ def test_without_sources_comet_cannot_score_and_nothing_is_installed(tmp_path):
     files = ("--hyp", tmp_path / "texts", "--ref", tmp_path / "texts", "--to", "en")
     options = ("--metrics", "comet", "--comet-model", write_model(tmp_path / "model"))
     assert evaluate(*files, *options) == (
-        "COMET compares translations with their sources too, and there are none\n"
-        "  name the sources with --src, or a file of pairs with --tsv"
+        "COMET needs the source sentences, and there are none\n"
+        "  give the sources with --src, or a file of pairs with --tsv"
     )
     assert not (tmp_path / "cache").exists()
     make_comet_environment()

@@ -54,14 +54,14 @@ def test_json_holds_whole_settings(runs):
 
 def test_what_is_no_run_is_left_out_and_said(runs, messages):
     assert compare(runs / "a", runs / "notes.txt").exit_code == 0
-    assert f"no runs, so left out: {runs / 'notes.txt'}" in messages
+    assert f"skipped, because they are not runs: {runs / 'notes.txt'}" in messages
     none = compare(runs / "notes.txt")
     assert isinstance(none.exception, RunError)
     assert none.exception.message == "no run to compare"
     missing = compare(runs / "a", runs / "missing")
     assert str(missing.exception) == (
-        f"{runs / 'missing'}: no such run\n  name folders that "
-        "`nmt train` or `nmt export` made, or files that `nmt pack` made"
+        f"{runs / 'missing'}: no such run\n  give folders made by "
+        "`nmt train` or `nmt export`, or files made by `nmt pack`"
     )
 
 

@@ -65,9 +65,9 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert result.stdout.split("\n")[:5] == [
         "# Train with: nmt train --config THIS-FILE.yaml",
         "# Found 131 sentence pairs (rows with an empty side, not counted: 1) in a.de and a.en.",
-        "# Chosen for them: d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 tokens, dropout 0.3,",
+        "# Suggested: d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 tokens, dropout 0.3,",
         "# 1,000 updates, a validation every 100.",
-        "# Why: little data wants a small model and much dropout (Sennrich & Zhang 2019; Araabi & Monz 2020).",
+        "# Why: small corpora need a small model and high dropout (Sennrich & Zhang 2019; Araabi & Monz 2020).",
     ]
     assert result.stderr == ""
     config = new("--src", "a.de", "--tgt", "a.en")
@@ -105,7 +105,7 @@ def test_new_writes_a_file_and_replaces_one_only_if_asked():
     assert path.read_text().startswith("""# Train with: nmt train --config 'new/it'"'"'s.yaml'\n""")
     before = load_config(path)
     error = fail("new", "--src", "a.de", "--tgt", "a.pt-BR.gz", "-o", str(path))
-    assert str(error) == f"{path}: this file exists already\n  replace it by --overwrite, or choose another name"
+    assert str(error) == f"{path}: this file exists already\n  replace it with --overwrite, or choose another name"
     assert load_config(path) == before
     succeed("new", "--src", "a.de", "--tgt", "a.pt-BR.gz", "-o", str(path), "--overwrite")
     assert load_config(path).data.tgt_lang == "pt-BR"
@@ -119,7 +119,7 @@ def test_new_leaves_no_file_behind_where_it_fails():
 
 TWO_COLUMNS = "two different columns are needed, numbered from 1\n  such as 1,2, or two names from the header"
 NEITHER = (
-    "name --src and --tgt (two aligned files), --tsv or --corpus (one file with both)\n"
+    "give --src and --tgt (two aligned files), --tsv or --corpus (one file with both)\n"
     "  such as --src a.de --tgt a.en, or --tsv a.tsv --src-lang de --tgt-lang en"
 )
 
@@ -134,23 +134,23 @@ NEITHER = (
         ("--src a.de --tgt a.en --src a.txt", NEITHER),
         (
             "--corpus a.txt",
-            "--corpus a.txt: the name does not say the form of the file\n  name a file that ends in .tsv, .csv, .xlsx, "
-            ".jsonl, .tmx, .xliff, .tab, .xlsm, .json, .ndjson, .xlf, .sdlxliff, .mxliff, .mqxliff; use --tsv for "
-            "another name, or edit the YAML",
+            "--corpus a.txt: unknown file extension\n  the name must end in .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff, "
+            ".tab, .xlsm, .json, .ndjson, .xlf, .sdlxliff, .mxliff, .mqxliff; for other names use --tsv, or edit the "
+            "YAML",
         ),
         (
             "--corpus a.tmx --tgt-lang en",
-            "a tmx may have several languages; --src-lang is missing\n  such as --src-lang de",
+            "tmx files can contain several languages; --src-lang is missing\n  such as --src-lang de",
         ),
         ("--corpus a.jsonl --fields x", "--fields x: two different fields are needed\n  such as src,tgt"),
-        ("--tsv a.tsv", "a tsv does not say its languages; --src-lang is missing\n  such as --src-lang de"),
+        ("--tsv a.tsv", "tsv files do not name their languages; --src-lang is missing\n  such as --src-lang de"),
         (
             "--src a.txt --tgt a.en",
-            "the name a.txt does not say its language; --src-lang is missing\n  such as --src-lang de",
+            "the name a.txt does not show its language; --src-lang is missing\n  such as --src-lang de",
         ),
         (
             "--src a.de --tgt a --src-lang de",
-            "the name a does not say its language; --tgt-lang is missing\n  such as --tgt-lang de",
+            "the name a does not show its language; --tgt-lang is missing\n  such as --tgt-lang de",
         ),
         ("--src a.de --tgt a.en --tgt-lang d/e", "--tgt-lang d/e: not a language code\n  such as de, zh or pt-BR"),
         (
@@ -191,7 +191,7 @@ def test_check_says_ok_and_sums_up():
     assert succeed("check", "-c", "my.yaml", "--set", "data.valid.tsv=few.tsv").stdout == (
         "my.yaml: ok\n"
         "  de to en, d_model 128, d_ff 512, 2+2 layers, 4 heads, one vocabulary of 2,000 tokens, 1,000 updates; "
-        "test held out of train\n"
+        "test held out from train\n"
     )
 
 

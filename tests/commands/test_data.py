@@ -138,7 +138,7 @@ def test_clean_replaces_no_file_unless_told_and_never_the_corpus():
     assert fail("clean", *FILES, "-o", "a.en", "--overwrite").message == "this file is the input"
     assert fail("clean", *FILES, "-o", "b", "--rejected", "./b").message == "two outputs have this name"
     for name in ("kept.xlsx", "kept.csv.gz"):
-        assert fail("clean", *FILES, "-o", name).message == "the file would be plain text"
+        assert fail("clean", *FILES, "-o", name).message == "this output is plain text"
     assert run("clean", *FILES, "-o", "kept.tsv", "--overwrite").exit_code == 0
     assert len(lines("kept.tsv")) == 41
 
@@ -157,8 +157,8 @@ def test_a_corpus_that_cannot_be_read_to_its_end_leaves_no_output():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--src", "a.de"), "name --src and --tgt (two aligned files), --tsv or --corpus"),
-        (("--tsv", "test.tsv"), "a tsv does not say its languages; --src-lang is missing"),
+        (("--src", "a.de"), "give --src and --tgt (two aligned files), --tsv or --corpus"),
+        (("--tsv", "test.tsv"), "tsv files do not name their languages; --src-lang is missing"),
         ((*FILES, "--set", "data.filters.too_long=0"), "data.filters.too_long must be a whole number"),
         ((*FILES, "--set", "data.filters.duplicates=true"), "unknown key 'duplicates' in data.filters"),
     ],

@@ -115,7 +115,7 @@ def test_scores_of_a_read_only_run_are_saved_in_the_current_folder(run, tmp_path
         assert "BLEU" in evaluate("-m", run.path)
     finally:
         run.path.chmod(0o755)
-    assert f"warning: {run.evaluations} cannot be written to; results are saved in digits-eval" in messages
+    assert f"warning: cannot write to {run.evaluations}; saving results in digits-eval" in messages
     assert (tmp_path / "digits-eval" / "test.json").is_file()
 
 
@@ -138,8 +138,8 @@ def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
     (other.data / "test.tgt").write_text("1\n")
     evaluate("-m", run.path, "-m", other.path)
     assert (
-        f"warning: {other.path} has another test set than {run.path}; it may have been trained on sentences of this "
-        "one, and scores may be too high" in messages
+        f"warning: {other.path} has another test set than {run.path}; it may have been trained on sentences of the "
+        "latter, so scores may be too high" in messages
     )
 
 
@@ -154,7 +154,7 @@ def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp
     assert Path(result["hypotheses"]).parent == export / "eval"
     assert CliRunner().invoke(app, ["translate", "-m", str(export), "12"]).stdout == "21\n"  # as good as before
     assert evaluate("-m", export, code=1) == (
-        f"{export}: an export holds no test set\n  name a test set with --src and --ref, or with --tsv"
+        f"{export}: an export holds no test set\n  give a test set with --src and --ref, or with --tsv"
     )
 
 
@@ -163,10 +163,10 @@ def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp
     [
         (("--src", "a"), "--src and --ref go together"),
         (("--src", "a", "--ref", "b", "--tsv", "c"), "give --src and --ref, or --tsv, not both"),
-        (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint are for a model"),
+        (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint need a model"),
         (("--ref", "a"), "--src and --ref go together"),
-        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment changes one reference"),
-        (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; there are bleu, chrf, chrf++, ter, spbleu, comet"),
+        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment works with only one reference"),
+        (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; choose from bleu, chrf, chrf++, ter, spbleu, comet"),
         (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
     ],
 )
@@ -191,7 +191,7 @@ def test_changed_copies_of_the_set_are_scored_beside_it(run):
 
 def test_an_unknown_kind_of_change_is_named(run):
     output = evaluate("-m", run.path, "--augment", "upper,lower", code=2)
-    assert "unknown kind of change 'lower'; there are upper, title, typos" in output
+    assert "unknown kind of change 'lower'; choose from upper, title, typos" in output
 
 
 def lines_of(folder: Path, name: str, *texts: str) -> Path:
@@ -235,7 +235,7 @@ def test_a_file_of_translations_is_scored_without_a_model_against_several_refere
     assert [row["signature"] for row in json.loads(printed)] == [s["signature"] for s in result["scores"].values()]
     assert "nrefs:2|" in result["scores"]["BLEU"]["signature"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp", "r1", "r2"]
-    assert evaluate(*files[:-2], code=1).startswith("the tokenizer of BLEU depends on the language, which is not known")
+    assert evaluate(*files[:-2], code=1).startswith("BLEU's tokenizer depends on the target language, which is unknown")
     short = lines_of(tmp_path, "short", "one")
     assert evaluate("--hyp", short, *files[2:], code=1).startswith(f"{short}: 1 translations but 2 references")
     assert evaluate(*files, "--ref", short, code=1).startswith(f"{short}: 2 lines in {refs[0]} but 1 references")

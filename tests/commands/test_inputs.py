@@ -35,7 +35,7 @@ def test_gzip_that_is_damaged_in_the_middle_is_refused_with_its_line(compressed)
 def test_gzip_that_is_cut_short_is_refused(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"1\n" * 10_000)[:-20])
-    with pytest.raises(DataError, match="the gzip data ends too early"):
+    with pytest.raises(DataError, match="the gzip data is truncated"):
         list(read_text_file(path))
 
 
@@ -62,7 +62,7 @@ def test_counting_a_damaged_file_is_no_error(compressed):
     [
         ("eins\r\nzwei\r\n".encode("utf-16"), "this is UTF-16, not UTF-8"),
         (b"PK\x03\x04...", "this is a zip archive or an Excel workbook"),
-        (b"one\rtwo\rthree\r", "the lines end in CR alone"),
+        (b"one\rtwo\rthree\r", "the lines end in CR without LF"),
     ],
 )
 def test_what_is_not_text_is_refused_instead_of_translated(content, message, tmp_path):

@@ -83,7 +83,7 @@ def test_lines_of_other_settings_are_not_continued(tmp_path):
     with pytest.raises(NmtError, match="was written with format text, not jsonl"):
         PartialFile(tmp_path / "out", {**SETTINGS, "format": "jsonl"}, 1, resume=True)
     (tmp_path / "out.partial.json").write_text("[")
-    with pytest.raises(NmtError, match="does not say how the lines were written"):
+    with pytest.raises(NmtError, match="the settings of the finished lines cannot be read"):
         write(tmp_path / "out", "3\n", resume=True)
     assert (tmp_path / "out.partial").read_text() == "1\n2\n"
 

@@ -63,7 +63,7 @@ def test_samples_follow_the_seed(nmt):
     ("flags", "message"),
     [
         (("--n-best", "2"), "2 hypotheses need a beam of that size; it is 1"),
-        (("--sample", "--beam", "2"), "sampling and beam search exclude each other"),
+        (("--sample", "--beam", "2"), "sampling and beam search cannot be combined"),
         (("--top-p", "0.5"), "temperature, top_k and top_p are for sampling"),
         (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
         (("--beam", "100000"), "--beam"),

@@ -166,9 +166,9 @@ def test_damaged_candidates_are_named_by_their_line(folder):
     [
         (("-i", "mono", "-o", "out.txt"), "the name must end in .tsv, .jsonl, .tsv.gz or .jsonl.gz"),
         (("-i", "mono", "-o", "out.tsv", "--allow", "ugly"), "--allow ugly: the reasons are blank, unreadable"),
-        (("-i", "mono", "-o", "out.tsv", "--blank-token", "a b"), "--blank-token: 'a b': a symbol is not empty"),
+        (("-i", "mono", "-o", "out.tsv", "--blank-token", "a b"), "--blank-token: 'a b': a symbol must not be empty"),
         (("-i", "mono", "-o", "out.tsv", "--ray-workers", "2"), "--ray-workers needs --ray"),
-        (("-i", "mono", "-o", "out.tsv", "--sample", "--beam", "3"), "sampling and beam search exclude each other"),
+        (("-i", "mono", "-o", "out.tsv", "--sample", "--beam", "3"), "sampling and beam search cannot be combined"),
     ],
 )
 def test_options_that_make_no_sense_are_usage_errors(arguments, message, folder):

@@ -189,4 +189,4 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert f"is a file, not a text: --input '{tmp_path / 'my report.pdf'}' translates its lines" in done.stderr
     done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
-    assert "name one document at a time" in done.stderr
+    assert "give one document at a time" in done.stderr

@@ -15,13 +15,15 @@ def test_nothing_is_changed_by_default():
 
 
 def test_shares_of_more_than_all_pairs_are_refused():
-    with pytest.raises(ValidationError, match=r"the shares add up to 1\.1; a pair is changed in one way at most"):
+    with pytest.raises(
+        ValidationError, match=r"the shares add up to 1\.1, more than 1; a pair is changed in at most one way"
+    ):
         AugmentConfig(upper=0.6, typos=0.5)
     assert AugmentConfig(**dict.fromkeys(KINDS[:5], 0.2)).is_on
 
 
 def test_segmentations_are_drawn_in_every_epoch_or_stored_not_both():
-    with pytest.raises(ValidationError, match="there is nothing to store: set num_samples to 1"):
+    with pytest.raises(ValidationError, match="none are stored: set num_samples to 1"):
         SubwordRegularization(per_epoch=True, num_samples=2)
 
 
@@ -30,5 +32,5 @@ def test_segmentations_are_drawn_in_every_epoch_or_stored_not_both():
     [({"per_epoch": True}, "per_epoch must be false"), ({"num_samples": 3}, "num_samples must be 1")],
 )
 def test_a_tokenizer_with_one_segmentation_cannot_draw(values, hint):
-    with pytest.raises(ValidationError, match=f"type char has one segmentation of a text; .*{hint}"):
+    with pytest.raises(ValidationError, match=f"type char has only one segmentation per text; .*{hint}"):
         TokenizerConfig(type="char", subword_regularization=values)

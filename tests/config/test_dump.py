@@ -63,8 +63,12 @@ def test_the_text_of_a_section_without_comments():
 
 def test_comments_say_what_a_key_means_and_takes():
     text = dump_config(Config(data=DATA), comments=True, header="A header\n\nof three lines")
-    assert text.startswith("# A header\n#\n# of three lines\n\n# The parallel text and what is kept of it.\ndata:\n")
-    assert "  holdout_size: 500  # source sentences held out for each of valid and test that is not named\n" in text
+    assert text.startswith(
+        "# A header\n#\n# of three lines\n\n# The parallel text, and which pairs of it are kept.\ndata:\n"
+    )
+    assert (
+        "  holdout_size: 500  # number of source sentences held out for each of valid and test that is null\n" in text
+    )
     assert "  norm: layer  # layer | rms; LayerNorm or RMSNorm\n" in text
     assert "  early_stopping_metric: bleu  # bleu | chrf | loss; metric that chooses the best checkpoint\n" in text
     assert max(map(len, text.split("\n"))) <= 120

@@ -19,7 +19,7 @@ TRAINING_KEYS = ", ".join(TrainingConfig.model_fields)
 CORPUS_KEYS = ", ".join(ParallelFiles.model_fields)
 NAME_A_CORPUS = "name src and tgt (two aligned files), or one file: tsv, csv, xlsx, jsonl, tmx or xliff"
 ONE_FORM = (
-    "name either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx or xliff"
+    "give either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx or xliff"
 )
 
 
@@ -46,15 +46,15 @@ FILES = {
     "\n- 1\n": "x.yaml:2: expected a mapping (data, tokenizer, model, training, decoding), got a list of 1",
     "word": "x.yaml:1: expected a mapping (data, tokenizer, model, training, decoding), got 'word'",
     "a: b: c": "x.yaml:1: not readable as YAML: mapping values are not allowed here\n"
-    "  a ': ' too many, or an indent that does not match; text that holds ': ' needs quotes",
+    "  one ': ' too many, or an indent that does not match; text that contains ': ' needs quotes",
     "a:\n\tb: 1": "x.yaml:2: not readable as YAML: found character '\\t' that cannot start any token\n"
     "  indent with spaces, not with tabs",
     "a:\nb\nc: 1": "x.yaml:3: not readable as YAML: could not find expected ':'\n"
     "  write key: value; look at the line above too",
     "a: {b: ${C}}": "x.yaml:1: not readable as YAML: expected ',' or '}', but got '{'\n"
-    "  text that holds any of { } [ ] , needs quotes here",
+    "  text that contains any of { } [ ] , needs quotes here",
     "a: 1\n---\nb: 1": "x.yaml:2: not readable as YAML: but found another document\n"
-    "  leave one document in the file; --- begins another",
+    "  keep only one document in the file; --- begins another",
     "a: *b": "x.yaml:1: not readable as YAML: found undefined alias 'b'",
     "a: &a [*a]": "x.yaml:1: not readable as YAML: nested more than 32 deep",
     "a:\n " + "[" * 9999: "x.yaml:2: not readable as YAML: nested more than 32 deep",
@@ -121,9 +121,9 @@ KEYS = {
     "lr: 1": "x.yaml:5: 'lr' is not a section; it belongs in training",
     "on: 1": "x.yaml:5: unknown section 'on'\n  allowed: data, tokenizer, model, training, decoding",
     "? [a]\n: 1": "x.yaml:5: a key must be a word, not a list or a mapping",
-    "model:\n  norm: rms\n\n  norm: rms": "x.yaml:8: model.norm is given twice; it already stands on line 6\n"
-    "  leave one of them",
-    "data: {}": "x.yaml:5: data is given twice; it already stands on line 1\n  leave one of them",
+    "model:\n  norm: rms\n\n  norm: rms": "x.yaml:8: model.norm is given twice; it is already on line 6\n"
+    "  keep one of them",
+    "data: {}": "x.yaml:5: data is given twice; it is already on line 1\n  keep one of them",
 }
 
 
@@ -159,7 +159,7 @@ VALUES = {
     "(at least 16 and at most 100000000) or auto, got true",
     "training:\n  batch_tokens: aut": "training.batch_tokens must be a whole number "
     "(at least 16 and at most 100000000) or auto, got 'aut'",
-    "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of tokens_per_update; set that, "
+    "training:\n  batch_tokens: auto": "training: batch_tokens auto makes one batch of tokens_per_update; set it, "
     "such as to 25000",
     "training:\n  tokens_per_update: 1e11": "training.tokens_per_update must be a whole number "
     "(at least 0 and at most 100000000), got 100000000000.0",
@@ -185,7 +185,7 @@ VALUES = {
     "training:\n  betas: [true, 0.9]": "item 1 of training.betas must be a number (at least 0 and below 1), got true",
     "training:\n  init_from: 5": "training.init_from must be text or null, got 5\n  if text is meant, quote it: '5'",
     'training:\n  init_from: "a\\0"': "training.init_from holds a control character",
-    "training:\n  init_from: ''": "training.init_from is an empty path\n  name a file, or leave the key out",
+    "training:\n  init_from: ''": "training.init_from is an empty path\n  give a file, or omit the key",
     "training:\n  init_from: $NOT_SET": "training.init_from: the environment variable NOT_SET is not set\n"
     "  set it, or write ${NOT_SET:-default}",
     "training:\n  init_from: ${a": "training.init_from: '${' without a name and a '}' after it\n"
@@ -242,40 +242,41 @@ def test_a_data_section_that_lacks_or_mistakes_something(complaint, text):
 
 
 CONTRADICTIONS = {
-    "  augment:\n    upper: 0.7\n    typos: 0.6": "x.yaml:5: data.augment: the shares add up to 1.3; a pair is changed "
-    "in one way at most, so at most to 1",
+    "  augment:\n    upper: 0.7\n    typos: 0.6": "x.yaml:5: data.augment: the shares add up to 1.3, more than 1; "
+    "a pair is changed in at most one way",
     "tokenizer:\n  subword_regularization: {per_epoch: true, num_samples: 3}": "x.yaml:6: "
-    "tokenizer.subword_regularization: per_epoch draws anew in every epoch, so there is nothing to store: set "
-    "num_samples to 1",
-    "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": "x.yaml:6: tokenizer: type char has one "
-    "segmentation of a text; subword_regularization.per_epoch must be false",
+    "tokenizer.subword_regularization: per_epoch draws new ones in every epoch, so none are stored: "
+    "set num_samples to 1",
+    "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": "x.yaml:6: tokenizer: type char has only "
+    "one segmentation per text; subword_regularization.per_epoch must be false",
     "model:\n  dropout: 0\n  num_heads: 3": "x.yaml:7: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
     "model:\n  dropout: 0\n  d_model: 254": "x.yaml:7: model: num_heads 4 does not divide d_model 254; 1 or 2 would",
-    "model:\n  attention: additive\n  positions: rotary": "x.yaml:7: model: rotary positions act on dot products; "
+    "model:\n  attention: additive\n  positions: rotary": "x.yaml:7: model: rotary positions need dot products; "
     "additive attention has none",
-    "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_checkpoints 5 needs as many checkpoints; "
-    "keep_checkpoints is 2",
+    "training:\n  keep_checkpoints: 2": "x.yaml:6: training: average_checkpoints 5 needs as many checkpoints, "
+    "but keep_checkpoints is 2",
     "training:\n  calibrate_length: true": "x.yaml:6: training.calibrate_length shifts the output bias; "
     "set model.output_bias to true",
     "model: {output_bias: true}\ntraining: {calibrate_length: true, early_stopping_metric: loss}": "x.yaml:6: "
-    "training: calibrate_length looks at translations; set early_stopping_metric to bleu or chrf",
+    "training: calibrate_length scores translations; set early_stopping_metric to bleu or chrf",
     "training:\n  max_updates: 9": "x.yaml:6: training: warmup_updates 400 must be less than max_updates 9",
     "tokenizer:\n  joint: false": "x.yaml:6: model.tied_embeddings all shares one embedding between the languages, so "
     "tokenizer.joint must be true; with separate vocabularies use target",
-    "tokenizer:\n  path: v\ntraining:\n  init_from: r": "x.yaml:8: training.init_from brings its own tokenizer; "
-    "leave tokenizer.path out",
+    "tokenizer:\n  path: v\ntraining:\n  init_from: r": "x.yaml:8: training.init_from uses its run's tokenizer; "
+    "omit tokenizer.path",
     "  valid: {src: a}": f"x.yaml:5: data.valid: {ONE_FORM}",
     "  valid: {}": f"x.yaml:5: data.valid: {ONE_FORM}",
     "  valid: [{tsv: a}, {tsv: b, csv: c}]": f"x.yaml:5: item 2 of data.valid: {ONE_FORM}",
     "  valid:\n  - tsv: a\n  - jsonl: b\n    fields: [de, de]": "x.yaml:8: item 2 of data.valid: fields must name two "
     "different fields",
-    "  valid: {tsv: a, delimiter: ;}": "x.yaml:5: data.valid: delimiter has no meaning for tsv; it belongs to csv",
-    "  valid: {tmx: a, sheet: 2}": "x.yaml:5: data.valid: sheet has no meaning for tmx; it belongs to xlsx",
+    "  valid: {tsv: a, delimiter: ;}": "x.yaml:5: data.valid: delimiter does not apply to tsv, only to csv",
+    "  valid: {tmx: a, sheet: 2}": "x.yaml:5: data.valid: sheet does not apply to tmx, only to xlsx",
     "  valid: {csv: a, columns: [de, en], header: false}": "x.yaml:5: data.valid: columns are given by name, but "
-    "header is false, so that no row has names",
-    "  valid: {tsv: a, weight: 2}": "x.yaml:5: data: a corpus of valid has a weight; only those of train are weighted",
+    "header is false, so there are no column names",
+    "  valid: {tsv: a, weight: 2}": "x.yaml:5: data: a corpus of valid has a weight; "
+    "only corpora of train can have weights",
     "  valid: {tsv: a, tag: a b}": "x.yaml:5: data.valid.tag must be one token such as <web>, not reserved, without "
-    "white space, comma or ▁, got 'a b'",
+    "white space, commas or ▁, got 'a b'",
     "  valid:\n    tsv: a\n    columns: [2, 2]": "x.yaml:7: data.valid: columns must name two different columns",
 }
 
@@ -300,7 +301,7 @@ SETS = {
     "model.num_heads=3": "--set model.num_heads=3: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
     "model.d_model=250": "--set model.d_model=250: model: num_heads 4 does not divide d_model 250; 2 or 5 would",
     "training=5": "--set training=5: training must be a mapping of keys to values, got 5",
-    "training={lr: 1, lr: 2}": "--set training={lr: 1, lr: 2}: training.lr is given twice\n  leave one of them",
+    "training={lr: 1, lr: 2}": "--set training={lr: 1, lr: 2}: training.lr is given twice\n  keep one of them",
 }
 
 
@@ -316,8 +317,8 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines(complaint):
             "x.yaml:6: training.lr must be a number (above 0), got 'fast'",
             "x.yaml:7: unknown key 'd_modle' in training",
             f"  did you mean 'd_model' in model? allowed: {TRAINING_KEYS}",
-            "x.yaml:8: training.lr is given twice; it already stands on line 6",
-            "  leave one of them",
+            "x.yaml:8: training.lr is given twice; it is already on line 6",
+            "  keep one of them",
             "x.yaml:9: training.seed: 1e999 is not a number, or too large a one",
             "x.yaml:10: unknown key 'epss' in training",
             f"  did you mean 'eps'? allowed: {TRAINING_KEYS}",

@@ -97,8 +97,8 @@ def test_a_script_of_many_characters_gets_room_for_them(code):
 
 
 def test_the_reason_changes_with_the_data():
-    assert reason_for(300_000).startswith("little data wants a small model")
-    assert reason_for(300_001).startswith("this much data feeds the base Transformer")
+    assert reason_for(300_000).startswith("small corpora need a small model")
+    assert reason_for(300_001).startswith("this is enough data for the base Transformer")
 
 
 def test_the_table_is_in_order():

@@ -134,8 +134,8 @@ def test_a_nul_character_is_refused_with_its_place(write):
 def test_gzip_that_is_none_is_damaged_or_cut_short_is_named(write):
     packed = gzip.compress("\n".join(str(i * i) for i in range(5000)).encode())
     assert "not readable as gzip" in str(fault_of(write("plain.gz", b"one\ntwo\n")))
-    assert "ends too early" in str(fault_of(write("cut.gz", packed[: len(packed) // 2])))
-    assert "ends too early" in str(fault_of(write("head.gz", packed[:5])))
+    assert "is truncated" in str(fault_of(write("cut.gz", packed[: len(packed) // 2])))
+    assert "is truncated" in str(fault_of(write("head.gz", packed[:5])))
     damaged = packed[:200] + bytes(255 - byte for byte in packed[200:260]) + packed[260:]
     assert fault_of(write("damaged.gz", damaged)).line is not None
     checksum = packed[:-8] + bytes(8)
@@ -187,10 +187,10 @@ def test_blank_rows_and_empty_fields_of_a_tsv_are_pairs_with_empty_sides(write):
 
 def test_a_row_with_too_few_columns_is_named(write):
     path = write("a.tsv", b"one\teins\ntwo zwei\n")
-    with pytest.raises(DataError, match="1 tab-separated column, but column 2 is asked for") as caught:
+    with pytest.raises(DataError, match="1 tab-separated column, but column 2 is requested") as caught:
         list(read_parallel(ParallelFiles(tsv=str(path))))
     assert (caught.value.path, caught.value.line) == (path, 2)
-    with pytest.raises(DataError, match="2 tab-separated columns, but column 5 is asked for"):
+    with pytest.raises(DataError, match="2 tab-separated columns, but column 5 is requested"):
         list(read_parallel(ParallelFiles(tsv=str(path), columns=(5, 1))))
 
 

@@ -106,8 +106,8 @@ def test_a_hundred_thousand_terms_are_each_found():
     [
         ("", "x", "the source of a term is empty"),
         ("x", " ", "the target of a term is empty"),
-        ("!?", "x", "the source of the term !? = x has no letter and no digit"),
-        ("x ⟦as⟧", "x", "the source of the term x ⟦as⟧ = x has the symbol ⟦as⟧, which annotates terms"),
+        ("!?", "x", "the source of the term !? = x has neither a letter nor a digit"),
+        ("x ⟦as⟧", "x", "the source of the term x ⟦as⟧ = x contains ⟦as⟧, which is reserved for annotations"),
         ("a " * 51, "x", "the source of a term is longer than 50 words or 500 characters: " + ("a " * 51)[:60] + "…"),
         ("cat", "Hund", '"cat" has two translations: "Katze" and "Hund"'),
     ],

@@ -46,4 +46,4 @@ def test_a_term_that_is_repeated_is_a_warning(tmp_path, caplog):
     path.write_text("cat\tKatze\ndog\tHund\ncat\tKatze\ncat\tKatze\n", encoding="utf-8")
     with caplog.at_level(logging.WARNING):
         assert len(read_glossary(path)) == 2
-    assert caplog.messages == [f"{path}:3: this term is there already (2 such lines in all)"]
+    assert caplog.messages == [f"{path}:3: this term is a repetition (2 such lines in total)"]

@@ -45,13 +45,13 @@ def test_every_damaged_byte_is_noticed(tmp_path):
     content = path.read_bytes()
     for at in range(0, len(content), 7):
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        with pytest.raises(RunError, match="this is no shortlist, or it is damaged"):
+        with pytest.raises(RunError, match="this is not a shortlist, or it is damaged"):
             Shortlist.load(path, tokenizers())
 
 
 def test_the_shortlist_of_another_run_is_refused(tmp_path):
     SHORTLIST.save(tmp_path / "list", tokenizers())
-    with pytest.raises(RunError, match="this shortlist is of other tokenizers than the run's"):
+    with pytest.raises(RunError, match="this shortlist was built for other tokenizers"):
         Shortlist.load(tmp_path / "list", tokenizers(mark="b"))
 
 
@@ -63,9 +63,9 @@ def test_the_shortlist_of_another_run_is_refused(tmp_path):
         ({"starts": [1, 1, 1, 1, 1, 3]}, "its parts do not fit together"),
         ({"starts": []}, "its parts do not fit together"),
         ({"starts": [0, 2, 1, 1, 1, 3]}, "its parts run backward"),
-        ({"candidates": [4, 5, 10]}, "it holds what is no token"),
-        ({"candidates": [4, -1, 9]}, "it holds what is no token"),
-        ({"always": [10]}, "it holds what is no token"),
+        ({"candidates": [4, 5, 10]}, "it contains invalid tokens"),
+        ({"candidates": [4, -1, 9]}, "it contains invalid tokens"),
+        ({"always": [10]}, "it contains invalid tokens"),
         ({"always": None}, "always is missing"),
         ({"always": np.zeros(1, np.float32)}, "always is missing"),
     ],
@@ -79,7 +79,7 @@ def test_hostile_contents_are_refused(tmp_path, parts: dict[str, Any], fault):
     }
     save_file(tensors, tmp_path / "list", metadata=NO_CHECKSUM)
     write_checksum(tmp_path / "list")
-    with pytest.raises(RunError, match=rf"this is no shortlist, or it is damaged \({fault}\)"):
+    with pytest.raises(RunError, match=rf"this is not a shortlist, or it is damaged \({fault}\)"):
         Shortlist.load(tmp_path / "list", tokenizers())
 
 
@@ -87,7 +87,7 @@ def test_a_file_without_the_mark_of_its_tokenizers_is_refused(tmp_path):
     tensors = {"starts": np.zeros(6, np.int32), "candidates": np.zeros(0, np.int32), "always": np.zeros(0, np.int32)}
     save_file(tensors, tmp_path / "list", metadata=NO_CHECKSUM)
     write_checksum(tmp_path / "list")
-    with pytest.raises(RunError, match="of other tokenizers"):
+    with pytest.raises(RunError, match="for other tokenizers"):
         Shortlist.load(tmp_path / "list", tokenizers())
 
 

@@ -59,7 +59,7 @@ def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
     build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
     path = tmp_path / "store" / name
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(RunError, match="delete the folder; it will be built again"):
+    with pytest.raises(RunError, match="delete the folder; nmt will rebuild it"):
         TokenStore(tmp_path / "store")
 
 
@@ -132,7 +132,7 @@ ODD = {
 
 
 def refused(folder):
-    with pytest.raises(RunError, match=r"store: the tokenized corpus is damaged \(.*\)\n  delete the folder; it will"):
+    with pytest.raises(RunError, match=r"store: the tokenized corpus is damaged \(.*\)\n  delete the folder; nmt will"):
         TokenStore(folder)
 
 

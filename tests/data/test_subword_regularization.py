@@ -141,7 +141,7 @@ def test_a_unigram_that_is_hardly_smoothed_gives_the_usual_segmentation_most_oft
 def test_types_with_one_segmentation_cannot_be_sampled():
     tokenizer = trained("char", 400)
     assert not tokenizer.can_sample
-    with pytest.raises(ValueError, match="type char has one segmentation"):
+    with pytest.raises(ValueError, match="type char has only one segmentation"):
         tokenizer.sampler(0.2, 1)
 
 

@@ -58,12 +58,12 @@ def test_the_tag_of_a_validation_corpus_is_its_own_without_that_of_the_language(
 
 @pytest.mark.parametrize("stranger", [{"tsv": "v.tsv", "tgt_lang": "fr"}, {"tsv": "v.tsv", "src_lang": "fr"}])
 def test_a_validation_corpus_in_a_language_that_is_not_trained_is_refused(stranger):
-    with pytest.raises(ValidationError, match="those of train hold de, en, and translate into en, de"):
+    with pytest.raises(ValidationError, match="the corpora of train contain de, en, and translate into en, de"):
         config(DE_EN, EN_DE, valid=stranger)
 
 
 def test_weights_and_a_temperature_exclude_each_other():
-    with pytest.raises(ValidationError, match="weights and temperature is not 1; choose one of the two"):
+    with pytest.raises(ValidationError, match="weights and temperature is not 1; use only one of them"):
         config({**DE_EN, "weight": 1}, {**EN_DE, "weight": 2}, temperature=5)
 
 

@@ -153,10 +153,10 @@ def test_a_tokenizer_replaces_an_empty_folder_or_another_tokenizer_and_nothing_e
     folder = tmp_path / "tokenizer"
     folder.mkdir()
     pair.save(folder)
-    with pytest.raises(RunError, match="there is a tokenizer already\n  replace it by --overwrite"):
+    with pytest.raises(RunError, match="there is a tokenizer already\n  replace it with --overwrite"):
         pair.save(folder)
     (folder / "thesis.txt").write_text("years of work")
-    with pytest.raises(RunError, match="not a tokenizer's folder, so it is not overwritten"):
+    with pytest.raises(RunError, match="this folder contains other files, so it is not overwritten"):
         pair.save(folder, overwrite=True)
     (folder / "thesis.txt").rename(tmp_path / "thesis.txt")
     TokenizerPair(pair.src, pair.src, joint=True).save(folder, overwrite=True)
@@ -187,13 +187,13 @@ def test_a_tokenizer_can_be_sent_to_another_process(tokenizer):
 def test_a_folder_without_a_whole_tokenizer_is_refused(tmp_path, tokenizers):
     with pytest.raises(DataError, match="no such tokenizer folder"):
         TokenizerPair.load(tmp_path / "none")
-    with pytest.raises(DataError, match="this one holds neither"):
+    with pytest.raises(DataError, match="this one contains neither"):
         TokenizerPair.load(tmp_path)
     (tmp_path / "tgt.model").write_bytes(tokenizers["bpe"].model_bytes)
-    with pytest.raises(DataError, match=r"this one holds tgt\.model"):
+    with pytest.raises(DataError, match=r"this one contains tgt\.model"):
         TokenizerPair.load(tmp_path)
     (tmp_path / "joint.model").write_bytes(tokenizers["bpe"].model_bytes)
-    with pytest.raises(DataError, match=r"this one holds joint\.model, tgt\.model"):
+    with pytest.raises(DataError, match=r"this one contains joint\.model, tgt\.model"):
         TokenizerPair.load(tmp_path)
 
 

@@ -17,7 +17,7 @@ from nmt.config import Config, SearchOptions
         ({"max_len_factor": 1e308}, r"max_len_factor\n.*less than or equal to 1000 "),
         ({"seed": 99999999999999999999}, r"seed\n.*less than or equal to 2147483647 "),
         ({"num_hypotheses": 4}, "4 hypotheses need a beam of that size; it is 1"),
-        ({"sample": True, "beam_size": 2}, "sampling and beam search exclude each other"),
+        ({"sample": True, "beam_size": 2}, "sampling and beam search cannot be combined"),
         ({"top_k": 3}, "temperature, top_k and top_p are for sampling"),
         ({"sample": True, "temperature": 0.0}, r"temperature\n.*greater than or equal to 0.01 "),
         ({"sample": True, "top_p": 1.5}, r"top_p\n.*less than or equal to 1 "),

@@ -196,10 +196,10 @@ def test_word_documents_keep_formatting_tables_and_headers():
     [
         ("a.docx", b"PK nothing", "not a Word document"),
         ("a.xlf", b"<xliff", "not well-formed XML"),
-        ("a.xlf", b"<tmx/>", "not an XLIFF file: it begins with <tmx>"),
+        ("a.xlf", b"<tmx/>", "not an XLIFF file: it starts with <tmx>"),
         ("a.po", b"/etc/passwd", "not a gettext catalog"),
         ("a.srt", b"\xff\xff\xff", "neither UTF-8 nor UTF-16"),
-        ("a.srt", b"hello", "not SubRip subtitles: no subtitle begins here"),
+        ("a.srt", b"hello", "not SubRip subtitles: no subtitle starts here"),
     ],
 )
 def test_what_is_no_such_document_is_refused(name, content, message):
@@ -212,7 +212,7 @@ def test_entities_and_bombs_are_not_read(monkeypatch):
     unit = b'<trans-unit id="1"><source>1 &a; 2</source></trans-unit></body></file></xliff>'
     assert "root:" not in read_document(declared + unit, "a.xlf").blocks[0].plain()
     monkeypatch.setattr(docx, "MAX_BYTES", 10_000)
-    with pytest.raises(DataError, match=r"larger than 10,000 bytes when it is unpacked"):
+    with pytest.raises(DataError, match=r"larger than 10,000 bytes when unpacked"):
         read_document(docx_bytes(), "a.docx")
 
 

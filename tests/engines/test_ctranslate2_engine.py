@@ -332,7 +332,7 @@ def test_given_translations_are_scored_without_importing_torch(digits_export, di
 def test_an_export_is_refused_in_an_ensemble(digits_export, digits_run):
     done = run_cli("translate", "--model", str(digits_run), "--model", str(digits_export), "1")
     assert done.stderr == (
-        f"error: {digits_export}: an export cannot be in an ensemble\n  name runs, or the export alone\ntorch: False"
+        f"error: {digits_export}: an export cannot be in an ensemble\n  give runs, or only the export\ntorch: False"
     )
 
 

@@ -66,30 +66,30 @@ CASES = {
     "a folder": Case({"train.tsv/x": b""}, "this is a folder"),
     "a missing file": Case({}, "no such file"),
     "an empty file": tsv(b"", "the file is empty"),
-    "gzip data cut short": Case({"t.gz": PACKED[:900]}, "ends too early", data={"train": {"tsv": "t.gz"}}),
+    "gzip data cut short": Case({"t.gz": PACKED[:900]}, "is truncated", data={"train": {"tsv": "t.gz"}}),
     "plain text named .gz": Case({"t.gz": PAIRS}, "not readable as gzip", data={"train": {"tsv": "t.gz"}}),
     "gzip data not named .gz": tsv(PACKED, "does not end in .gz"),
-    "xz data cut short": of_form("a.csv.xz", lzma.compress(CSV * 999)[:-40], "csv", "the xz data ends too early"),
+    "xz data cut short": of_form("a.csv.xz", lzma.compress(CSV * 999)[:-40], "csv", "the xz data is truncated"),
     "a zip archive named .tsv": tsv(b"PK\x03\x04\x14\0", "a zip archive or an Excel workbook"),
     "a csv without a delimiter": of_form("a.csv", ONE_SIDE, "csv", "no delimiter found"),
-    "a quotation mark that is never closed": of_form("a.csv", CSV + b'"41,48\n', "csv", "none closes it"),
+    "a quotation mark that is never closed": of_form("a.csv", CSV + b'"41,48\n', "csv", "never closed"),
     "a column that the header lacks": Case(
         {"a.csv": b"id,de,en\n" + CSV},
         "no column is called 'fr'",
         data={"train": {"csv": "a.csv", "columns": ["de", "fr"]}},
     ),
     "a column of IDs chosen as the source": of_form(
-        "a.csv", b"".join(b"%d,Satz %d,the sentence\n" % (n, n) for n in range(50)), "csv", "holds numbers or IDs"
+        "a.csv", b"".join(b"%d,Satz %d,the sentence\n" % (n, n) for n in range(50)), "csv", "has numbers or IDs"
     ),
-    "cells that a spreadsheet could not compute": tsv(PAIRS + b"#VALUE!\t41\n42\t=A1&B1\n", "2 rows are left out", 0),
+    "cells that a spreadsheet could not compute": tsv(PAIRS + b"#VALUE!\t41\n42\t=A1&B1\n", "skipped 2 rows", 0),
     "a workbook that is none": of_form("a.xlsx", PAIRS, "xlsx", "this is not a workbook"),
     "a JSON line that is cut": of_form("a.jsonl", JSONL + b'{"src": "4', "jsonl", "not JSON"),
     "a JSON field that is missing": of_form("a.jsonl", JSONL + b'{"src": "4"}\n', "jsonl", "no field 'tgt'"),
     "a JSON field that is a number": of_form("a.jsonl", JSONL + b'{"src": 4, "tgt": "5"}\n', "jsonl", "is a number"),
     "a broken TMX": of_form("a.tmx", TMX[:-20], "tmx", "not well-formed XML"),
     "a TMX in other languages": of_form("a.tmx", TMX.replace(b'"en"', b'"fr"'), "tmx", "no unit has both"),
-    "a billion laughs": of_form("a.tmx", LAUGHS + TMX, "tmx", "declares a DTD of its own"),
-    "an external entity": of_form("a.tmx", OUTSIDE + TMX.replace(b"10", b"&a;", 1), "tmx", "declares a DTD of its own"),
+    "a billion laughs": of_form("a.tmx", LAUGHS + TMX, "tmx", "file contains a DTD"),
+    "an external entity": of_form("a.tmx", OUTSIDE + TMX.replace(b"10", b"&a;", 1), "tmx", "file contains a DTD"),
     "an entity of an external DTD": of_form(
         "a.tmx", b'<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n' + TMX.replace(b"10", b"&a;", 1), "tmx", "refers to an entity"
     ),

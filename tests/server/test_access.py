@@ -19,8 +19,8 @@ def request(address: str = "1.2.3.4", key: str = "") -> Request:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "holds no key"),
-        (b"# none\n\n", "holds no key"),
+        (b"", "contains no key"),
+        (b"# none\n\n", "contains no key"),
         (b"good-key-1\nshort\n", ":2: a key needs at least 8 characters"),
         (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff", "not a list of keys"),
     ],
@@ -55,5 +55,5 @@ def test_where_keys_are_needed_requests_are_counted_for_each_key(tmp_path):
     access.check(request(key="secret-two"))
     with pytest.raises(RequestError, match="more than 1"):
         access.check(request("9.9.9.9", key="secret-one"))
-    with pytest.raises(RequestError, match="not known"):
+    with pytest.raises(RequestError, match="unknown API key"):
         access.check(request(key="secret-three"))

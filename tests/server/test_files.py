@@ -96,7 +96,7 @@ def test_a_glossary_that_is_not_utf_8_is_refused_and_counts_for_the_limit(runnin
 
 def test_a_server_may_translate_no_documents(two_run, start):
     server = start([two_run], file_limit=0)
-    assert send(server).json() == {"error": "this server translates no documents"}
+    assert send(server).json() == {"error": "this server does not translate documents"}
     assert server.client.get("/frontend/settings").json()["supportedFilesFormat"] == []
 
 

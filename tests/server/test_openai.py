@@ -54,7 +54,11 @@ def test_openais_client_gets_several_choices_and_a_stream(openai, two):
     [
         ({"model": "none", "messages": said("1")}, 404, "there is no model none; /v1/models lists them"),
         ({"model": "en-de", "messages": []}, 400, "Invalid request: messages: List should have at least 1 item"),
-        ({"model": "en-de", "messages": said(" ")}, 400, "Invalid request: messages: the user has said nothing"),
+        (
+            {"model": "en-de", "messages": said(" ")},
+            400,
+            "Invalid request: messages: there is no user message with text",
+        ),
         ({"model": "en-de", "messages": said("1"), "n": 0}, 400, "Invalid request: n: Input should be greater"),
     ],
 )

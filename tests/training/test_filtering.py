@@ -106,7 +106,7 @@ def test_filters_of_a_corpus_are_written_and_read_back(tmp_path):
 
 @pytest.mark.parametrize("key", ["valid", "test"])
 def test_only_training_corpora_are_filtered(tmp_path, key):
-    with pytest.raises(ValidationError, match=f"a corpus of {key} has filters; only those of train are filtered"):
+    with pytest.raises(ValidationError, match=f"a corpus of {key} has filters; only corpora of train can have filters"):
         listed_twice(tmp_path, **{key: {"tsv": "a.tsv", "filters": {"duplicate": True}}})
 
 

@@ -108,7 +108,7 @@ def test_a_run_that_is_resumed_in_another_folder_says_where_its_files_were_looke
     monkeypatch.chdir(elsewhere)
     with pytest.raises(DataError, match="no such file") as caught:
         prepare(config, run, store, fingerprint)
-    assert (str(caught.value.path), caught.value.hint) == ("pairs.tsv", f"paths are taken from {elsewhere}")
+    assert (str(caught.value.path), caught.value.hint) == ("pairs.tsv", f"paths are relative to {elsewhere}")
     Path("pairs.tsv").write_text("1\t1\n" * 100)
     with pytest.raises(RunError, match="the corpus has changed") as changed:
         prepare(config, run, store, fingerprint)
@@ -288,11 +288,9 @@ def test_a_messy_spreadsheet_is_cleaned_before_training(tmp_path, messages):
     config = tiny_config(path.parent, data={"train": {"csv": str(path), "columns": ["English", "German"]}})
     report = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report
     assert (report.pairs, report.counts.empty_dropped) == (140, 20)
-    left_out = [line for line in messages if "left out" in line]
-    assert left_out == [
-        f"warning: {path}: 40 rows are left out: 20 with #VALUE!, 20 with a formula; the first is on line 2"
-    ]
-    with pytest.raises(DataError, match=r"column 1 \('ID'\), chosen as the source, holds numbers"):
+    left_out = [line for line in messages if "skipped" in line]
+    assert left_out == [f"warning: {path}: skipped 40 rows: 20 with #VALUE!, 20 with a formula; the first is on line 2"]
+    with pytest.raises(DataError, match=r"column 1 \('ID'\), chosen as the source, has numbers"):
         prepare(
             tiny_config(path.parent, data={"train": {"csv": str(path)}}), RunDir(tmp_path / "run2"), tmp_path / "store"
         )

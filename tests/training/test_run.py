@@ -165,7 +165,7 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
 
 
 def test_minutes_and_stages_are_refused_together(digits):
-    with pytest.raises(ValueError, match="max_minutes is not for stages"):
+    with pytest.raises(ValueError, match="max_minutes cannot be used with stages"):
         tiny_config(digits, training={"max_minutes": 1.0, "max_updates": 4, "stages": [{"max_updates": 4}]})
 
 
@@ -199,7 +199,7 @@ def test_layers_that_begin_with_zeros_add_nothing_to_the_states(digits, tmp_path
 
 
 def test_r_drop_without_dropout_is_refused(digits):
-    with pytest.raises(ValueError, match=r"training\.r_drop compares two passes with other dropout"):
+    with pytest.raises(ValueError, match=r"training\.r_drop compares two passes with different dropout"):
         tiny_config(digits, training={"r_drop": 5.0})
 
 

@@ -126,15 +126,15 @@ def test_stages_are_written_and_read_back(two_corpora, tmp_path):
 
 
 FAULTS = {
-    "stages add up": (STAGES, {"max_updates": 10}, "max_updates is 10, but the stages add up to 9; leave it out"),
+    "stages add up": (STAGES, {"max_updates": 10}, "max_updates is 10, but the stages add up to 9; omit it"),
     "warmup": ([{"max_updates": 5}, {"max_updates": 3}], {"warmup_updates": 4},
                "stage 2: warmup_updates 4 must be less than max_updates 3"),
-    "number of weights": ([{"max_updates": 5, "weights": [1]}], {}, "weights of stage 1 must be 2, one for each"),
-    "no weight": ([{"max_updates": 5, "weights": [0, 0]}], {}, "weights of stage 1 must be 2, .*and not all 0"),
+    "number of weights": ([{"max_updates": 5, "weights": [1]}], {}, "stage 1 must have 2 weights, one per corpus"),
+    "no weight": ([{"max_updates": 5, "weights": [0, 0]}], {}, "stage 1 must have 2 weights, .*and not all 0"),
     "weights and corpora": ([{"max_updates": 5, "weights": [1, 2], "corpora": ["reverse"]}], {},
                             "stage 1 has both weights and corpora"),
     "unknown corpus": ([{"max_updates": 5}, {"max_updates": 5, "corpora": ["lettres"]}], {},
-                       "stage 2 names the corpus lettres; of data.train, those with a name are reverse, letters"),
+                       "names the corpus lettres, unknown in data.train; its corpora with a name are reverse, letters"),
     "no end": ([{"lr": 0.1}], {}, "max_updates"),
 }  # fmt: skip
 

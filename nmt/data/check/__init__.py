@@ -1,1 +1,1 @@
-"""Checks of parallel text: what is wrong with a corpus, row by row."""
+"""Checks of parallel text: find the faults of a corpus, row by row."""

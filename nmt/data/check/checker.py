@@ -1,4 +1,4 @@
-"""All rules on a chunk of pairs: a pure function of the chunk and of what is expected of the corpus."""
+"""Apply all rules to a chunk of pairs: a pure function of the chunk and of the expectations on the corpus."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ _NO_HASH = bytes(8)
 
 @dataclass(frozen=True)
 class Expectations:
-    """Facts to compare a pair with. `held_out`: the sources of validation and test; `held_out_folded`: without case."""
+    """The facts that a pair is checked against.
+
+    `held_out`: the sources of validation and test set; `held_out_folded`: only their letters, in folded case.
+    """
 
     src_lang: str
     tgt_lang: str
@@ -59,20 +62,20 @@ class Expectations:
 
 
 class Checked(NamedTuple):
-    """The rules that each pair of a chunk breaks, as bits, and what is compared between chunks."""
+    """The rules that each pair of a chunk breaks, as bits, and the values that are compared between chunks."""
 
     flags: NDArray[np.int64]
     src_len: NDArray[np.int64]  # characters
     tgt_len: NDArray[np.int64]
-    near_hashes: Hashes  # of the letters alone; 0: no letters
+    near_hashes: Hashes  # of only the letters; 0: no letters
     shifts: list[Shift]
 
 
 class Checker:
-    """The rules on single pairs and on neighboring rows. Duplicates need the whole corpus: see `repeats`."""
+    """The rules on single pairs and on neighboring rows. For duplicates, which need the whole corpus, see `repeats`."""
 
     def __init__(self, expected: Expectations, bits: int = ALL_BITS):
-        """Take the rules that are wanted as `bits`; others may be left out."""
+        """Prepare the rules in `bits`; other rules may be skipped."""
         self.expected, self.bits = expected, bits
         self.lengths, self.side_words = expected.profile.lengths, expected.profile.side_words
         self.max_len = threshold(expected.filters, "too_long")
@@ -91,7 +94,7 @@ class Checker:
         )
 
     def check(self, src: Sequence[str], tgt: Sequence[str]) -> Checked:
-        """Check the pairs of a chunk, stripped of white space: neighboring rows of the corpus, in order."""
+        """Check a chunk of neighboring rows of the corpus, in order and stripped of white space."""
         src_len, tgt_len = (np.fromiter(map(len, side), dtype=np.int64, count=len(side)) for side in (src, tgt))
         rows = _Rows(src_len, tgt_len)
         near_hashes: list[bytes] = []
@@ -111,7 +114,7 @@ class Checker:
         return Checked(flags, src_len, tgt_len, np.frombuffer(b"".join(near_hashes), dtype="<u8"), shifts)
 
     def _check_lengths(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the flags that the lengths decide."""
+        """Return the flags that depend on the lengths."""
         is_whole = (src_len > 0) & (tgt_len > 0)
         too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
         deviations = self.lengths.deviations(src_len.astype(np.float64), tgt_len.astype(np.float64))
@@ -119,7 +122,7 @@ class Checker:
         return np.where(is_whole, flags, _EMPTY)
 
     def _check_pair(self, src: Side, tgt: Side) -> int:
-        """Return the flags of a pair with text on both sides, but for those that its lengths and numbers decide."""
+        """Return the flags of a pair with text on both sides, except those that depend on lengths and numbers."""
         flags, marks = self._check_language(src, tgt), src.marks | tgt.marks
         min_len = self.min_len
         if (len(src.folded) < min_len and src.num_characters() < min_len) or (
@@ -142,7 +145,7 @@ class Checker:
         return src != tgt and is_header(src, self.names[0]) and is_header(tgt, self.names[1])
 
     def _check_language(self, src: Side, tgt: Side) -> int:
-        """Check copies, scripts and languages; a pair whose sides are swapped has one fault, not three."""
+        """Check copies, scripts and languages; a pair with swapped sides gets one flag, not three."""
         if self._is_copy(src, tgt):
             return _UNTRANSLATED
         src_codes, tgt_codes = _codes_unless_latin(src), _codes_unless_latin(tgt)
@@ -166,10 +169,10 @@ class Checker:
         return flags
 
     def _is_in_wrong_language(self, side: Side, codes: str | None, number: int) -> bool:
-        """Return whether a text is in another language; those that are clearly not are not identified, to save time."""
+        """Return whether a text is in another language; to save time, skip identification if it clearly is not."""
         assert self.identifier is not None
         if codes is not None and self.scripts[number] and self.scripts[number] not in SHARED_SCRIPTS:
-            return False  # in a script that this language has to itself
+            return False  # in a script that only this language uses
         if self.words_tell_language and self.side_words.is_typical(side.words, number):
             return False
         if not is_more_than_names(side):
@@ -181,14 +184,14 @@ class Checker:
         return fits and self.scripts[0] != self.scripts[1]
 
     def _has_other_form(self, src: Side, tgt: Side) -> bool:
-        """Return whether Chinese is in the form that the language's code excludes; `zh` alone excludes none."""
+        """Return whether Chinese text is in a form that the language code excludes; plain `zh` excludes none."""
         for side, form in zip((src, tgt), self.forms, strict=True):
             if form is not None and form_of_chinese(side.text) not in (None, form):
                 return True
         return False
 
     def _is_copy(self, src: Side, tgt: Side) -> bool:
-        """Return whether most words are the same on both sides, and more than names."""
+        """Return whether most words are the same on both sides, and are more than names."""
         src_words, tgt_words = src.words, tgt.words
         most = max(len(src_words), len(tgt_words))
         if src_words == tgt_words:
@@ -211,7 +214,7 @@ class _Rows(RowFeatures):
         return super().__new__(cls, *lengths, src_numbers, tgt_numbers, src_question, tgt_question)
 
     def compare(self, row: int, src: Side, tgt: Side) -> int:
-        """Keep the numbers and questions of a row; return the flags of those that differ between its sides."""
+        """Store the numbers and question marks of a row; return the flags for differences between its sides."""
         flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
         self.src_numbers[row], self.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
         if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
@@ -235,7 +238,7 @@ def _codes_unless_latin(side: Side) -> str | None:
 
 
 def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
-    """Return `scripts.is_foreign` of a side, quickly if all its letters are Latin (`codes` is None)."""
+    """Return `scripts.is_foreign` of a side, with a shortcut if all its letters are Latin (`codes` is None)."""
     if codes is None:
         return bool(expected) and "L" not in expected and len(side.folded) >= MIN_LETTERS
     return is_foreign(codes, expected)

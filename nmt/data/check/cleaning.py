@@ -1,4 +1,4 @@
-"""The files of a cleaned corpus: the pairs that are kept, and the rejected ones with their rules."""
+"""Write the files of a cleaned corpus: the kept pairs, and the rejected pairs with their rules."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nmt.errors import counted
 class Outputs:
     """The output files, which appear when the stack that opened them closes without an error.
 
-    `kept` is one tab-separated file, or two aligned ones. In tab-separated files a tab inside a sentence is written as
-    a space. A name that ends in `.gz`, `.xz` or `.zst` is written compressed.
+    `kept` is one tab-separated file, or two aligned ones. In tab-separated files, a tab inside a sentence becomes a
+    space. Files that end in `.gz`, `.xz` or `.zst` are compressed.
     """
 
     def __init__(self, stack: ExitStack, data: DataConfig, *, kept: list[Path], rejected: Path | None):
@@ -55,7 +55,7 @@ class Outputs:
 
 
 def describe_counts(outputs: Outputs) -> str:
-    """Return how many pairs were kept, and how many each rule rejected, as a line for a person."""
+    """Describe how many pairs were kept, and how many each rule rejected."""
     total = outputs.num_kept + outputs.num_rejected
     rules = ", ".join(f"{count:,} {rule.name}" for rule, count in outputs.by_rule.items() if count)
     return f"kept {outputs.num_kept:,} of {counted(total, 'pair')}" + (f"; rejected: {rules}" if rules else "")

@@ -1,4 +1,4 @@
-"""Rows of a corpus that the filters drop: found in one pass, kept as a byte per row, applied in every later pass."""
+"""The rows of a corpus that the filters drop: found in one pass, stored as a byte per row, used in later passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.errors import DataError
 
 @dataclass(frozen=True)
 class DroppedRows:
-    """The rows that filters drop, by their place in the stream of pairs; how many break each rule, and by corpus."""
+    """The rows that filters drop, by position in the stream of pairs, with counts per rule and per corpus."""
 
     is_dropped: bytearray
     counts: dict[str, int]
@@ -26,7 +26,7 @@ class DroppedRows:
 
     @classmethod
     def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1) -> Self:
-        """Check `pairs` with the filters of `expected`, one for each corpus, in several processes if it is worth it.
+        """Check `pairs` with the filters of `expected` (one entry per corpus), using several processes if worthwhile.
 
         Reports count pairs with an empty side.
         """
@@ -49,7 +49,7 @@ class DroppedRows:
         return self.is_dropped.count(1)
 
     def kept(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
-        """Yield the pairs that are not dropped, of the same stream. DataError if it has another length by now."""
+        """Yield the pairs of the same stream that are not dropped. DataError if its length has changed."""
         stream = iter(pairs)
         for dropped in self.is_dropped:
             pair = next(stream, None)
@@ -62,5 +62,5 @@ class DroppedRows:
 
 
 def _changed() -> DataError:
-    hint = "start again, and leave the files as they are meanwhile"
+    hint = "start again, and do not change the files meanwhile"
     return DataError("the corpus changed while it was read", hint=hint)

@@ -1,4 +1,4 @@
-"""Texts that were seen before, known by 8 bytes each: in memory, or in a temporary file if they are many."""
+"""Detect repeated texts by 8-byte hashes, kept in memory, or in a temporary file if there are many."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _SMALLEST = 1 << 16
 class SeenHashes:
     """A growing set of 64-bit hashes: sorted runs, each at least twice as long as the next.
 
-    Memory: some 50 MB with 10 or 30 million; the rest lies in temporary files, 8 bytes per hash, twice that for a
-    moment when runs are merged. Of 10 million different texts, two have the same hash with a probability of 3 in
-    a million.
+    With 10 to 30 million hashes it takes about 50 MB of memory. The rest is in temporary files, 8 bytes per hash, or
+    16 while runs are merged. Among 10 million different texts, two share a hash with a probability of 3 in a million.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class SeenHashes:
         return len(self._recent) + sum(map(len, self._runs))
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add hashes and return for each whether it was there already, or stands earlier in `hashes`."""
+        """Add hashes, and return for each whether it was known already or occurs earlier in `hashes`."""
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         known = np.zeros(len(distinct), dtype=np.bool_)
         for run in (*self._runs, SortedHashes(self._recent)):

@@ -1,4 +1,4 @@
-"""The standard for the pairs of a configuration: its filters, its held-out sets, and what is usual in it."""
+"""Build the expectations on the pairs of a configuration: its filters, its held-out sets, and a usual pair."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def expect(
     *,
     identify_languages: bool | None = None,
 ) -> tuple[Expectations, ...]:
-    """Return what is expected of the pairs of each training corpus of `data`.
+    """Return the expectations for each training corpus of `data`.
 
-    Corpora of one direction with the same filters share it.
+    Corpora of one direction with the same filters share one object.
 
-    `read` yields the pairs; they are read once for each direction, to learn what is usual in it. `held_out` are the
-    pairs of the validation and test sets. Languages are identified if the filters of a corpus say so
-    (`wrong_language`), or `identify_languages` for all.
+    `read` yields the pairs; they are read once per direction, to learn its usual pair. `held_out` are the pairs of the
+    validation and test sets. Languages are identified if the filters of a corpus require it (`wrong_language`), or for
+    all corpora if `identify_languages` is True.
     """
     corpora = data.corpora("train")
     directions, filters = [data.direction_of(files) for files in corpora], [data.filters_of(files) for files in corpora]

@@ -1,4 +1,4 @@
-"""Features that the rules look at: the words, numbers and spans of one side of a pair, each found once."""
+"""The features that the rules use: words, numbers and spans of one side of a pair, each computed once."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NO_NUMBERS: list[str] = []
 
 
 class Side:
-    """One side of a pair. `words`: its runs of letters in lower case; `marks`: what it may hold (`marks_of`)."""
+    """One side of a pair. `words`: its runs of letters in lower case; `marks`: what it may contain (`marks_of`)."""
 
     __slots__ = ("ascii", "folded", "marks", "text", "words")
 
     def __init__(self, text: str, words: list[str] | None = None, marks: int = ALL_MARKS):
-        """Take `words` if they are known, of ASCII text: its letters in lower case, split at all else."""
+        """Use `words` if given, for ASCII text: its letters in lower case, split at all other characters."""
         self.text = text
         self.ascii = text.isascii()
         if words is None:
-            # ASCII text, the most frequent kind, has a path of its own: translate and split take a third of the time.
+            # A fast path for ASCII text, the most frequent kind: translate and split take a third of the time.
             words = text.lower().translate(_ASCII_LETTERS).split() if self.ascii else _WORD.findall(text.casefold())
         self.words: list[str] = words
         self.folded = "".join(words)
@@ -44,8 +44,8 @@ class Side:
 
     @classmethod
     def of_chunk(cls, texts: Sequence[str]) -> Iterator[Self]:
-        """Yield the sides with these texts, with their marks; much faster than one by one."""
-        # Each character in one byte, so that places stay the same; only the bytes of ASCII text are used.
+        """Yield the sides of these texts, with their marks; much faster than one by one."""
+        # One byte per character, so that positions stay the same; only the bytes of ASCII texts are used.
         letters = "".join(texts).encode("ascii", "replace").translate(_LETTER_BYTES).decode("ascii")
         end = 0
         for text, marks in zip(texts, marks_of(texts).tolist(), strict=True):
@@ -54,7 +54,7 @@ class Side:
 
     @property
     def has_spans(self) -> bool:
-        """True if the text may hold a protected span."""
+        """True if the text may contain a protected span."""
         return bool(self.marks & SPAN) and _IN_SPANS.search(self.text) is not None
 
     def num_characters(self) -> int:
@@ -62,24 +62,24 @@ class Side:
         return sum(map(str.isalnum, self.text))
 
     def numbers(self) -> list[str]:
-        """Return the numbers as digits without separators (`1,000` and `1.000` are alike), sorted."""
+        """Return the numbers as digits without separators (`1,000` and `1.000` are the same), sorted."""
         if not self.marks & DIGIT:
             return _NO_NUMBERS
         found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))
         return sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found)
 
     def spells_numbers(self) -> bool:
-        """Return whether the text holds a number of several digits in Chinese characters."""
+        """Return whether the text contains a number of several digits in Chinese characters."""
         return not self.ascii and _CHINESE_NUMBER.search(self.text) is not None
 
     def is_question(self) -> bool:
-        """Return whether the text ends in a question mark, quotes and brackets aside."""
+        """Return whether the text ends in a question mark, ignoring quotes and brackets."""
         return bool(self.marks & QUESTION) and self.text.rstrip(_CLOSING).endswith(QUESTION_MARKS)
 
     def spans(self) -> tuple[Counter[str], Counter[str]]:
-        """Return what a translation keeps, with counts: URLs, addresses and placeholders; tags and entities.
+        """Return the spans that a translation keeps, with counts: URLs, addresses and placeholders; tags and entities.
 
-        Of a tag only its name counts: attributes may be translated.
+        Only the name of a tag counts, because attributes may be translated.
         """
         kept: Counter[str] = Counter()
         markup: Counter[str] = Counter()
@@ -93,14 +93,14 @@ class Side:
         return kept, markup
 
 
-_MAX_SPELLED = 100  # "hundred" is written in words as often as not
+_MAX_SPELLED = 100  # "hundred" is often written in words
 
 
 def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
-    """Return whether sorted `numbers` of the sides differ in more than how they are written.
+    """Return whether the sorted numbers of the sides differ in more than their spelling.
 
-    One digit more or less is no difference ("2 dogs", "two dogs"), nor is a round number or one up to 100 that the
-    other side may spell out.
+    Single digits are ignored ("2 dogs", "two dogs"), and so are round numbers and numbers up to 100 that the other side
+    may spell out.
     """
     if src == tgt:
         return False
@@ -123,7 +123,7 @@ _MIN_LETTERS = 6  # in scripts without case
 
 
 def is_more_than_names(side: Side) -> bool:
-    """Return whether a text is longer than a name, by its words in lower case; by its letters, if it has no case."""
+    """Return whether a text is more than names, judged by its lower-case words, or by its letters if it has no case."""
     if side.text.lower() == side.text.upper():
         return len(side.folded) >= _MIN_LETTERS
     words = [word for word in side.text.split() if len(word) >= _LOWER_WORD and word[0].islower()]

@@ -1,4 +1,4 @@
-"""The language of a text, by the package py3langid (Lui and Baldwin 2011), which the extra `langid` installs."""
+"""Identify the language of a text with py3langid (Lui and Baldwin 2011), which the extra `langid` installs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from nmt.errors import NmtError
 from nmt.languages import base_code
 
-_HINT = 'pip install "nmt-toolkit[langid]", or leave language identification out'
+_HINT = 'pip install "nmt-toolkit[langid]", or turn off language identification'
 _MIN_PROBABILITY = 1e-30
 
 
@@ -28,17 +28,17 @@ def identifier_version() -> str:
 
 @cache
 def _model() -> Any:
-    """Return the package's model, which takes half a second and much memory; one serves all languages."""
+    """Return the package's model. It takes half a second and much memory to load; one serves all languages."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 class LanguageIdentifier:
-    """Compares the expected language of each side with all that the package knows."""
+    """Compares the expected language of each side with all languages that the package knows."""
 
     def __init__(self, src_lang: str, tgt_lang: str):
-        """Load the model. NmtError if the package is missing. A language that it does not know is never at fault."""
+        """Load the model. NmtError if the package is missing. Sides in a language that it does not know pass."""
         if not can_identify_languages():
             raise NmtError("identifying languages needs the package py3langid", hint=_HINT)
         self._model = _model()
@@ -52,10 +52,10 @@ class LanguageIdentifier:
         return 2 * num_expected > len(texts)
 
     def margin(self, text: str, side: int) -> float:
-        """Return by how much, in nats, the most probable language of a text beats that of its side.
+        """Return the margin, in nats, of the most probable language of a text over the language of its side.
 
-        The probabilities are those of the package, which takes the length of the text into account. The margin is 0 if
-        the package does not know the language of the side.
+        The package's probabilities take the length of the text into account. The margin is 0 if the package does not
+        know the language of the side.
         """
         language = self._languages[side]
         if language is None:

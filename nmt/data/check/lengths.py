@@ -1,4 +1,4 @@
-"""The expected length of a translation: learned from the corpus, so that any pair of languages works."""
+"""The expected length of a translation, learned from the corpus, so that it works for any pair of languages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_SHORT = 5.0  # characters added to the length in the variance: a short sentence has more freedom than its share
-_MIN_SCALE = 0.75  # where all pairs are alike (digits, codes), a few characters more are no fault
-# Both are in characters of the side that has more of them: a Chinese character weighs as much as three letters.
+_SHORT = 5.0  # characters added to the length in the variance, because short sentences vary more for their length
+_MIN_SCALE = 0.75  # if all pairs are similar (digits, codes), a few extra characters are not an error
+# Both are in characters of the side that has more of them: a Chinese character counts as about three letters.
 _MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a normal distribution
 
 
@@ -19,9 +19,9 @@ _MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a 
 class LengthModel:
     """The expected ratio of target to source characters, and how far pairs scatter around it.
 
-    After Gale and Church 1993, section 3.1: the difference of the lengths is normal, with a variance in proportion to
-    the length. Here both parameters are medians, which a few per cent of bad pairs do not move. Differences are in
-    target characters.
+    Follows Gale and Church 1993, section 3.1: the length difference is normally distributed, with a variance in
+    proportion to the length. Here both parameters are medians, so a few percent of bad pairs do not affect them.
+    Differences are in target characters.
     """
 
     ratio: float = 1.0
@@ -29,7 +29,7 @@ class LengthModel:
 
     @classmethod
     def from_lengths(cls, src_len: ArrayLike, tgt_len: ArrayLike) -> Self:
-        """Estimate the model from the lengths of pairs, in characters. Pairs with an empty side count nothing."""
+        """Estimate the model from the lengths of pairs, in characters. Pairs with an empty side are ignored."""
         src, tgt = np.asarray(src_len, dtype=np.float64), np.asarray(tgt_len, dtype=np.float64)
         whole = (src > 0) & (tgt > 0)
         if not whole.any():

@@ -1,7 +1,7 @@
-"""Rules that the characters of a text rule out: a few bits per text, found for a whole chunk at once.
+"""Find which rules cannot apply to a text, from its characters: a few bits per text, for a whole chunk at once.
 
-Most texts have no digit, no mark-up, no control character. To know that of 10,000 texts with one pass of numpy over
-all their characters takes a tenth of the time that a search in each of them takes.
+Most texts have no digit, no markup and no control character. Finding that out for 10,000 texts in one numpy pass over
+all their characters takes a tenth of the time of searching each text.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from nmt.data.check.noise import FOLLOWING_BYTES
 
-if TYPE_CHECKING:  # to translate, nmt needs other parts of this package; importing numpy takes a fifth of its start
+if TYPE_CHECKING:  # nmt imports this module to translate, and importing numpy would take a fifth of its startup
     import numpy as np
     from numpy.typing import NDArray
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f", ";", "\u055e")
 
 DIGIT = 1
-SPAN = 2  # may begin a tag, an entity, a placeholder or an address
+SPAN = 2  # may start a tag, an entity, a placeholder or an address
 QUESTION = 4
-CELL = 8  # may be a cell of a spreadsheet
-CONTROL = 16  # not printable, if only an unusual space
-BEYOND_LATIN = 32  # a letter beyond the blocks of Latin, or may be one
+CELL = 8  # may be a spreadsheet cell
+CONTROL = 16  # not printable; may be just an unusual space
+BEYOND_LATIN = 32  # may be a letter outside the Latin blocks
 LEAD = 64  # may be the first byte of a character in the wrong encoding
-FOLLOWING = 128  # may be one of the others
+FOLLOWING = 128  # may be a later byte of such a character
 ALL_MARKS = 255
 
 _BMP = 1 << 16  # characters beyond it get all marks
@@ -35,12 +35,12 @@ _CHARACTERS |= {LEAD: "".join(map(chr, range(0xC2, 0xF5))) + "\ufffd", FOLLOWING
 
 
 def marks_of(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Return the marks of each text: those of its characters together. A mark that is not set rules its kind out."""
+    """Return the marks of each text: the union over its characters. An unset mark rules its kind out."""
     import numpy as np
 
     joined = "".join(texts)
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    # One character more, so that an empty text at the end has a place to begin; its marks mean nothing.
+    # One extra character, so that an empty text at the end has a start position; its marks are meaningless.
     marks = np.append(_table()[np.minimum(codes, _BMP)], np.uint8(0))
     ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
     found = np.bitwise_or.reduceat(marks, np.concatenate(([0], ends[:-1]))) if len(texts) else marks[:0]

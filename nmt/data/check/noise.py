@@ -1,4 +1,4 @@
-"""Rules on one side of a pair: wrong encodings, control characters, mark-up, cells of a spreadsheet."""
+"""Rules on one side of a pair: wrong encodings, control characters, markup, spreadsheet cells."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 import unicodedata
 from collections.abc import Collection
 
-# What a byte of UTF-8 looks like if it is read as Windows-1252, or as Latin-1 where that has no character.
+# How each byte of UTF-8 is displayed if it is read as Windows-1252, or as Latin-1 if that has no character for it.
 _AS_TEXT = [bytes([byte]).decode("cp1252", errors="ignore") or chr(byte) for byte in range(256)]
 _AS_BYTE = {char: byte for byte, char in enumerate(_AS_TEXT)} | {chr(byte): byte for byte in range(128, 256)}
 FOLLOWING_BYTES = "".join(c for byte in range(0x80, 0xC0) for c in {_AS_TEXT[byte], chr(byte)})
-"""The characters that the second byte of a character of UTF-8, and those after it, become then."""
+"""The characters that the second and later bytes of a UTF-8 character then become."""
 
 _FOLLOWING = re.escape(FOLLOWING_BYTES)
 _MISREAD = re.compile(
     f"[\u00c2-\u00df][{_FOLLOWING}]|[\u00e0-\u00ef][{_FOLLOWING}]{{2}}|[\u00f0-\u00f4][{_FOLLOWING}]{{3}}"
 )
-_CURLY = "‘’“”‚„–—…›‹»«"  # may follow a capital with an accent as punctuation: that pair alone proves nothing
+_CURLY = "‘’“”‚„–—…›‹»«"  # may be punctuation after an accented capital: that pair alone proves nothing
 _HARMLESS = dict.fromkeys(map(ord, "\t\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u2060"), " ")
 _HARMLESS |= dict.fromkeys(range(0x2000, 0x200B), " ") | dict.fromkeys((0x202F, 0x205F, 0x3000), " ")
 _FAULTY_CATEGORIES = {"Cc", "Cn", "Co", "Cs"}
@@ -33,9 +33,9 @@ _MAX_HEADER = 40  # characters
 
 
 def has_mojibake(text: str) -> bool:
-    """Return whether `text` holds UTF-8 that was read as Windows-1252 or Latin-1, or U+FFFD.
+    """Return whether `text` contains UTF-8 that was read as Windows-1252 or Latin-1, or U+FFFD.
 
-    A run of characters counts if, written as those bytes, it is UTF-8 of a letter or of typographic punctuation.
+    A run of characters counts if its bytes are the UTF-8 encoding of a letter or of typographic punctuation.
     """
     if "\ufffd" in text or "ï»¿" in text:
         return True
@@ -54,9 +54,9 @@ def _is_misread(run: str) -> bool:
 
 
 def has_control_characters(text: str) -> bool:
-    """Return whether `text` holds control, private-use or unassigned characters, or a byte order mark.
+    """Return whether `text` contains control, private-use or unassigned characters, or a byte order mark.
 
-    White space, soft hyphens, and the joiners and marks of direction that some scripts need are harmless.
+    White space, soft hyphens, and the joiners and direction marks that some scripts need are harmless.
     """
     if text.isprintable():
         return False
@@ -65,14 +65,14 @@ def has_control_characters(text: str) -> bool:
 
 
 def is_cell(text: str) -> bool:
-    """Return whether `text` is an error value (`#REF!`) or a formula (`=A1+B1`, `=SUM(A1:A9)`) of a spreadsheet."""
+    """Return whether `text` is a spreadsheet error value (`#REF!`) or formula (`=A1+B1`, `=SUM(A1:A9)`)."""
     return ("#" in text or text[0] == "=") and _CELL.search(text) is not None
 
 
 def is_header(text: str, names: Collection[str]) -> bool:
-    """Return whether `text` names a column: `source`, `target_text`, or one of `names`, those of the language.
+    """Return whether `text` is a column name: `source`, `target_text`, or one of `names`, the names of the language.
 
-    Other words, such as `text` and `translation`, stand in glossaries and user interfaces too.
+    Other words, such as `text` and `translation`, also occur in glossaries and user interfaces.
     """
     if len(text) > _MAX_HEADER:
         return False

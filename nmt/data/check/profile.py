@@ -1,4 +1,4 @@
-"""The usual pair of a corpus, learned from a sample: the ratio of lengths, and the words of each side."""
+"""The profile of a corpus, learned from a sample: the usual ratio of lengths, and the words of each side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Profile:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[SentencePair]) -> Self:
-        """Read all pairs once and learn from a sample of them, spread evenly; memory holds the sample."""
+        """Read all pairs once and learn from an evenly spread sample; only the sample is kept in memory."""
         num_rows, sample = sample_evenly(pairs, SAMPLE_PAIRS)
         src_words = [Side(pair.src).words for pair in sample]
         tgt_words = [Side(pair.tgt).words for pair in sample]
@@ -36,9 +36,9 @@ class Profile:
 
 
 def sample_evenly(pairs: Iterable[SentencePair], size: int) -> tuple[int, list[SentencePair]]:
-    """Return the number of pairs, and every n-th of them: over half of `size` if there are as many, at most `size`.
+    """Return the number of pairs, and every n-th pair: at most `size`, and over half of `size` if there are enough.
 
-    n is a power of 2 that depends on nothing but the number of pairs.
+    n is a power of 2 that depends only on the number of pairs.
     """
     sample: list[SentencePair] = []
     step, num_rows = 1, 0

@@ -1,4 +1,4 @@
-"""The report of a check as one HTML page that needs nothing else: styles and pictures are in it, in light and dark."""
+"""Render the report of a check as a self-contained HTML page, with styles and charts for light and dark mode."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nmt.data.check.summary import CheckReport, Example, RuleReport, ShiftReport
 from nmt.errors import printable
 from nmt.html_page import bar_chart, figures, html_page, html_text
 
-_LABEL_EVERY = 3  # bars of a picture
+_LABEL_EVERY = 3  # bars of a chart
 
 
 def render_html(report: CheckReport) -> str:
-    """Return the report as an HTML page; whatever comes from the corpus is escaped."""
+    """Return the report as an HTML page; all text from the corpus is escaped."""
     title = f"Check of {printable(', '.join(report.files))}"
     body = (_overview, _rule_table, _pictures, _findings, _least_probable)
     return html_page(title, chain.from_iterable(part(report) for part in body))
@@ -24,21 +24,21 @@ def render_html(report: CheckReport) -> str:
 def _overview(report: CheckReport) -> Iterator[str]:
     kept = report.pairs - report.dropped
     languages = f"{report.src.language} to {report.tgt.language}"
-    yield "<p>A model learns from pairs of a sentence and its translation. A pair that is broken teaches it mistakes."
-    yield "This page counts, rule by rule, the pairs that look broken. Each rule can be wrong: look at its examples"
+    yield "<p>A model learns from pairs of a sentence and its translation. A bad pair teaches it mistakes."
+    yield "This page counts, rule by rule, the pairs that look bad. Every rule can be wrong: look at its examples"
     yield "before you let it drop pairs.</p>"
     yield figures(
         [
             (f"{report.pairs:,}", f"pairs, {languages}"),
-            (f"{kept:,}", "pairs are kept by the filters"),
-            (f"{report.dropped:,}", f"pairs are dropped ({_share(report.dropped, report.pairs)})"),
+            (f"{kept:,}", "pairs kept by the filters"),
+            (f"{report.dropped:,}", f"pairs dropped ({_share(report.dropped, report.pairs)})"),
         ]
     )
 
 
 def _rule_table(report: CheckReport) -> Iterator[str]:
-    yield "<h2>What was found</h2>"
-    yield "<p><b>only this</b>: pairs that no other active filter drops, so that this rule alone decides on them.</p>"
+    yield "<h2>Findings</h2>"
+    yield "<p><b>only this</b>: pairs that no other active filter drops, so that only this rule decides on them.</p>"
     yield '<table><thead><tr><th>rule</th><th>meaning</th><th class="number">pairs</th><th class="number">share</th>'
     yield '<th class="number">only this</th><th>filter</th></tr></thead><tbody>'
     for rule in sorted(report.rules, key=lambda rule: -rule.found):
@@ -58,7 +58,7 @@ def _pictures(report: CheckReport) -> Iterator[str]:
     for side in (report.src, report.tgt):
         caption = (
             f"Pairs by the length of the {side.language} sentence in characters. Half of the sentences have at most "
-            f"{side.median} characters, 99% at most {side.percent_99}. The last bar holds all longer ones."
+            f"{side.median} characters, 99% at most {side.percent_99}. The last bar includes all longer sentences."
         )
         yield _bar_chart(side.bars, length_labels, caption)
     caption = (
@@ -86,7 +86,7 @@ def _shifts(shifts: Sequence[ShiftReport]) -> Iterator[str]:
     for shift in shifts:
         place = f"{abs(shift.offset)} {'below' if shift.offset > 0 else 'above'}"
         lines = f"<code>{html_text(shift.file)}</code>, lines {shift.first_line:,} to {shift.last_line:,}"
-        yield f"<li>{lines}: the translations stand {place}</li>"
+        yield f"<li>{lines}: the translations are {place}</li>"
     yield "</ul>"
 
 
@@ -102,9 +102,9 @@ def _least_probable(report: CheckReport) -> Iterator[str]:
     model = report.model
     if model is None:
         return
-    yield "<h2>Least probable</h2>"
+    yield "<h2>Least probable pairs</h2>"
     yield f"<p>The model {escape(printable(model.model))} scored {model.scored:,} pairs. These are the least probable"
-    yield "for their length, the worst first; many are wrong translations. The number says how far a pair is from"
+    yield "for their length, worst first; many are wrong translations. The number is the distance of a pair from"
     yield "others of its length, in standard deviations.</p><table><tbody>"
     for deviation, example in zip(model.deviations, model.pairs, strict=True):
         texts = "".join(f'<td class="text" dir="auto">{html_text(text)}</td>' for text in (example.src, example.tgt))

@@ -1,4 +1,4 @@
-"""The report of a check as text for a terminal."""
+"""Render the report of a check as text for a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INDENT = " " * 4
 
 
 def render_text(report: CheckReport) -> str:
-    """Return the report as lines: what was checked, a table of the rules, and examples of each."""
+    """Return the report as lines: the files, a table of the rules, and examples of each rule."""
     return "\n".join(_lines(report))
 
 
@@ -66,7 +66,7 @@ def _examples(report: CheckReport, found: list[RuleReport]) -> Iterator[str]:
                 direction = "below" if shift.offset > 0 else "above"
                 place = f"{counted(abs(shift.offset), 'line')} {direction}"
                 lines = f"lines {shift.first_line:,} to {shift.last_line:,}"
-                yield f"  {printable(shift.file)}, {lines}: the translations stand {place}"
+                yield f"  {printable(shift.file)}, {lines}: the translations are {place}"
             continue
         for example in rule.examples:
             yield f"  {printable(example.file)}:{example.line}"
@@ -82,7 +82,7 @@ def _least_probable(model: ModelReport) -> Iterator[str]:
         yield f"{_INDENT}{_shortened(example.src)}"
         yield f"{_INDENT}{_shortened(example.tgt)}"
     if model.unspellable:
-        yield f"{model.unspellable:,} of them hold characters that the model's tokenizer cannot spell"
+        yield f"{model.unspellable:,} of them contain characters that the model's tokenizer cannot spell"
 
 
 def _share(count: int, total: int) -> str:
@@ -90,7 +90,7 @@ def _share(count: int, total: int) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Return `text` printable and cut to a number of columns; East Asian characters take two."""
+    """Return `text` made printable and cut to `_MAX_TEXT` columns; East Asian characters take two."""
     width, shown = 0, ""
     for char in printable(text):
         width += 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,4 +1,4 @@
-"""Rules that compare a pair with all earlier ones: duplicates."""
+"""The rules on duplicates, which compare a pair with all earlier ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _EMPTY = bit_of("empty")
 
 
 class Repeats:
-    """The pairs seen so far. Of equal pairs the first one breaks no rule.
+    """The pairs seen so far. The first of several equal pairs breaks no rule.
 
-    Three kinds of hashes are kept, each in a `SeenHashes`; a rule that is not in `bits` takes no memory.
+    Keeps three kinds of hashes, each in a `SeenHashes`; a rule that is not in `bits` takes no memory.
     """
 
     def __init__(self, bits: int):
@@ -27,7 +27,7 @@ class Repeats:
         self._pairs, self._near, self._sources = SeenHashes(), SeenHashes(), SeenHashes()
 
     def flags(self, chunk: Checked, src: Sequence[str], tgt: Sequence[str]) -> NDArray[np.int64]:
-        """Return the flags of a chunk with those of the duplicates; chunks come in the order of the corpus."""
+        """Return the flags of a chunk, duplicates included; call it with chunks in corpus order."""
         whole = (chunk.flags & _EMPTY) == 0
         flags = chunk.flags.copy()
         seen = np.zeros(len(flags), dtype=np.bool_)
@@ -43,7 +43,7 @@ class Repeats:
 
 
 def _hashes(values: Iterable[object], count: int) -> Hashes:
-    """Return Python's own hashes, of 64 bits, which differ from process to process: they stay in this one."""
+    """Return Python's own 64-bit hashes. They differ between processes, so they must not leave this one."""
     return np.fromiter(map(hash, values), dtype=np.int64, count=count).view(np.uint64)
 
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from nmt.config.filters import THRESHOLDS, Filters
 
 VERSION = 2
-"""Counts up when a rule finds other pairs than before: a store whose pairs were filtered is built anew."""
+"""Increase this when a rule starts to find other pairs: stores of filtered pairs are then rebuilt."""
 
-_EMPTY = "a side is empty; training drops such pairs in any case"
+_EMPTY = "a side is empty; training always drops such pairs"
 
 
 class Rule(NamedTuple):
-    """A rule: its name as reports show it, its key in `data.filters` (none for `empty`), what it finds, its bit."""
+    """A rule: its name in reports, its key in `data.filters` (none for `empty`), its description and its bit."""
 
     name: str
     key: str
@@ -34,7 +34,7 @@ _BITS = {rule.name: rule.bit for rule in RULES}
 
 ALL_BITS = sum(_BITS.values())
 EMPTY = _BITS["empty"]
-"""The bit of the rule that every training follows, whatever its filters."""
+"""The bit of the rule that every training run applies, whatever its filters."""
 
 
 def bit_of(name: str) -> int:
@@ -48,18 +48,18 @@ def rules_in(flags: int) -> Iterator[Rule]:
 
 
 def bits_switched_on(filters: Filters) -> int:
-    """Return the bits of the rules that drop pairs: those that are switched on, and `empty`."""
+    """Return the bits of the rules that drop pairs: those that are turned on, and `empty`."""
     return sum(rule.bit for rule in RULES if not rule.key or getattr(filters, rule.key) not in (None, False))
 
 
 def threshold(filters: Filters, key: str) -> float:
-    """Return the threshold of a rule: that of `filters`, else the default one."""
+    """Return the threshold of a rule from `filters`, or else the default."""
     value = getattr(filters, key)
     return THRESHOLDS[key] if value is None else value
 
 
 def count_bits(flags: Iterable[int]) -> dict[str, int]:
-    """Count for each rule by name in how many of `flags` it is."""
+    """Return for each rule name how many of `flags` contain it."""
     counts = dict.fromkeys((rule.name for rule in RULES), 0)
     for value in flags:
         for rule in rules_in(value):

@@ -1,8 +1,8 @@
-"""The scripts (Latin, Cyrillic, Han, …) of the letters of a text, and the form of its Chinese characters.
+"""Find the scripts (Latin, Cyrillic, Han, …) of the letters of a text, and the form of its Chinese characters.
 
-The Unicode name of a letter begins with its script. Simplified and traditional characters are told apart by two
-character sets that Python knows: GB 2312 holds the simplified forms, Big5 the traditional ones, and a character that
-only one of them holds belongs to that form.
+The Unicode name of a letter starts with its script. Simplified and traditional characters are distinguished by two
+encodings of Python: GB 2312 has the simplified forms, Big5 the traditional ones, and a character that only one of them
+has belongs to that form.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _OF_LANGUAGES = {"Japanese": "KH", "Hangul": "NH", "Han": "H"} | {
     name.title(): code for name, code in _CODES.items() if name not in ("CJK", "HANGUL")
 }
 SHARED_SCRIPTS = ("L", "C", "A", "D", "B", "W", "I")
-"""Codes of the scripts that several languages are written in; the others tell the language by themselves."""
+"""Codes of the scripts that several languages use; the other scripts identify the language."""
 _WIDTH = re.compile(r"^(?:FULL|HALF)WIDTH ")
 _MIXED = re.compile(r"L[GC]|[GC]L|GC|CG")
-MIN_LETTERS = 3  # fewer are an initial, a unit or a symbol
-_LETTERS_PER_IDEOGRAPH = 4  # a Chinese sentence may hold foreign names
+MIN_LETTERS = 3  # fewer may be an initial, a unit or a symbol
+_LETTERS_PER_IDEOGRAPH = 4  # a Chinese sentence may contain foreign names
 _MIN_CHINESE = 2  # characters of one form
-_OUTWEIGHS = 3  # times as many of the one form as of the other
+_OUTWEIGHS = 3  # times as many of one form as of the other
 
 
 class _Codes(dict[int, str | None]):
-    """The code of each character's script, one letter; a space for what is no letter, None for a mark on a letter."""
+    """Each character's script code, one letter; a space for non-letters, None for combining marks."""
 
     def __missing__(self, char: int) -> str | None:
         category = unicodedata.category(chr(char))
@@ -71,7 +71,7 @@ _SCRIPTS = _Codes()
 
 
 class _Forms(dict[str, int]):
-    """1 for a character that is simplified only, -1 for one that is traditional only, 0 for all others."""
+    """1 for a character that is only simplified, -1 for one that is only traditional, 0 for all others."""
 
     def __missing__(self, char: str) -> int:
         self[char] = _encodes(char, "gb2312") - _encodes(char, "big5") if "\u4e00" <= char <= "\u9fff" else 0
@@ -82,17 +82,17 @@ _FORMS = _Forms()
 
 
 def script_codes(text: str) -> str:
-    """Return `text` with each letter as the code of its script, and a space for all else; marks are left out."""
+    """Return `text` with each letter replaced by its script code, and others by a space; marks are removed."""
     return text.translate(_SCRIPTS)
 
 
 def codes_of(script: str | None) -> str:
-    """Return the codes of a script as `nmt.languages.script_of` names it; none if the script is not known."""
+    """Return the codes of a script, named as by `nmt.languages.script_of`; empty if the script is unknown."""
     return _OF_LANGUAGES.get(script or "", "")
 
 
 def is_foreign(codes: str, expected: str) -> bool:
-    """Return whether most of the letters of a text, as script codes, are in other scripts than `expected`."""
+    """Return whether most letters of a text, given as script codes, are not in the scripts `expected`."""
     num_letters = len(codes) - codes.count(" ")
     if num_letters < MIN_LETTERS or not expected:
         return False
@@ -102,12 +102,12 @@ def is_foreign(codes: str, expected: str) -> bool:
 
 
 def has_mixed_word(codes: str) -> bool:
-    """Return whether Latin, Greek and Cyrillic letters, as script codes, stand side by side."""
+    """Return whether Latin, Greek or Cyrillic letters, given as script codes, are adjacent to each other."""
     return ("G" in codes or "C" in codes) and _MIXED.search(codes) is not None
 
 
 def form_of_chinese(text: str) -> Literal["simplified", "traditional"] | None:
-    """Return the form that the characters of `text` clearly have, if any."""
+    """Return the form of the Chinese characters in `text`, if it is clear."""
     forms = [_FORMS[char] for char in text]
     simplified, traditional = forms.count(1), forms.count(-1)
     if simplified >= max(_MIN_CHINESE, _OUTWEIGHS * traditional):

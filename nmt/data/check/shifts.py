@@ -1,8 +1,8 @@
-"""Runs of lines whose translations stand one to three lines above or below: a line is missing or doubled in a file.
+"""Find runs of lines whose translations are one to three lines above or below, because a file lacks or repeats a line.
 
-For each offset k the score of a row says how well target i + k fits source i: lengths (Gale and Church 1993), numbers,
-question marks. A run is a stretch of rows whose scores at one offset exceed those at offset 0 by so much in all that
-chance does not explain it: the cumulative sum of the differences rises from a low (Page 1954).
+For each offset k, the score of a row measures how well target i + k fits source i: lengths (Gale and Church 1993),
+numbers, question marks. A run is a stretch of rows whose scores at one offset exceed those at offset 0 by more in total
+than chance explains: the cumulative sum of the differences rises from a low (Page 1954).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from nmt.data.check.lengths import LengthModel
 
 MAX_OFFSET = 3
-_MIN_RISE = 25.0  # nats; a misaligned row gains about 1 by its length alone
+_MIN_RISE = 25.0  # nats; a misaligned row gains about 1 just by its length
 _MIN_ROWS = 8
-_MAX_LOSS = 4.0  # of a row, by its length: one odd pair must not outweigh its neighbors
+_MAX_LOSS = 4.0  # of a row, by its length, so that one odd pair cannot outweigh its neighbors
 _NUMBERS_DIFFER = 2.0
 _QUESTION_DIFFERS = 1.0
 
@@ -43,7 +43,7 @@ class Shift(NamedTuple):
 
 
 def find_shifts(rows: RowFeatures, lengths: LengthModel) -> list[Shift]:
-    """Return the runs of shifted rows in order, not overlapping: of runs in the same place the most certain one."""
+    """Return the runs of shifted rows in order; where runs overlap, keep the most certain one."""
     aligned = _scores(rows, lengths, 0)
     found = [
         (rise, shift)
@@ -59,7 +59,7 @@ def find_shifts(rows: RowFeatures, lengths: LengthModel) -> list[Shift]:
 
 
 def _scores(rows: RowFeatures, lengths: LengthModel, offset: int) -> NDArray[np.float64]:
-    """Return for each source row how well the target row `offset` below fits; at the edges no better than offset 0."""
+    """Return for each source row how well the target row `offset` below fits; at the edges, use offset 0."""
     num_rows = len(rows.src_len)
     place = np.arange(num_rows) + offset
     place = np.where((place < 0) | (place >= num_rows), np.arange(num_rows), place)

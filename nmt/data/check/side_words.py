@@ -1,4 +1,4 @@
-"""The side of the corpus that a sentence is of, by words: learned from the corpus, without knowing its languages."""
+"""Tell by its words which side of the corpus a sentence belongs to; learned from the corpus, for any languages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import repeat
 from math import log
 from typing import Self
 
-_MIN_COUNT = 3  # occurrences in the sample; rarer words say little
+_MIN_COUNT = 3  # occurrences in the sample; rarer words are weak evidence
 _MIN_ODDS = 0.7  # of a word that is worth keeping, in nats
-_MAX_ODDS = 3.0  # of one word: a corpus with some swapped rows has no surer ones
-_MAX_WORDS = 5000  # the most frequent ones decide, and a small table stays in the processor's cache
+_MAX_ODDS = 3.0  # of one word: in a corpus with some swapped rows, none is more certain
+_MAX_WORDS = 5000  # the most frequent words decide, and a small table stays in the processor's cache
 _MIN_TOTAL = 6.0  # of a text, in nats
-_MIN_MEAN = 0.5  # per word: a text of one language with some words of the other is none of the other
+_MIN_MEAN = 0.5  # per word, so that a few words of the other language are not enough
 
-_COMMON = 0.001  # of the words of a side; a language that strayed into a corpus has hardly a word that often
+_COMMON = 0.001  # share of the words of a side; a stray language in a corpus hardly has such a frequent word
 _MIN_COMMON = 3  # words of a sentence
 _MIN_COMMON_SHARE = 0.3
 _NO_ODDS = repeat(0.0)
@@ -24,9 +24,9 @@ _NO_ODDS = repeat(0.0)
 
 @dataclass(frozen=True)
 class SideWords:
-    """The log-odds, in nats, that a word stands on the source side rather than on the target side.
+    """The log-odds, in nats, of a word being on the source side rather than on the target side.
 
-    `common`: the words that make up a tenth of a percent of a side or more, and hardly occur on the other one.
+    `common`: the words that make up at least 0.1% of a side, and hardly occur on the other side.
     """
 
     odds: dict[str, float] = field(default_factory=dict)
@@ -51,9 +51,9 @@ class SideWords:
         return cls(odds, common)
 
     def evidence(self, words: Sequence[str]) -> float:
-        """Return how clearly a text belongs to a side, in nats: above 0 to the source, below to the target; 0: unclear.
+        """Return the evidence, in nats, that a text belongs to a side: above 0 source, below 0 target, 0 unclear.
 
-        Texts of few known words are unclear, and those of words that belong to both.
+        Texts with few known words, or with words of both sides, are unclear.
         """
         total = sum(map(self.odds.get, words, _NO_ODDS))
         return total if abs(total) >= max(_MIN_TOTAL, _MIN_MEAN * len(words)) else 0.0

@@ -17,14 +17,14 @@ _BLOCK = 1 << 17  # hashes merged at once
 
 
 class SortedHashes:
-    """Distinct hashes in ascending order. Over a million lie in a file that the system maps into memory.
+    """Distinct hashes in ascending order. More than a million are stored in a memory-mapped file.
 
-    The file has no name, so it disappears with the process, however that ends. It lies in the folder for temporary
-    files (TMPDIR). If that has no room, the hashes stay in memory.
+    The file has no name, so it disappears with the process, however that ends. It is in the folder for temporary files
+    (TMPDIR). If that is full, the hashes stay in memory.
     """
 
     def __init__(self, hashes: Hashes, mapped: mmap.mmap | None = None):
-        """Take sorted hashes, and the file that they lie in, if they do."""
+        """Take sorted hashes, and the file that they are mapped from, if any."""
         self.hashes = hashes
         self._mapped = mapped
 
@@ -42,11 +42,11 @@ class SortedHashes:
         return type(self)(np.frombuffer(mapped, dtype=np.uint64), mapped)
 
     def contains(self, values: Hashes) -> NDArray[np.bool_]:
-        """Return which of `values`, in ascending order, are among the hashes."""
+        """Return a mask of those `values` (in ascending order) that are among the hashes."""
         if not len(self):
             return np.zeros(len(values), dtype=np.bool_)
         found = np.zeros(len(values), dtype=np.bool_)
-        # In parts: even a few thousand values, spread over all hashes, touch every page of the file.
+        # In parts, because even a few thousand values, spread over all hashes, touch every page of the file.
         for part in np.array_split(np.arange(len(values)), len(self) // _MAX_IN_MEMORY + 1):
             places = np.minimum(np.searchsorted(self.hashes, values[part]), len(self) - 1)
             found[part] = self.hashes[places] == values[part]
@@ -54,7 +54,7 @@ class SortedHashes:
         return found
 
     def _merged_blocks(self, other: SortedHashes) -> Iterator[Hashes]:
-        """Yield the hashes of both in ascending order, in blocks, so that neither is in memory as a whole."""
+        """Yield the hashes of both in ascending order, in blocks, so that neither is completely in memory."""
         start = 0
         for begin in range(0, len(self), _BLOCK):
             block = self.hashes[begin : begin + _BLOCK]
@@ -66,7 +66,7 @@ class SortedHashes:
             other._release()
 
     def _release(self) -> None:
-        """Give the pages that were read back to the system, which keeps them as long as it has memory to spare."""
+        """Return the pages that were read to the system, which keeps them as long as it has free memory."""
         if self._mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
 

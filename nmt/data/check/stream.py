@@ -1,4 +1,4 @@
-"""A corpus through all rules, in chunks: in this process, or in several for a large corpus, with the same result."""
+"""Apply all rules to a corpus in chunks: in this process, or in several for a large corpus, with the same result."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def check_pairs(
     workers: int = 1,
     only_active: bool = False,
 ) -> Iterator[CheckedPairs]:
-    """Check all pairs, chunk by chunk in their order; the result does not depend on the number of `workers`.
+    """Check all pairs, chunk by chunk in order; the result does not depend on the number of `workers`.
 
-    `expected` is the same for all pairs, or one for each corpus. A pair is a duplicate only of one in corpora that
-    share its own: those of the same direction with the same filters, so a file may be listed twice with different
-    ones. With several workers, a large corpus is checked in that many processes, which import the main module of the
-    program: a script guards its own by `if __name__ == "__main__"`. With `only_active`, rules that no filter switches
-    on may be left out, which saves time and memory. NmtError if a process is killed.
+    `expected` is one object for all pairs, or one per corpus. Duplicates are searched only among corpora that share an
+    object, that is, the same direction and the same filters, so a file may be listed twice with different filters.
+    With several workers, a large corpus is checked in that many processes. They import the main module of the program,
+    so a script must guard its code with `if __name__ == "__main__"`. With `only_active`, rules that are off may be
+    skipped, which saves time and memory. NmtError if a process is killed.
     """
     if isinstance(expected, Expectations):
         yield from _Check(expected, workers, only_active).of(pairs)
@@ -65,7 +65,7 @@ def check_pairs(
 
 
 class _Check:
-    """The check of all pairs that are compared with each other."""
+    """The check of a group of pairs that are compared with each other."""
 
     def __init__(self, expected: Expectations, workers: int, only_active: bool):
         self._expected, self._workers = expected, workers
@@ -106,7 +106,7 @@ def _map(
 def _map_in_processes(
     chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
-    # Spawned, on every system: a fork of a process with threads, such as torch's, may hang.
+    # Spawn on every system: forking a process with threads, such as torch's, may hang.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected, bits))
     pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
     try:
@@ -119,8 +119,8 @@ def _map_in_processes(
             first, future = pending.popleft()
             yield first, future.result()
     except BrokenProcessPool:
-        hint = "it may have been killed for its memory; try one process: --workers 1, for training training.threads 1"
-        raise NmtError("a process that checks the corpus ended", hint=hint) from None
+        hint = "it may have run out of memory; try one process: --workers 1, or for training training.threads 1"
+        raise NmtError("a process that checks the corpus was killed", hint=hint) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -136,7 +136,7 @@ def _start_worker(expected: Expectations, bits: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     parent = parent_process()
     assert parent is not None
-    # The pool waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
+    # A worker waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     _worker.append(Checker(expected, bits))
 

@@ -1,4 +1,4 @@
-"""The findings of a check, added up chunk by chunk: counts, examples, distributions, shifted runs."""
+"""Add up the findings of a check, chunk by chunk: counts, examples, distributions, shifted runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_COUNTED = 2000  # characters; longer sentences count as this long in median
 
 @dataclass(frozen=True)
 class Example:
-    """A pair that breaks a rule: its file and line (from 1), and its text, cut if it is long."""
+    """A pair that breaks a rule: its file and line (from 1), and its text, shortened if it is long."""
 
     file: str
     line: int
@@ -37,9 +37,9 @@ class Example:
 
 @dataclass(frozen=True)
 class RuleReport:
-    """A rule, how many pairs break it, and on how many of them it decides: no other active filter drops them.
+    """A rule, the number of pairs that break it, and the number of those that no other active filter drops (`only`).
 
-    `was_checked` is False if what the rule needs was missing: the held-out sets, or language identification.
+    `was_checked` is False if the rule lacked its input: the held-out sets, or language identification.
     """
 
     name: str
@@ -53,7 +53,7 @@ class RuleReport:
 
 @dataclass(frozen=True)
 class ShiftReport:
-    """Lines whose translation stands `offset` lines below (above, if negative)."""
+    """Lines whose translation is `offset` lines below (above, if negative)."""
 
     file: str
     first_line: int
@@ -73,10 +73,10 @@ class LengthReport:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """The pairs that a model finds least probable for their length, the worst first.
+    """The pairs that a model finds least probable for their length, worst first.
 
-    `scored`: pairs that were scored; `unspellable`: those with characters that the tokenizer has no token for;
-    `deviations`: standard deviations from pairs of the same length; `per_token`: log-probabilities, natural.
+    `scored`: number of scored pairs; `unspellable`: those with characters that the tokenizer has no token for;
+    `deviations`: standard deviations from pairs of the same length; `per_token`: natural log-probabilities.
     """
 
     model: str
@@ -108,10 +108,10 @@ class CheckReport:
 
 
 class Summary:
-    """Adds up a check. The examples of a rule are spread over the corpus; they do not depend on chunks."""
+    """Adds up a check. The examples of a rule are spread over the corpus, and do not depend on the chunks."""
 
     def __init__(self, expected: Sequence[Expectations], corpora: Sequence[ParallelFiles]):
-        """Begin a summary of the pairs of `corpora`; `expected` is what was expected of each."""
+        """Start a summary of the pairs of `corpora`; `expected` has the expectations for each."""
         self._expected = expected
         self._corpora = corpora
         self._bits_on = 0  # of any corpus
@@ -127,7 +127,7 @@ class Summary:
         self._ratios = np.zeros(_RATIO_BARS, dtype=np.int64)
 
     def add(self, chunk: CheckedPairs) -> None:
-        """Add a chunk; chunks come in the order of the corpus."""
+        """Add a chunk; call it in corpus order."""
         flags = chunk.flags
         self.num_pairs += len(flags)
         self.num_dropped += int(np.count_nonzero(flags & chunk.bits_on))
@@ -160,7 +160,7 @@ class Summary:
         )
 
     def _ratio(self) -> float:
-        """Return the usual ratio of the lengths, over several directions that of all pairs together."""
+        """Return the usual ratio of the lengths; with several directions, the ratio over all pairs."""
         if len({id(each.profile) for each in self._expected}) == 1:
             return self._expected[0].profile.lengths.ratio
         src_len, tgt_len = (float(counts @ np.arange(len(counts))) for counts in self._lengths)
@@ -206,7 +206,7 @@ class Summary:
 
 
 def example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:
-    """Return a pair of `corpora` as reports show it."""
+    """Return a pair of `corpora` as an example for reports."""
     src, tgt = pair.src[:_EXAMPLE_CHARACTERS], pair.tgt[:_EXAMPLE_CHARACTERS]
     return Example(str(path_of(corpora, pair)), pair.line, src, tgt)
 
@@ -228,7 +228,7 @@ def _bars(counts: NDArray[np.int64]) -> Iterator[int]:
 
 
 def bar_labels() -> tuple[list[str], list[str]]:
-    """Return what the bars of lengths and of ratios begin at."""
+    """Return the lower bounds of the bars of lengths and of ratios."""
     lengths = [str(bar * _LENGTH_STEP) for bar in range(_LENGTH_BARS)]
     ratios = [f"{2 ** ((bar - _RATIO_BARS / 2) * _RATIO_STEP):.2g}" for bar in range(_RATIO_BARS)]
     return lengths, ratios

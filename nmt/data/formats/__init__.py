@@ -1,1 +1,1 @@
-"""One file with both languages to records (source, target, line), for each format that a corpus may have."""
+"""Readers of files with both languages, one module per format; they yield records (source, target, line)."""

@@ -1,9 +1,8 @@
-"""Tab- and comma-separated text to rows of cells.
+"""Read tab- and comma-separated text as rows of cells.
 
-In a tsv quotation marks are text, unless the configuration or the file says otherwise. A file says so if every cell
-with a quotation mark is written as a spreadsheet writes it, and at least one of them could not be written in another
-way: in quotation marks, with those inside doubled, perhaps with a tab or a line break. In a csv, cells may always be
-quoted (RFC 4180).
+In a tsv, quotation marks are text, unless the configuration says otherwise or the file is clearly quoted. It is if
+every cell with a quotation mark is written as spreadsheets do (in quotation marks, with those inside doubled), and at
+least one of them contains a doubled mark, a tab or a line break. In a csv, cells may always be quoted (RFC 4180).
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))([\t\n])')
 _OPEN_CELL = re.compile(r'"(?:[^"]|"")*')
 _SEPARATOR_LINE = re.compile(r"sep=([,;|\t])")  # Excel writes and reads it as the first line
 _TAB_IN_SENTENCE = "sentences must not contain tabs; replace them with spaces"
-_QUOTE = "a cell that holds the delimiter must be enclosed in quotation marks"
-_DOUBLE = "inside a quoted cell each quotation mark is doubled; for a tsv whose marks are text, set quoting: false"
+_QUOTE = "a cell that contains the delimiter must be enclosed in quotation marks"
+_DOUBLE = "inside a quoted cell, double each quotation mark; for a tsv whose marks are text, set quoting: false"
 
 
 def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> Iterator[Record]:
-    """Yield the records of a tab-separated file, with `keep_faulty` also those that a spreadsheet could not compute.
+    """Yield the records of a tab-separated file, with `keep_faulty` also those with a spreadsheet's error value.
 
     Raises DataError as `read_lines` and `read_table` do.
     """
@@ -48,7 +47,7 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
     if quoted == "auto":
         quoted = _is_quoted(head)
         if quoted:
-            say_once(log, f"{path}: the cells are quoted as by a spreadsheet; quoting: false keeps the marks as text")
+            say_once(log, f"{path}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text")
     rows: Iterator[Row]
     if quoted:
         rows = _quoted_rows(chain(head, lines), path, "\t")
@@ -58,7 +57,7 @@ def read_tsv(files: ParallelFiles, path: Path, *, keep_faulty: bool = False) -> 
 
 
 def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the records of a csv. Raises DataError as `read_lines` and `read_table` do, and for quotes that do not fit.
+    """Yield the records of a csv. Raises DataError as `read_lines` and `read_table` do, and for unbalanced quotes.
 
     With `delimiter: auto` the delimiter is the one of `, ; | tab` that divides the first rows most evenly.
     """
@@ -80,7 +79,7 @@ def read_csv(files: ParallelFiles, path: Path) -> Iterator[Record]:
 
 
 def _head(lines: Iterator[Line]) -> list[Line]:
-    """Return the first lines, as many as decide how the file is read."""
+    """Return the first lines, which decide how the file is read."""
     head: list[Line] = []
     num_chars = 0
     for line in lines:
@@ -92,7 +91,7 @@ def _head(lines: Iterator[Line]) -> list[Line]:
 
 
 def _is_quoted(head: Sequence[Line]) -> bool:
-    """Return whether the first lines are rows of as many cells each, quoted as a spreadsheet quotes them."""
+    """Return whether the first lines are rows with the same number of cells, quoted as spreadsheets do."""
     text = "".join(f"{line}\n" for _, line in head)
     at, width, evidence = 0, 0, False
     widths = set()
@@ -109,8 +108,8 @@ def _is_quoted(head: Sequence[Line]) -> bool:
 
 
 def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[Row]:
-    """Yield rows of cells that may be quoted, each with the line that it begins on; line breaks become spaces."""
-    begin = num_chars = 0  # none of the record's lines was read yet
+    """Yield rows of possibly quoted cells, each with its first line number; line breaks become spaces."""
+    begin = num_chars = 0  # no line of the record has been read yet
 
     def counted() -> Iterator[str]:
         nonlocal begin, num_chars
@@ -134,17 +133,17 @@ def _quoted_rows(lines: Iterable[Line], path: Path, delimiter: str) -> Iterator[
 
 def _quoting_fault(problem: str, path: Path, line: int) -> DataError:
     if "unexpected end" in problem:
-        return DataError("a quotation mark opens a cell and none closes it", path=path, line=line, hint=_DOUBLE)
+        return DataError("this quoted cell is never closed", path=path, line=line, hint=_DOUBLE)
     if "field larger" in problem:
         message = f"a cell of over {csv.field_size_limit():,} characters; a quotation mark may not be closed"
         return DataError(message, path=path, line=line, hint=_DOUBLE)
     if "expected after" in problem:
-        return DataError("text stands after the quotation mark that closes a cell", path=path, line=line, hint=_DOUBLE)
+        return DataError("there is text after the closing quotation mark of a cell", path=path, line=line, hint=_DOUBLE)
     return DataError(f"not readable as csv: {problem}", path=path, line=line, hint="save the file as csv again")
 
 
 def _find_delimiter(head: Sequence[Line], path: Path) -> str:
-    """Return the delimiter that divides the most rows into the same number of cells, at least two."""
+    """Return the delimiter that splits the most rows into the same number of cells, at least two."""
     best, most = "", 0
     for delimiter in ("\t", ";", ",", "|"):
         widths: Counter[int] = Counter()
@@ -157,5 +156,5 @@ def _find_delimiter(head: Sequence[Line], path: Path) -> str:
             best, most = delimiter, evenly
     if not best:
         message = "no delimiter found: no row has two cells separated by , ; | or tab"
-        raise DataError(message, path=path, line=head[0][0], hint="set delimiter, or name the file in another form")
+        raise DataError(message, path=path, line=head[0][0], hint="set delimiter, or use the key of another format")
     return best

@@ -1,4 +1,4 @@
-"""Words that head a column of text, as opposed to text."""
+"""Recognize column names by their words, to tell a header row from text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_CHARS = 60
 
 
 def looks_like_header(cell: str) -> bool:
-    """Return whether a cell in the first row is the name of a column: `source`, `German (DE)`, `text_en`."""
+    """Return whether a cell in the first row looks like a column name: `source`, `German (DE)`, `text_en`."""
     if len(cell) > _MAX_CHARS or cell.rstrip().endswith((".", "!", "?")):
         return False
     words = [word for word in _SEPARATORS.split(cell.casefold()) if word]

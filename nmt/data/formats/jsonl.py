@@ -1,4 +1,4 @@
-"""JSON Lines to records: one object per line, two of its fields."""
+"""Read JSON Lines: one object per line, with the source and the target in two of its fields."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OBJECTS = "each line must be one JSON object; for one large array: jq -c '.[]'"
 
 
 def read_jsonl(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the two `fields` of each line's object. null, and a blank line, give an empty side.
+    """Yield the two `fields` of each line's object. null and blank lines give an empty side.
 
-    Raises DataError as `read_lines` does, and for a line that is not a JSON object, or lacks a field, or has something
-    else than text in it.
+    Raises DataError as `read_lines` does, and for a line that is not a JSON object, lacks a field, or has a field that
+    is not text.
     """
     src_field, tgt_field = files.fields
     for number, line in enumerate(read_lines(path), start=1):
@@ -47,7 +47,7 @@ def _object(line: str, path: Path, number: int) -> dict[str, object]:
 
 
 def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
-    """Return the text of a field; its name may be the key itself or lead into objects and arrays (`a.b`, `a.0`)."""
+    """Return the text of a field; its name may be a key, or a path into objects and arrays (`a.b`, `a.0`)."""
     value: object = values
     if field in values:
         value = values[field]
@@ -64,7 +64,7 @@ def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        hint = "a field must be text; with a dot a name leads into an object, such as translation.de"
+        hint = "a field must be text; use a dot to enter a nested object, such as translation.de"
         raise DataError(f"the field '{field}' is {_kind(value)}, not text", path=path, line=line, hint=hint)
     return on_one_line(value, path, line)
 

@@ -1,4 +1,4 @@
-"""Rows of cells to records, for tsv, csv and xlsx: columns by number or name, header rows, faulty cells, ID columns."""
+"""Convert rows of cells to records, for tsv, csv and xlsx: columns, header rows, faulty cells, ID columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nmt.errors import DataError, counted, in_words
 log = logging.getLogger(__name__)
 
 HEAD_ROWS = 1000
-"""Rows that are looked at before the first record is yielded."""
+"""Rows that are examined before the first record is yielded."""
 
 Row = tuple[int, list[str]]
-"""A line number (from 1) and the cells of the row that begins there."""
+"""The first line (from 1) of a row, and its cells."""
 
-_MIN_ROWS = 20  # fewer say nothing about a column
+_MIN_ROWS = 20  # fewer do not characterize a column
 _MAX_ID_CHARS = 40
 _ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
 _SHOWN_COLUMNS = 20
@@ -35,9 +35,9 @@ _FORMULA = re.compile(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'
 
 
 class TableForm(NamedTuple):
-    """The words in which a form of table is spoken of, and what its rows may be.
+    """The wording of error messages for a table format, and the rules for its rows.
 
-    `even`: rows have as many cells as the first. `keep_faulty`: rows with error values or formulas are text too.
+    `even`: all rows have as many cells as the first. `keep_faulty`: keep rows with error values or formulas.
     """
 
     cell: str
@@ -49,9 +49,9 @@ class TableForm(NamedTuple):
 def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: TableForm) -> Iterator[Record]:
     """Yield a record per row: the cells of the chosen columns, stripped; a blank row gives two empty sides.
 
-    A header row is skipped. Rows with an error value of a spreadsheet (`#REF!`) or a formula in a chosen column are
-    left out, and counted in a warning at the end. Raises DataError for a column that is missing, for a row with more
-    cells than the first, and for a chosen column that holds numbers or IDs while another one holds text.
+    A header row is skipped. Rows with a spreadsheet's error value (`#REF!`) or a formula in a chosen column are
+    skipped, and counted in a warning at the end. Raises DataError for a missing column, for a row with more cells than
+    the first, and for a chosen column that contains numbers or IDs while another one contains text.
     """
     head = list(islice(rows, HEAD_ROWS))
     first = next((i for i, (_, cells) in enumerate(head) if not _is_blank(cells)), len(head))
@@ -90,12 +90,12 @@ def _records(
         yield src, tgt, line
     if faults:
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
-        message = f"{path}: {faults.total():,} rows are left out: {kinds}; the first is on line {first_fault}"
+        message = f"{path}: skipped {faults.total():,} rows: {kinds}; the first is on line {first_fault}"
         say_once(log, message, logging.WARNING)
 
 
 def fault_of(cell: str) -> str:
-    """Return the error value that is in a cell, or `a formula`; empty if it is text."""
+    """Return the error value in a cell, or `a formula`; empty if the cell is text."""
     found = _ERROR_VALUE.fullmatch(cell)
     return found[0] if found else "a formula" if _FORMULA.match(cell) else ""
 
@@ -108,12 +108,12 @@ def _check_width(num_cells: int, width: int, needed: int, place: tuple[Path, int
     path, line = place
     if num_cells < needed:
         raise DataError(
-            f"{counted(num_cells, form.cell)}, but column {needed} is asked for",
+            f"{counted(num_cells, form.cell)}, but column {needed} is requested",
             path=path,
             line=line,
-            hint="columns are separated by one tab each; `columns` names the source and the target column, from 1"
+            hint="columns are separated by one tab; `columns` gives the source and target columns, counted from 1"
             if form.cell.startswith("tab")
-            else "`columns` names the source and the target column, by number from 1 or by name",
+            else "`columns` gives the source and target columns, by number from 1 or by name",
         )
     if form.even and num_cells > max(width, needed):
         message = f"{num_cells} {form.cell}s, but the first row has {width}"
@@ -125,20 +125,20 @@ def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path)
     by_name = any(isinstance(column, str) for column in files.columns)
     src, tgt = (_index(column, cells, path, line) for column in files.columns)
     if src == tgt:
-        raise DataError(f"both columns are column {src + 1}", path=path, line=line, hint="name two different columns")
+        raise DataError(f"both columns are column {src + 1}", path=path, line=line, hint="choose two different columns")
     if files.header == "auto" and not by_name:
         chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
         has_header = len(chosen) == 2 and all(map(looks_like_header, chosen))
         if has_header:
             names = ", ".join(cell.strip() for cell in chosen)
-            reason = f"the first row looks like a header ({names}) and is skipped; header: false keeps it"
+            reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
             say_once(log, f"{path}:{line}: {reason}")
         return src, tgt, has_header
     return src, tgt, by_name or files.header is True
 
 
 def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> int:
-    """Return the index of a column that is given by its number (from 1) or its name in the header."""
+    """Return the index of a column given by its number (from 1) or by its name in the header."""
     if isinstance(column, int):
         return column - 1
     for same in (str.strip, lambda text: text.strip().casefold()):
@@ -147,14 +147,14 @@ def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> in
             return found[0]
         if found:
             message = f"{len(found)} columns are called '{column}'"
-            raise DataError(message, path=path, line=line, hint="name columns by number, from 1")
+            raise DataError(message, path=path, line=line, hint="give columns by number, counted from 1")
     shown = ", ".join(repr(name.strip()[:60]) for name in names[:_SHOWN_COLUMNS])
-    hint = f"the first row names the columns: {shown}{', …' * (len(names) > _SHOWN_COLUMNS)}"
+    hint = f"the columns in the first row are {shown}{', …' * (len(names) > _SHOWN_COLUMNS)}"
     raise DataError(f"no column is called '{column}'", path=path, line=line, hint=hint)
 
 
 def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[str], path: Path) -> None:
-    """Raise DataError if a chosen column holds numbers or IDs while a column that was not chosen holds text."""
+    """Raise DataError if a chosen column contains numbers or IDs while a column that was not chosen contains text."""
     if len(rows) < _MIN_ROWS:
         return
     width = max(len(cells) for _, cells in rows)
@@ -168,11 +168,11 @@ def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[s
             example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
             likely = in_words([str(i + 1) for i in text[:_SHOWN_COLUMNS]])
             raise DataError(
-                f"column {column + 1}{name}, chosen as the {side}, holds numbers or IDs such as {example.strip()} in "
+                f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()} in "
                 f"{share:.0%} of the first {len(rows):,} rows; text is in column{'s' * (len(text) > 1)} {likely}",
                 path=path,
                 line=rows[0][0],
-                hint=f"set columns to those of the source and the target{_such_as(text)}",
+                hint=f"set columns to the source and target columns{_such_as(text)}",
             )
 
 
@@ -181,7 +181,7 @@ def _such_as(text: Sequence[int]) -> str:
 
 
 def _share(rows: Sequence[Row], column: int, test: Callable[[str], bool]) -> float:
-    """Return the share of the filled cells of a column that pass a test."""
+    """Return the share of the non-empty cells of a column that pass a test."""
     filled = [cells[column] for _, cells in rows if len(cells) > column and cells[column].strip()]
     return sum(map(test, filled)) / max(1, len(filled), len(rows) // 2)
 

@@ -1,4 +1,4 @@
-"""TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA) to records."""
+"""Read TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from nmt.errors import DataError
 log = logging.getLogger(__name__)
 
 MAX_PAIRS = 10_000
-"""More pairs from one unit are refused: each source variant is paired with each target variant."""
+"""Maximum number of pairs from one unit, in which each source variant is paired with each target variant."""
 
-# Native codes, with any sub-flow in them (`sub`): they are no part of the sentence. The text of `hi` is.
+# Native codes and any sub-flow in them (`sub`) are not part of the sentence. The text of `hi` is.
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 
 def read_tmx(path: Path, src_lang: str, tgt_lang: str) -> Iterator[Record]:
     """Yield the pairs of the units that have both languages; `line` is that of `<tu>`.
 
-    Of the languages of a unit, those that fit best are taken (`rank`); if several variants fit, each source variant is
-    paired with each target variant. Units without one of the languages are counted in the log. Raises DataError as
+    The best matching languages of a unit are used (`rank`); if several variants match, each source variant is paired
+    with each target variant. Units that lack one of the languages are counted in the log. Raises DataError as
     `read_xml` does, and if no unit has both languages.
     """
     return read_xml(path, _Units(path, src_lang, tgt_lang))
@@ -58,7 +58,7 @@ class _Units:
         if self._segment is None:
             if name == "tu":
                 self._end_unit()
-        elif name == "seg":  # a segment holds none
+        elif name == "seg":  # segments are not nested
             text = self._segment.result()
             self._num_chars += len(text) + 1
             if self._num_chars > MAX_RECORD_CHARS:
@@ -77,7 +77,7 @@ class _Units:
         languages = [language for language, _ in self._variants]
         sources, targets = best_fits(self._src_lang, languages), best_fits(self._tgt_lang, languages)
         if len(sources) * len(targets) > MAX_PAIRS:
-            raise DataError(f"a unit with over {MAX_PAIRS:,} pairs of variants", path=self._path, line=self._line)
+            raise DataError(f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self._path, line=self._line)
         pairs = [(i, j) for i in sources for j in targets if i != j]
         self.records += [(self._variants[i][1], self._variants[j][1], self._line) for i, j in pairs]
         self._num_without += not pairs
@@ -89,4 +89,4 @@ class _Units:
             raise self._found.fault(f"no unit has both {self._src_lang} and {self._tgt_lang}", self._path)
         if self._num_without:
             counted = f"{self._num_without:,} of {self._num_units:,} units lack {self._src_lang} or {self._tgt_lang}"
-            say_once(log, f"{self._path}: {counted} and are left out")
+            say_once(log, f"{self._path}: {counted} and are skipped")

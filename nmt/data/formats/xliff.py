@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.x (OASIS) to records."""
+"""Read XLIFF 1.2 and 2.x (OASIS)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nmt.errors import DataError
 
 log = logging.getLogger(__name__)
 
-_CODES = frozenset({"bpt", "ept", "it", "ph", "bx", "ex", "x", "sc", "ec", "sm", "em", "cp"})  # g, pc, mrk hold text
+_CODES = frozenset({"bpt", "ept", "it", "ph", "bx", "ex", "x", "sc", "ec", "sm", "em", "cp"})  # g, pc, mrk contain text
 _SIDES = frozenset({"source", "seg-source", "target"})
 _BESIDE = frozenset({"alt-trans", "note", "notes", "matches", "glossary", "originalData", "ignorable", "bin-unit"})
 _UNTRANSLATED = frozenset({"new", "needs-translation", "initial"})  # states of 1.2, and the first one of 2.x
@@ -22,16 +22,16 @@ _UNTRANSLATED = frozenset({"new", "needs-translation", "initial"})  # states of 
 def read_xliff(path: Path, src_lang: str, tgt_lang: str) -> Iterator[Record]:
     """Yield the pairs of the units that have a translation; `line` is that of `<trans-unit>` or `<segment>`.
 
-    If the file translates in the other direction, its sides are swapped. Units without a target, in a state that says
-    they are not translated, or with `translate="no"` are counted in the log. The segments of a 1.2 unit (`<mrk
-    mtype="seg">`) are pairs of their own if both sides have the same. Raises DataError as `read_xml` does, and if no
-    part of the file has both languages.
+    If the file translates in the other direction, the sides are swapped. Units without a target, in an untranslated
+    state, or with `translate="no"` are counted in the log. The segments of a 1.2 unit (`<mrk mtype="seg">`) become
+    separate pairs if both sides have the same segments. Raises DataError as `read_xml` does, and if no part of the
+    file has both languages.
     """
     return read_xml(path, _Units(path, src_lang, tgt_lang))
 
 
 class _Side:
-    """One side of a unit: its text, and the parts of it that are marked as segments."""
+    """One side of a unit: its text, and its parts that are marked as segments."""
 
     def __init__(self, segment: Segment):
         self.segment = segment
@@ -58,7 +58,7 @@ class _Units:
         self.records: list[Record] = []
         self._found = LanguagesFound()
         self._languages = ("", "")
-        self._swap: bool | None = None  # None: the languages are not those wanted
+        self._swap: bool | None = None  # None: other languages than requested
         self._num_units = self._num_left_out = self._num_in_other_languages = 0
         self._line = self._beside = 0
         self._translate = True
@@ -107,7 +107,7 @@ class _Units:
         self._line, self._state, self._sides = line, attributes.get("state", ""), {}
 
     def _choose_direction(self, source: str, target: str) -> None:
-        """Decide whether the sides of a file are in the wanted languages; one that is not named fits."""
+        """Decide whether the sides of a file are in the requested languages; a language that is not given matches."""
         self._found.add(f"{source or '?'} to {target or '?'}")
         straight, swapped = (
             all(not given or rank(wanted, given) is not None for wanted, given in zip(self._wanted, pair, strict=True))
@@ -133,8 +133,8 @@ class _Units:
         if self._num_units == 0:
             raise DataError("no unit (<trans-unit> or <segment>) in this file", path=self._path)
         if self._num_in_other_languages == self._num_units:
-            raise self._found.fault(f"nothing in this file is from {self._wanted[0]} to {self._wanted[1]}", self._path)
+            raise self._found.fault(f"no part of this file is from {self._wanted[0]} to {self._wanted[1]}", self._path)
         if left_out := self._num_left_out + self._num_in_other_languages:
             reasons = "without a translation" + (" or in other languages" if self._num_in_other_languages else "")
-            counted = f"{left_out:,} of {self._num_units:,} units are left out: {reasons}"
+            counted = f"skipped {left_out:,} of {self._num_units:,} units: {reasons}"
             say_once(log, f"{self._path}: {counted}")

@@ -1,4 +1,4 @@
-"""A sheet of an Excel workbook to records, with openpyxl (extra `xlsx`)."""
+"""Read a sheet of an Excel workbook with openpyxl (extra `xlsx`)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from nmt.data.lines import open_text, read_errors
 from nmt.errors import DataError, NmtError
 
 MAX_ROWS = 1_048_576
-"""The rows of a sheet, of which Excel has no more; a forged row number would stand for billions of empty ones."""
+"""Excel's maximum number of rows. A forged row number could otherwise mean billions of empty rows."""
 
 MAX_UNPACKED_BYTES = 2_000_000_000
 MAX_STRINGS_BYTES = 500_000_000
-"""Limit of the shared strings, which openpyxl keeps in memory."""
+"""Maximum size of the shared strings, which openpyxl keeps in memory."""
 
 _MAX_FILES = 10_000
 _SAVE_AGAIN = "save it as .xlsx again, or export the sheet as csv"
 
 
 def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the records of one sheet; `line` is the number of the row. A formula counts as the value saved with it.
+    """Yield the records of one sheet; `line` is the row number. A formula is read as the value saved with it.
 
-    Raises DataError as `read_table` does; if openpyxl is not installed; if the file is not a workbook, is encrypted,
-    unpacks to more than the limits, declares a DTD, or has no such sheet.
+    Raises DataError as `read_table` does, if openpyxl is not installed, or if the file is not a workbook, is encrypted,
+    unpacks to more than the limits, declares a DTD, or lacks the sheet.
     """
     return read_table(_rows(files, path), files, path, TableForm("column", "", even=False))
 
@@ -45,27 +45,27 @@ def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
             raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of styles and extensions that text has no use for
+                warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             with closing(book):
                 yield from _rows_of(_sheet(book, files.sheet, path), path)
         except (GeneratorExit, NmtError):
             raise
-        except Exception as error:  # openpyxl raises what its parts happen to raise
+        except Exception as error:  # openpyxl raises many types of exceptions
             reason = str(error) or type(error).__name__
             raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
 
 
 def _rows_of(sheet: Any, path: Path) -> Iterator[Row]:
-    sheet.reset_dimensions()  # what the file says of its size may be wrong
+    sheet.reset_dimensions()  # the size given in the file may be wrong
     for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         if number > MAX_ROWS:
-            raise DataError(f"a sheet of over {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
+            raise DataError(f"a sheet with more than {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
         yield number, [_text(cell, path, number) for cell in cells]
 
 
 def _text(cell: object, path: Path, line: int) -> str:
-    """Return the text of a cell; a number without its fraction of zero, as Excel shows it."""
+    """Return the text of a cell; whole numbers have no decimal point, as in Excel."""
     if cell is None:
         return ""
     if isinstance(cell, str):
@@ -87,9 +87,9 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
 
 
 def _check_archive(file: BinaryIO, path: Path) -> None:
-    """Raise DataError unless the file is a zip archive of moderate size, none of whose parts declares a DTD."""
+    """Raise DataError unless the file is a zip archive of moderate size without a DTD in any part."""
     begin = b""
-    # zipfile raises RuntimeError for an encrypted part, and a subclass of it for a compression that it lacks.
+    # zipfile raises RuntimeError for an encrypted part, and a subclass of it for an unsupported compression.
     errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, RuntimeError, ValueError)
     errors += read_errors()
     try:
@@ -112,7 +112,7 @@ def _check_archive(file: BinaryIO, path: Path) -> None:
                 if part.filename.endswith((".xml", ".rels")):
                     with archive.open(part) as xml:
                         if b"<!DOCTYPE" in xml.read(4096):
-                            raise DataError(f"{part.filename} in it declares a DTD", path=path, hint=_SAVE_AGAIN)
+                            raise DataError(f"its part {part.filename} declares a DTD", path=path, hint=_SAVE_AGAIN)
     except errors as error:
         message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
         raise DataError(message, path=path, hint=_SAVE_AGAIN) from None

@@ -1,7 +1,7 @@
-"""XML as a stream of events, from files that strangers wrote: no entities, no external files, bounded memory.
+"""Read XML from untrusted files as a stream of events: no entities, no external files, bounded memory.
 
-A document type that names an external DTD is passed over: many tools write `<!DOCTYPE tmx SYSTEM "tmx14.dtd">`. nmt
-never reads that DTD. Declarations in the document itself, and references to entities of any kind, are refused.
+A document type that names an external DTD is ignored, because many tools write `<!DOCTYPE tmx SYSTEM "tmx14.dtd">`.
+nmt never reads that DTD. Declarations in the document itself, and references to entities of any kind, are rejected.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from nmt.data.lines import check_beginning, open_text, read_errors, read_fault
 from nmt.errors import DataError
 
 MAX_TAG_BYTES = 4_000_000
-"""A longer tag or comment is refused: expat keeps it in memory until it ends."""
+"""Longer tags and comments are rejected, because expat keeps them in memory until they end."""
 
 MAX_DEPTH = 200
 
 _CHUNK_BYTES = 1 << 16
-_REPAIR = "export the file again, or repair it: xmllint --noout FILE names the fault"
-_NO_ENTITIES = "write the texts themselves into the file; nmt reads no DTD and no entities"
+_REPAIR = "export the file again, or repair it: xmllint --noout FILE shows the error"
+_NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
 _LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
 
 
 class Handler(Protocol):
-    """Makes records of the events of one kind of XML file. Names come without their prefix, except `xml:lang`."""
+    """Makes records from the events of one kind of XML file. Names have no prefix, except `xml:lang`."""
 
     records: list[Record]
     root: str  # the name of the outermost element
 
     def start(self, name: str, attributes: Mapping[str, str], line: int) -> None:
-        """Take the beginning of an element."""
+        """Handle the start of an element."""
 
     def end(self, name: str) -> None:
-        """Take the end of an element."""
+        """Handle the end of an element."""
 
     def text(self, text: str) -> None:
-        """Take a part of the text between tags."""
+        """Handle a part of the text between tags."""
 
     def finish(self) -> None:
-        """Take the end of the file. Raises DataError if it held nothing that was wanted."""
+        """Handle the end of the file. Raises DataError if it had nothing in the requested languages."""
 
 
 def read_xml(path: Path, handler: Handler) -> Iterator[Record]:
-    """Yield the records that `handler` makes of a file, plain or compressed, in any encoding that XML declares.
+    """Yield the records that `handler` makes from a file, plain or compressed, in the encoding that it declares.
 
-    Raises DataError, with the line: XML that is not well-formed, a DTD, an entity, a tag over `MAX_TAG_BYTES`, elements
-    nested deeper than `MAX_DEPTH`.
+    Raises DataError, with the line, for XML that is not well-formed, a DTD, an entity, a tag over `MAX_TAG_BYTES`, and
+    elements nested deeper than `MAX_DEPTH`.
     """
     stream = _Stream(path, handler)
     with open_text(path) as file:
@@ -89,21 +89,21 @@ class _Stream:
 
     @property
     def line(self) -> int:
-        """Return the line that is read."""
+        """Return the current line."""
         return self._parser.CurrentLineNumber
 
     def feed(self, chunk: bytes) -> None:
-        """Parse a part of the file; b"" is its end."""
+        """Parse a part of the file; b"" marks its end."""
         self._bytes_since_event += len(chunk)
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
             message = f"not well-formed XML: {expat.ErrorString(error.code)}"
             raise DataError(message, path=self._path, line=error.lineno, hint=_REPAIR) from None
-        except (LookupError, ValueError) as error:  # an encoding that Python does not know, or not by single bytes
+        except (LookupError, ValueError) as error:  # an encoding that Python does not know, or a multi-byte one
             raise DataError(f"not readable as XML: {error}", path=self._path, line=self.line, hint=_REPAIR) from None
         if self._bytes_since_event > MAX_TAG_BYTES:
-            message = f"a tag or comment of over {MAX_TAG_BYTES:,} bytes"
+            message = f"a tag or comment longer than {MAX_TAG_BYTES:,} bytes"
             raise DataError(message, path=self._path, line=self.line, hint=_REPAIR)
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -111,10 +111,10 @@ class _Stream:
         self._depth += 1
         local = name.rpartition(":")[2]
         if self._depth == 1 and local != self._handler.root:
-            message = f"this is not {self._handler.root.upper()}: the file begins with <{name[:60]}>"
+            message = f"this is not {self._handler.root.upper()}: the file starts with <{name[:60]}>"
             raise DataError(message, path=self._path, line=self.line)
         if self._depth > MAX_DEPTH:
-            raise DataError(f"elements nested over {MAX_DEPTH} deep", path=self._path, line=self.line)
+            raise DataError(f"elements nested more than {MAX_DEPTH} deep", path=self._path, line=self.line)
         self._handler.start(local, attributes, self.line)
 
     def _end(self, name: str) -> None:
@@ -131,7 +131,7 @@ class _Stream:
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
         if has_internal_subset:
-            message = "the file declares a DTD of its own"
+            message = "the file contains a DTD"
             raise DataError(message, path=self._path, line=self.line, hint=_NO_ENTITIES)
 
     def _entity(self, name: str, *_: object) -> int:
@@ -140,7 +140,7 @@ class _Stream:
 
 
 class Segment:
-    """The text of one segment: that of inline markup is kept, that of codes is dropped with all below it."""
+    """The text of one segment. The text in inline markup is kept; codes and everything in them are dropped."""
 
     def __init__(self, codes: Collection[str], place: tuple[Path, int]):
         self._codes, self._place = codes, place
@@ -148,18 +148,18 @@ class Segment:
         self._num_chars = self._depth_in_code = 0
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Take the beginning of an element inside the segment."""
+        """Handle the start of an element inside the segment."""
         if self._depth_in_code or name in self._codes:
             self._depth_in_code += 1
         if any(attributes.get(key) in ("lb", "fmt:lb") for key in ("ctype", "subType", "type")):
-            self._add(" ")  # a line break: the words beside it are two
+            self._add(" ")  # a line break separates two words
 
     def end(self) -> None:
-        """Take the end of an element inside the segment."""
+        """Handle the end of an element inside the segment."""
         self._depth_in_code = max(0, self._depth_in_code - 1)
 
     def text(self, text: str) -> None:
-        """Take a part of the text."""
+        """Handle a part of the text."""
         if not self._depth_in_code:
             self._add(text)
         elif len(text) < 100 and _LINE_BREAK.search(text):
@@ -167,11 +167,11 @@ class Segment:
 
     @property
     def num_parts(self) -> int:
-        """Return the number of parts so far: a mark in the text."""
+        """Return the number of parts so far, as a position for `result`."""
         return len(self._parts)
 
     def result(self, start: int = 0) -> str:
-        """Return the text from the mark `start` on, on one line."""
+        """Return the text from the position `start` on, as one line."""
         return on_one_line("".join(self._parts[start:]), *self._place)
 
     def _add(self, text: str) -> None:

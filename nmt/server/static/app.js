@@ -1,10 +1,10 @@
 "use strict";
-// The page of `nmt serve`: one request per pause in typing, its answer shown sentence by sentence.
+// The page of `nmt serve`: sends a request at each pause in typing, and shows the response sentence by sentence.
 const $ = (id) => document.getElementById(id);
 const [source, target, text, output, echo] = ["source", "target", "text", "output", "echo"].map($);
 const PAUSE = 250; // ms without a keystroke before a request
 const UNSURE = 0.4; // words with a lower probability are marked
-const SHORT = 400; // characters up to which alternatives are asked for
+const SHORT = 400; // maximum characters for which alternatives are requested
 const AUTO = "auto";
 let languages = [], glossaries = [], terms = {}, limit = 0, running = null, timer = 0, units = [], detected = "";
 
@@ -12,7 +12,7 @@ const stored = (name, value) => {
   try {
     if (value === undefined) return localStorage.getItem(name) || "";
     localStorage.setItem(name, value);
-  } catch { /* a browser that keeps nothing */ }
+  } catch { /* the browser stores nothing */ }
   return "";
 };
 
@@ -31,7 +31,7 @@ function nameOf(code) {
   try {
     const name = new Intl.DisplayNames(["en"], { type: "language" }).of(code);
     if (name && name !== code) return name;
-  } catch { /* a code that browsers do not know */ }
+  } catch { /* the browser does not know this code */ }
   return known ? known.name : code;
 }
 
@@ -79,7 +79,7 @@ function changed(wait = PAUSE) {
   }
 }
 
-// Only models that were trained with a glossary obey one.
+// Only models trained with data.glossary follow a glossary.
 const obeysTerms = () => glossaries.some(([from, into]) => into === target.value && [from, AUTO].includes(source.value));
 
 function readTerms() {
@@ -130,7 +130,7 @@ async function translate() {
     const done = source.value === AUTO ? `Translated from ${nameOf(detected)}` : "Translated";
     say(missed.length ? `${done}, without ${[...new Set(missed)].join(", ")}` : done);
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message || "The server does not answer", true);
+    if (error.name !== "AbortError") say(error.message || "The server is not responding", true);
   } finally {
     if (running === request) output.classList.remove("waiting");
   }
@@ -168,7 +168,7 @@ function nodesOf(unit, number) {
     span.textContent = word;
     if (unit.details.confidence[index] < UNSURE) {
       span.classList.add("unsure");
-      span.title = `The model gives this word ${Math.round(100 * unit.details.confidence[index])} %`;
+      span.title = `The model's confidence in this word: ${Math.round(100 * unit.details.confidence[index])}%`;
     }
     span.dataset.unit = number;
     span.dataset.index = index;
@@ -193,7 +193,7 @@ function choice(other) {
   return item;
 }
 
-// Marks the source words of a unit behind the text: [unit number, word numbers].
+// Highlights source words of a unit behind the text: [unit number, word numbers].
 function mark(linked) {
   const [number, words] = linked;
   echo.dir = getComputedStyle(text).direction;
@@ -234,7 +234,7 @@ function point(span) {
   return words.map((word) => units[unit].details.source[word].trim());
 }
 
-// Arrow keys do with the keyboard what pointing does with a mouse.
+// Arrow keys select words as pointing with the mouse does.
 function step(event) {
   const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!way || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -252,7 +252,7 @@ async function copy() {
   try {
     await navigator.clipboard.writeText(whole);
     say("Copied");
-  } catch { // not a secure context, or not allowed: select, so that a keystroke copies
+  } catch { // not a secure context, or not allowed: select the text, so that Ctrl+C copies it
     getSelection().selectAllChildren(output);
     say("Selected: press Ctrl+C to copy");
   }
@@ -280,7 +280,7 @@ async function translateFile() {
     const missed = (found.terms_missed || []).map((term) => term.join(" = "));
     tell(link, ...(missed.length ? [`Without ${[...new Set(missed)].join(", ")}`] : []));
   } catch (error) {
-    tell(error.message || "The server does not answer");
+    tell(error.message || "The server is not responding");
   }
 }
 
@@ -330,7 +330,7 @@ async function start() {
     fillTargets(settings.language.target.code);
     changed(0);
   } catch {
-    say("The server does not answer", true);
+    say("The server is not responding", true);
   }
 }
 

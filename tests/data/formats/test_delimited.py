@@ -43,7 +43,7 @@ def test_the_separator_line_of_excel_and_the_key_decide_the_delimiter(tmp_path):
 def test_a_csv_without_a_delimiter_is_refused(tmp_path):
     assert fault(tmp_path / "a.csv", "one\ntwo\n") == (
         "a.csv:1: no delimiter found: no row has two cells separated by , ; | or tab\n"
-        "  set delimiter, or name the file in another form"
+        "  set delimiter, or use the key of another format"
     )
 
 
@@ -59,12 +59,12 @@ def test_quoted_cells_may_hold_delimiters_doubled_quotes_and_line_breaks(tmp_pat
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('a,b\n"one,eins\ntwo,zwei\n', "a.csv:2: a quotation mark opens a cell and none closes it"),
-        ('a,b\n"one" two,eins\n', "a.csv:2: text stands after the quotation mark that closes a cell"),
+        ('a,b\n"one,eins\ntwo,zwei\n', "a.csv:2: this quoted cell is never closed"),
+        ('a,b\n"one" two,eins\n', "a.csv:2: there is text after the closing quotation mark of a cell"),
         ('a,b\n\n"' + "x" * 131_080 + '",c\n', "a.csv:3: a cell of over 131,072 characters"),
-        ("a,b\n" + '"x\n",' * 600_000, "a.csv:2: a text of over 1,000,000 characters"),
+        ("a,b\n" + '"x\n",' * 600_000, "a.csv:2: a text longer than 1,000,000 characters"),
         ("a,b\nc\rd,e\n", "a.csv:2: not readable as csv: new-line character"),
-        ("a,b\nc\n", "a.csv:2: 1 column, but column 2 is asked for"),
+        ("a,b\nc\n", "a.csv:2: 1 column, but column 2 is requested"),
         ("a,b\nc,d,e\n", "a.csv:2: 3 columns, but the first row has 2"),
         (b"a,b\n\xff,c\n", "a.csv:2: not UTF-8"),
     ],
@@ -84,7 +84,7 @@ def test_quotation_marks_in_a_tsv_are_text(tmp_path):
 def test_a_tsv_that_a_spreadsheet_quoted_is_read_so_and_that_is_said(tmp_path, messages):
     assert read(tmp_path / "a.tsv", QUOTED)[1] == ('He said "hi".', 'Er sagte "hallo".', 2)
     assert messages == [
-        f"{tmp_path / 'a.tsv'}: the cells are quoted as by a spreadsheet; quoting: false keeps the marks as text"
+        f"{tmp_path / 'a.tsv'}: reading cells as quoted by a spreadsheet; set quoting: false if the marks are text"
     ]
     assert read(tmp_path / "a.tsv", quoting=False)[1] == ('"He said ""hi""."', '"Er sagte ""hallo""."', 2)
     assert read(tmp_path / "b.tsv", 'a\tb\n"one\n\ttwo"\teins\n') == [("a", "b", 1), ("one two", "eins", 2)]
@@ -117,15 +117,15 @@ def test_zstandard_is_read_and_its_damage_named(tmp_path):
         *PAIRS,
         ("three", "drei", 3),
     ]
-    assert "the Zstandard data ends too early" in fault(tmp_path / "b.zst", packed[:-5], "csv")
+    assert "the Zstandard data is truncated" in fault(tmp_path / "b.zst", packed[:-5], "csv")
     assert fault(tmp_path / "c.zst", content, "csv").startswith("c.zst:1: not readable as Zstandard (")
     assert "rename a plain text file" in fault(tmp_path / "c.zst", content, "csv")
 
 
 def test_wrong_compression_is_named(tmp_path):
     packed = lzma.compress(b"".join(b"%d,%d\n" % (n * n, n) for n in range(9000)))
-    assert "a name in .xz must be xz data" in fault(tmp_path / "a.xz", b"one,eins\n", "csv")
-    assert "the xz data ends too early" in fault(tmp_path / "b.xz", packed[:900], "csv")
+    assert "a .xz file must be xz data" in fault(tmp_path / "a.xz", b"one,eins\n", "csv")
+    assert "the xz data is truncated" in fault(tmp_path / "b.xz", packed[:900], "csv")
     damaged = packed[:900] + bytes(255 - byte for byte in packed[900:950]) + packed[950:]
     assert "not readable as xz" in fault(tmp_path / "c.xz", damaged, "csv")
     assert fault(tmp_path / "a.csv", packed) == (

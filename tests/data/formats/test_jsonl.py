@@ -36,8 +36,8 @@ def test_fields_are_read_and_a_dot_leads_into_objects_and_arrays(tmp_path):
         ('{"src": 5, "tgt": "b"}', "the field 'src' is a number, not text"),
         ('{"src": {"en": "a"}, "tgt": "b"}', "the field 'src' is an object, not text"),
         ('{"src": true, "tgt": "b"}', "the field 'src' is true or false, not text"),
-        ('{"src": "a\\u0000", "tgt": "b"}', "the text holds a NUL character"),
-        ('{"src": "a\\ud800", "tgt": "b"}', "the text holds half of a surrogate pair (U+D800)"),
+        ('{"src": "a\\u0000", "tgt": "b"}', "the text contains a NUL character"),
+        ('{"src": "a\\ud800", "tgt": "b"}', "the text contains half of a surrogate pair (U+D800)"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said(tmp_path, line, message):

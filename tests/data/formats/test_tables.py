@@ -15,7 +15,7 @@ def test_a_header_is_found_skipped_and_said_once(tmp_path, messages, form):
     content = "ID\tSource text\tGerman (DE)\n1\tone\teins\n"
     assert read(path, content, columns=(2, 3)) == read(path, columns=(2, 3)) == [("one", "eins", 2)]
     assert [line for line in messages if "first row" in line] == [
-        f"{path}:1: the first row looks like a header (Source text, German (DE)) and is skipped; header: false keeps it"
+        f"{path}:1: skipped the first row, which looks like a header (Source text, German (DE)); header: false keeps it"
     ]
     assert read(path, columns=(2, 3), header=False)[0] == ("Source text", "German (DE)", 1)
 
@@ -33,9 +33,9 @@ def test_columns_are_found_by_name(tmp_path):
     assert read(path, content, columns=("english", "Deutsch")) == [("one", "eins", 2)]
     assert read(path, columns=("ENGLISH", 2)) == [("one", "eins", 2)]
     assert fault(path, columns=("english", "french")) == (
-        "a.csv:1: no column is called 'french'\n  the first row names the columns: 'nr', 'Deutsch', 'english'"
+        "a.csv:1: no column is called 'french'\n  the columns in the first row are 'nr', 'Deutsch', 'english'"
     )
-    assert fault(path, columns=("english", 3)) == "a.csv:1: both columns are column 3\n  name two different columns"
+    assert fault(path, columns=("english", 3)) == "a.csv:1: both columns are column 3\n  choose two different columns"
     assert "2 columns are called 'a'" in fault(path, "a;a;b\n1;2;3\n", columns=("a", "b"))
 
 
@@ -73,7 +73,7 @@ def test_rows_with_faulty_cells_are_left_out_counted_and_said(tmp_path, messages
     pairs = read(tmp_path / "a.tsv", "\n".join(rows) + "\n")
     assert pairs == [("one", "eins", 1), ("four", "vier", 4), ("# six", "sechs", 6)]
     assert messages == [
-        f"warning: {tmp_path / 'a.tsv'}: 3 rows are left out: 2 with #VALUE!, 1 with a formula; the first is on line 2"
+        f"warning: {tmp_path / 'a.tsv'}: skipped 3 rows: 2 with #VALUE!, 1 with a formula; the first is on line 2"
     ]
 
 
@@ -86,11 +86,11 @@ def test_a_column_of_ids_beside_text_is_refused_with_the_likely_columns(tmp_path
     rows = [f"{number.format(n)}\tsentence {n}\tSatz {n}\n" for n in range(50)]
     message = fault(tmp_path / "a.tsv", "".join(rows))
     assert message.startswith(
-        f"a.tsv:1: column 1, chosen as the source, holds numbers or IDs such as {number.format(0)} in "
+        f"a.tsv:1: column 1, chosen as the source, has numbers or IDs such as {number.format(0)} in "
     )
     assert message.endswith(
         "100% of the first 50 rows; text is in columns 2 and 3\n"
-        "  set columns to those of the source and the target, such as [2, 3]"
+        "  set columns to the source and target columns, such as [2, 3]"
     )
     assert len(read(tmp_path / "a.tsv", columns=(2, 3))) == 50
 
@@ -98,7 +98,7 @@ def test_a_column_of_ids_beside_text_is_refused_with_the_likely_columns(tmp_path
 def test_a_column_of_ids_is_named_as_in_the_header(tmp_path):
     rows = ["key,english,german\n", *(f"{n},sentence {n},Satz {n}\n" for n in range(30))]
     assert fault(tmp_path / "a.csv", "".join(rows), columns=("german", "key")).startswith(
-        "a.csv:2: column 1 ('key'), chosen as the target, holds numbers or IDs such as 0 in 100% of the first 30 rows; "
+        "a.csv:2: column 1 ('key'), chosen as the target, has numbers or IDs such as 0 in 100% of the first 30 rows; "
     )
 
 

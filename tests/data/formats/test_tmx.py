@@ -86,7 +86,7 @@ def test_the_older_attribute_for_the_language_is_read(tmp_path):
 def test_units_without_one_of_the_languages_are_counted(tmp_path, messages):
     units = [tu(("en", "one"), ("de", "eins")), tu(("en", "two")), tu(("en", "three"), ("fr", "trois"))]
     assert read(tmp_path / "a.tmx", tmx(*units)) == [("one", "eins", 3)]
-    assert messages == [f"{tmp_path / 'a.tmx'}: 2 of 3 units lack en or de and are left out"]
+    assert messages == [f"{tmp_path / 'a.tmx'}: 2 of 3 units lack en or de and are skipped"]
 
 
 def test_languages_that_a_file_lacks_are_named_beside_those_it_has(tmp_path):
@@ -98,24 +98,24 @@ def test_languages_that_a_file_lacks_are_named_beside_those_it_has(tmp_path):
 
 LAUGHS = '<!DOCTYPE tmx [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>\n<tmx>&b;</tmx>'
 EXTERNAL = '<!DOCTYPE tmx [<!ENTITY a SYSTEM "file:///etc/passwd">]>\n<tmx>&a;</tmx>'
-DTD = "  write the texts themselves into the file; nmt reads no DTD and no entities"
-REPAIR = "  export the file again, or repair it: xmllint --noout FILE names the fault"
+DTD = "  write plain text instead; nmt reads neither DTDs nor entities"
+REPAIR = "  export the file again, or repair it: xmllint --noout FILE shows the error"
 HOSTILE = {
-    LAUGHS: f"a.tmx:1: the file declares a DTD of its own\n{DTD}",
-    EXTERNAL: f"a.tmx:1: the file declares a DTD of its own\n{DTD}",
+    LAUGHS: f"a.tmx:1: the file contains a DTD\n{DTD}",
+    EXTERNAL: f"a.tmx:1: the file contains a DTD\n{DTD}",
     '<!DOCTYPE tmx SYSTEM "x.dtd">\n<tmx>&a;</tmx>': f"a.tmx:2: the file refers to an entity (a)\n{DTD}",
     "<tmx>&a;</tmx>": f"a.tmx:1: not well-formed XML: undefined entity\n{REPAIR}",
     "<tmx>\n<body><tu></body></tmx>": f"a.tmx:2: not well-formed XML: mismatched tag\n{REPAIR}",
     "<tmx>\n<body>": f"a.tmx:2: not well-formed XML: no element found\n{REPAIR}",
     "one\teins\n": f"a.tmx:1: not well-formed XML: syntax error\n{REPAIR}",
     "<tmx>\0</tmx>": f"a.tmx:1: not well-formed XML: not well-formed (invalid token)\n{REPAIR}",
-    "\n<html></html>": "a.tmx:2: this is not TMX: the file begins with <html>",
-    "<tmx>" + "<a>" * 300: "a.tmx:1: elements nested over 200 deep",
-    "<tmx><!--" + "x" * 5_000_000: f"a.tmx:1: a tag or comment of over 4,000,000 bytes\n{REPAIR}",
-    "<tmx a='" + "x" * 5_000_000: f"a.tmx:1: a tag or comment of over 4,000,000 bytes\n{REPAIR}",
-    tmx("\n", tu(("en", "x" * 1_000_001))): "a.tmx:4: a text of over 1,000,000 characters\n  split it",
-    tmx(tu(*[("en", "x" * 100_000)] * 11)): "a.tmx:3: a text of over 1,000,000 characters\n  split it",
-    tmx(tu(*[("en", "x"), ("de", "y")] * 101)): "a.tmx:3: a unit with over 10,000 pairs of variants",
+    "\n<html></html>": "a.tmx:2: this is not TMX: the file starts with <html>",
+    "<tmx>" + "<a>" * 300: "a.tmx:1: elements nested more than 200 deep",
+    "<tmx><!--" + "x" * 5_000_000: f"a.tmx:1: a tag or comment longer than 4,000,000 bytes\n{REPAIR}",
+    "<tmx a='" + "x" * 5_000_000: f"a.tmx:1: a tag or comment longer than 4,000,000 bytes\n{REPAIR}",
+    tmx("\n", tu(("en", "x" * 1_000_001))): "a.tmx:4: a text longer than 1,000,000 characters\n  split it",
+    tmx(tu(*[("en", "x" * 100_000)] * 11)): "a.tmx:3: a text longer than 1,000,000 characters\n  split it",
+    tmx(tu(*[("en", "x"), ("de", "y")] * 101)): "a.tmx:3: a unit with more than 10,000 pairs of variants",
     tmx(): "a.tmx: no translation unit (<tu>) in this file",
     "": "a.tmx: the file is empty",
     '<?xml version="1.0" encoding="klingon"?><tmx/>': "a.tmx:1: not readable as XML: unknown encoding: klingon",
@@ -129,7 +129,7 @@ def test_broken_and_hostile_files_end_in_one_message(tmp_path, content):
 
 
 def test_a_tmx_needs_languages(tmp_path):
-    assert "the languages to read are not named" in fault(tmp_path / "a.tmx", tmx(), src_lang=None)
+    assert "the languages to read are not set" in fault(tmp_path / "a.tmx", tmx(), src_lang=None)
 
 
 def peak_of_reading(path: Path, num_units: int) -> int:

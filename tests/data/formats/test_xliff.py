@@ -89,7 +89,7 @@ def test_units_that_are_not_translated_are_left_out_and_counted(tmp_path, messag
         unit("six", "", 'state="translated"'),
     )
     assert read(tmp_path / "a.xliff", text) == [("one", "eins", 3), ("six", "", 8)]
-    assert messages == [f"{tmp_path / 'a.xliff'}: 4 of 6 units are left out: without a translation"]
+    assert messages == [f"{tmp_path / 'a.xliff'}: skipped 4 of 6 units: without a translation"]
     initial = '<unit><segment state="initial"><source>a</source><target>a</target></segment></unit>'
     assert read(tmp_path / "b.xliff", xliff2(initial)) == []
 
@@ -97,7 +97,7 @@ def test_units_that_are_not_translated_are_left_out_and_counted(tmp_path, messag
 def test_languages_that_a_file_lacks_are_named_beside_those_it_has(tmp_path):
     text = xliff1(unit("one", "un"), languages='source-language="en" target-language="fr"')
     assert fault(tmp_path / "a.xliff", text) == (
-        "a.xliff: nothing in this file is from en to de\n"
+        "a.xliff: no part of this file is from en to de\n"
         "  languages in the file: en to fr (1); set src_lang and tgt_lang of this corpus"
     )
     assert read(tmp_path / "b.xliff", xliff1(unit("one", "eins"), languages='source-language="en"')) == [
@@ -108,8 +108,8 @@ def test_languages_that_a_file_lacks_are_named_beside_those_it_has(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('<!DOCTYPE xliff [<!ENTITY a "ha">]><xliff/>', "a.xliff:1: the file declares a DTD of its own"),
-        ("<tmx/>", "a.xliff:1: this is not XLIFF: the file begins with <tmx>"),
+        ('<!DOCTYPE xliff [<!ENTITY a "ha">]><xliff/>', "a.xliff:1: the file contains a DTD"),
+        ("<tmx/>", "a.xliff:1: this is not XLIFF: the file starts with <tmx>"),
         ("<xliff><file/></xliff>", "a.xliff: no unit (<trans-unit> or <segment>) in this file"),
         (xliff1(unit("a", "b"))[:-30], "a.xliff:3: not well-formed XML: unclosed token"),
     ],
