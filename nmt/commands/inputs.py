@@ -38,6 +38,15 @@ def read_text_file(path: Path) -> Iterator[str]:
         yield from decode_lines(file, str(path))
 
 
+def decode_argument(text: str) -> str:
+    """Return `text`, an argument of the command. Bytes that the locale could not decode are decoded as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Python represents such bytes as lone surrogates (PEP 383)
+        return os.fsencode(text).decode("utf-8", errors="replace")
+    return text
+
+
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with warnings that name the first such lines.
 

@@ -14,7 +14,7 @@ import typer
 
 from nmt.commands.documents import DocumentPaths, document_in, translate_document
 from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
-from nmt.commands.inputs import is_typing, read_standard_input, read_text_file
+from nmt.commands.inputs import decode_argument, is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
     Checkpoint,
     Device,
@@ -327,7 +327,7 @@ def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list
     from nmt.translate.stream import grow_blocks, read_blocks
 
     if texts:
-        return grow_blocks(texts)
+        return grow_blocks([decode_argument(text) for text in texts])
     if path is None:
         return read_blocks(_skip(read_standard_input(), num_done, "standard input"))
     return grow_blocks(_skip(read_text_file(path), num_done, path))
