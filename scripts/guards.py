@@ -164,7 +164,7 @@ GUARDS = [
     Guard(
         "links out of the run are refused",
         "nmt/files.py",
-        '                raise RunError(f"a link that leads out of the {kind}", path=path, hint=hint)\n',
+        '                raise RunError(f"a link that points outside the {kind}", path=path, hint=hint)\n',
         "                pass\n",
         f"{HOSTILE}[the tokenizer is a link out of the run]",
     ),

@@ -66,8 +66,8 @@ def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
     if not path.exists():
         return
     if not overwrite:
-        hint = "replace it by --overwrite, or choose another folder"
-        raise RunError("there is something here already", path=path, hint=hint)
+        hint = "replace it with --overwrite, or choose another folder"
+        raise RunError("this path already exists", path=path, hint=hint)
     if not (path.is_dir() and HfFolder(path).config_file.is_file() and _is_marian(HfFolder(path))):
         hint = "choose another folder"
         raise RunError("not a Hugging Face folder of a Marian model, so it is not overwritten", path=path, hint=hint)

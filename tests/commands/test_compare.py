@@ -99,7 +99,7 @@ def test_a_zip_file_that_is_no_model_is_an_error(runs, tmp_path):
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("notes.txt", "mine")
     assert str(compare(runs / "a", "other.zip").exception).startswith(
-        "other.zip: a packed model has no file 'notes.txt'"
+        "other.zip: 'notes.txt' is not a file of a packed model"
     )
 
 

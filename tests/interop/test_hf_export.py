@@ -39,7 +39,7 @@ def test_an_option_that_marian_does_not_have_is_refused(tmp_path, options, messa
 def test_only_a_marian_folder_is_overwritten(run, tmp_path):
     out = tmp_path / "out"
     export_hf(run, out)
-    with pytest.raises(RunError, match="there is something here already"):
+    with pytest.raises(RunError, match="this path already exists"):
         export_hf(run, out)
     export_hf(run, out, overwrite=True)
     other = tmp_path / "other"

@@ -167,7 +167,7 @@ def test_a_hostile_folder_is_one_error_and_nothing_is_left(folder, tmp_path, mon
 def test_a_run_that_is_there_is_kept_unless_it_may_be_replaced(made, folder, tmp_path):
     run = import_hf(made[1], tmp_path / "run")
     before = run.best_checkpoint().read_bytes()
-    with pytest.raises(RunError, match="this run exists already"):
+    with pytest.raises(RunError, match="this run already exists"):
         import_hf(folder, run.path)
     not_finite(folder)
     with pytest.raises(RunError, match="not finite"):

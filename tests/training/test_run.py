@@ -183,8 +183,8 @@ def test_fp16_is_refused_on_a_cpu(digits, tmp_path):
     with pytest.raises(ConfigError) as caught:
         start_run(tiny_config(digits, training={"precision": "fp16"}), tmp_path / "run")
     assert str(caught.value) == (
-        "precision fp16 is for training on CUDA devices, and this device is cpu\n"
-        "  set training.precision to auto, which takes fp32 or bf16, whichever is faster here"
+        "precision fp16 is only for training on CUDA devices; this device is cpu\n"
+        "  set training.precision to auto, which picks fp32 or bf16, whichever is faster on this device"
     )
     assert not (tmp_path / "run").exists()
 
@@ -376,7 +376,7 @@ def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_anothe
 def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
     path = tmp_path / "run"
     start_run(tiny_config(digits), path)
-    with pytest.raises(RunError, match="--resume, replace it by --overwrite"):
+    with pytest.raises(RunError, match="--resume, replace it with --overwrite"):
         start_run(tiny_config(digits), path)
     assert start_run(tiny_config(digits, training={"seed": 2}), path, overwrite=True)
     assert RunDir(path).config().training.seed == 2
