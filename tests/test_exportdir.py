@@ -94,10 +94,10 @@ FAULTS = {
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json: cannot read this file"),
     "no words": (lambda folder: (folder / "shared_vocabulary.json").unlink(), "shared_vocabulary.json: cannot read"),
     "no tokenizer": (lambda folder: shutil.rmtree(folder / "tokenizer"), "joint.model: cannot read this file"),
-    "tokenizer": (lambda folder: cut(folder / "tokenizer" / "joint.model", 50), "joint.model: this file is not as it"),
+    "tokenizer": (lambda folder: cut(folder / "tokenizer" / "joint.model", 50), "joint.model: this file has changed"),
 }
 HOSTILE = {
-    "more words": (lambda folder: more_words(folder), "the vocabularies are not those of the tokenizer"),
+    "more words": (lambda folder: more_words(folder), "the vocabularies do not match the tokenizer"),
     "words are a number": (lambda folder: (folder / "shared_vocabulary.json").write_text("7"), "not a list of tokens"),
     "words are numbers": (
         lambda folder: (folder / "shared_vocabulary.json").write_text("[7]"),
