@@ -250,11 +250,11 @@ def full_disk(run: RunDir, pid: int) -> int:
 CASES: dict[str, tuple[Callable[[RunDir, int], int], int, str]] = {
     "SIGTERM": (stopped_by(signal.SIGTERM), 143, "stopped; the state is saved. Resume with: nmt train --resume"),
     "Ctrl-C": (stopped_by(signal.SIGINT), 130, "stopped; the state is saved. Resume with: nmt train --resume"),
-    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "continuing from the training state"),
-    "state, cut short": (damaged(lambda run: run.state, halve), -9, "continuing from the training state"),
+    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "continuing from the previous training state"),
+    "state, cut short": (damaged(lambda run: run.state, halve), -9, "continuing from the previous training state"),
     "weights, a flipped bit": (damaged(newest_weights, flip), -9, ""),
     "weights, cut short": (damaged(newest_weights, halve), -9, ""),
-    "full disk": (full_disk, 1, "when there is space, continue with: nmt train --resume"),
+    "full disk": (full_disk, 1, "after freeing space, continue with: nmt train --resume"),
 }
 
 

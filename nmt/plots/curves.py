@@ -32,7 +32,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         raise RunError("no metrics yet", path=path, hint="train the run first") from error
     except ValueError as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error
-        raise RunError(f"these are no metrics: {reason}", path=path) from error
+        raise RunError(f"not a metrics file: {reason}", path=path) from error
     records = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -309,12 +309,12 @@ CASES = {
     "training state: weights of another shape": Case(
         edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(17)})),
         "resume",
-        "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
+        "weights decoder_norm.weight: not an fp32 tensor of shape (16,)",
     ),
     "training state: weights of another type": Case(
         edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(16).double()})),
         "resume",
-        "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
+        "weights decoder_norm.weight: not an fp32 tensor of shape (16,)",
     ),
     "training state: a moment of another shape": Case(
         edit_state(lambda state: state.update({"adam.decoder_norm.weight.exp_avg": torch.ones(3)})),

@@ -159,7 +159,7 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
     update = TrainState.load(RunDir(tmp_path / "run").state).counters.update
     assert 3 <= update <= 8
     assert (
-        f"warning: 0.25 minutes suffice for about {update} updates, and training.warmup_updates is 400: "
+        f"warning: 0.25 minutes are enough for about {update} updates, but training.warmup_updates is 400: "
         "the learning rate will not reach its peak"
     ) in messages
 
@@ -615,7 +615,7 @@ def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(dig
     with pytest.raises(RunError) as caught:
         start_run(tiny_config(digits), tmp_path / "run")
     assert str(caught.value) == (
-        f"{tmp_path / 'run'}: the loss or the gradient was not finite in 5 updates in a row, up to update 10\n"
+        f"{tmp_path / 'run'}: the loss or gradient was not finite in 5 updates in a row, up to update 10\n"
         "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
         "the checkpoint step-00000008 is kept"
     )
@@ -666,7 +666,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path
     run.state.write_bytes(run.state.read_bytes()[:-9])
     assert resume_run(None, run.path)
     assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in messages)
-    assert "continuing from the training state that was saved before" in messages
+    assert "continuing from the previous training state" in messages
     assert f"resuming {run.path} after update 8" in messages
     assert run.checkpoint("step-00000012").read_bytes() == weights
     records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]
