@@ -70,7 +70,7 @@ def test_a_run_translates_between_the_languages_that_were_chosen(runs):
         french, german = (texts_of(translator, texts, to=to) for to in ("fra_Latn", "deu_Latn"))
         assert french != german
         assert not any("<2" in text for text in french + german)
-        with pytest.raises(NmtError, match=r"fra_Latn and deu_Latn; it must be told which\n  name .* --to fra_Latn"):
+        with pytest.raises(NmtError, match=r"fra_Latn and deu_Latn; choose one of them\n  set .* --to fra_Latn"):
             translator.translate(texts)
         with pytest.raises(NmtError, match=r"this model translates into fra_Latn and deu_Latn, not into spa_Latn"):
             translator.translate(texts, to="spa_Latn")
@@ -83,7 +83,7 @@ def test_a_run_of_several_source_languages_must_be_told_which(folders, tmp_path)
     assert [str(each) for each in run.config().data.directions] == ["en-fr", "en-de", "de-fr"]
     assert 'nmt translate --model run --from en --to fr "text"' in run.card.read_text(encoding="utf-8")
     with Translator.load(run, device="cpu") as translator:
-        with pytest.raises(NmtError, match=r"translates from en and de; it must be told which\n  .* --from en"):
+        with pytest.raises(NmtError, match=r"translates from en and de; choose one of them\n  .* --from en"):
             translator.translate(["bade fi"], to="fr")
         english, german = (texts_of(translator, sentences(4, 3), to="fr", from_=code) for code in ("en", "de"))
         assert english != german
