@@ -50,7 +50,7 @@ def test_info_describes_a_folder_as_text_and_as_json(tmp_path, monkeypatch, caps
         "scores     valid bleu 12.50",
         "license    not named in README.md",
         "nmt export ctranslate2  possible",
-        "nmt export hf           Marian's architecture has no model.norm_position: pre",
+        "nmt export hf           Marian's architecture does not support model.norm_position: pre",
     ]
     found = json.loads(invoke(monkeypatch, capsys, "info", str(run.path), "--json")[1])
     assert found["kind"] == "run"

@@ -151,7 +151,7 @@ def test_many_tokens_warn_of_small_labels(tmp_path):
 
 @pytest.mark.parametrize("name", ["attention.pdf", "attention"])
 def test_other_suffixes_are_refused(tmp_path, name):
-    with pytest.raises(NmtError, match=rf"{name}: a picture is written as \.svg or \.png"):
+    with pytest.raises(NmtError, match=rf"{name}: plots are written as \.svg or \.png"):
         draw_attention(WEIGHTS, SRC, TGT, tmp_path / name)
 
 
