@@ -237,7 +237,7 @@ def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
 
 
 def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: list[Any]) -> None:
-    """Add a shortlist to a call of `translate` if it is valid, else none."""
+    """Add a shortlist to a call of `translate`, unless the module rejects it as invalid."""
     parts = [array("i", part) for part in random_shortlist(draw, model)]
     if draw.random() < 0.5:
         part = draw.choice(parts)
