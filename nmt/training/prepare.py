@@ -77,7 +77,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if expected not in (None, fingerprint):
         hint = (
             "restore the files the run was started with, or start a new run with training.init_from; relative paths "
-            f"are relative to {Path.cwd()}, so resume in the folder where the run was started"
+            f"are resolved against {Path.cwd()}, so resume in the folder where the run was started"
         )
         raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
     folder = store_root / fingerprint

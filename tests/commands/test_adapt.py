@@ -153,7 +153,7 @@ def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messag
     assert not candidate_of(runs / "client").exists()
     done = adapt(*command)
     assert done.exit_code == 0, done.output
-    warnings = [line for line in messages if "the model may lose quality on other text" in line]
+    warnings = [line for line in messages if "the model may lose quality on text unlike" in line]
     assert len(warnings) == 1
     assert RunDir(runs / "client").config().data.corpora("train")[0].weight is None
 

@@ -182,7 +182,7 @@ def test_an_upload_that_the_hub_refuses_is_one_message(hub, status, word):
 
 def test_weights_that_the_hub_refuses_are_one_message_and_no_commit(hub):
     hub.refuses_weights = True
-    with pytest.raises(NmtError, match="cannot upload hf:me/digits: the hub"):
+    with pytest.raises(NmtError, match="cannot upload hf:me/digits: permission denied"):
         push(RunDir(Path("run")), NAME)
     assert list(files_of(hub)) == [".gitattributes"]
 

@@ -239,7 +239,7 @@ def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their
 def test_a_named_tokenizer_without_the_tags_is_refused(two_corpora, digits_run, tmp_path):
     values = two_values(two_corpora)
     values["tokenizer"] |= {"path": str(digits_run / "tokenizer")}
-    with pytest.raises(ConfigError, match="this tokenizer does not know the tag <2de>\n  train it anew"):
+    with pytest.raises(ConfigError, match="this tokenizer does not know the tag <2de>\n  train a new one"):
         prepare(Config.model_validate(values), RunDir(tmp_path / "run"), tmp_path / "store")
 
 

@@ -112,7 +112,7 @@ def test_a_run_that_is_resumed_in_another_folder_says_where_its_files_were_looke
     Path("pairs.tsv").write_text("1\t1\n" * 100)
     with pytest.raises(RunError, match="the corpus has changed") as changed:
         prepare(config, run, store, fingerprint)
-    assert f"are relative to {elsewhere}, so resume in the folder where the run was started" in changed.value.hint
+    assert f"are resolved against {elsewhere}, so resume in the folder where the run was started" in changed.value.hint
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
