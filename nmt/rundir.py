@@ -246,7 +246,7 @@ class RunDir:
         """Return the path of the weights with the best score, according to the index. RunError if there are none."""
         best = self.index().best
         if best is None:
-            raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or choose another run")
+            raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or use another run")
         return self.checkpoint(best)
 
     def usable_checkpoint(self) -> Path:

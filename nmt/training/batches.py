@@ -27,7 +27,7 @@ class UpdateBatches:
     """Gathers batches until an update has `training.tokens_per_update` real target tokens."""
 
     def __init__(self, store: TokenStore, config: Config, group: ProcessGroup, redraw: Redraw | None = None):
-        """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` draws pairs again in each epoch."""
+        """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` redraws pairs each epoch."""
         model, training = config.model, config.training
         sizes = store.sizes(len(config.data.corpora("train")))
         weights = corpus_weights(config.data, sizes)
