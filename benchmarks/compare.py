@@ -1,10 +1,10 @@
-"""Compare a new benchmark result with a stored one: the ratio of every figure that both have.
+"""Compare a new benchmark result with a stored one: the ratio of every figure that both contain.
 
     python benchmarks/compare.py NEW.json benchmarks/results/2026-11-21-train-multi30k.json [--limit 5] [--strict]
 
-A ratio over 1 is faster, for rates and for times alike. Warns of figures that are more than `--limit` percent slower,
-and of differences between the machines and versions, which make ratios say nothing about the code. Exit code 1 with
-`--strict` if a figure is slower by more than the limit, 2 if the two files have no figure in common.
+A ratio above 1 means faster, for rates and times alike. Warns about figures that are more than `--limit` percent
+slower, and about different machines and versions, with which ratios say nothing about the code. With `--strict`, exit
+code 1 if a figure is slower by more than the limit; exit code 2 if the two files have no figure in common.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness import say, table
 
 RATES = ("rows", "bulk", "forced", "training", "decoding")  # tables of tokens per second: more is faster
 TIMES = ("single", "cold", "file")  # tables of milliseconds or seconds: less is faster
-FIGURES = ("median", "tokens_per_s", "p50_ms")  # the figure of a row is the first of these that both rows have
+FIGURES = ("median", "tokens_per_s", "p50_ms")  # compare the first of these that both rows have
 SAME = ("processor", "cores_of_machine", "threads", "python", "torch")
 COLUMNS = {"table": "table", "row": "row", "old": "stored", "new": "new", "ratio": "x faster", "remark": ""}
 
@@ -29,7 +29,7 @@ Key = tuple[str, ...]
 
 
 class Comparison(NamedTuple):
-    """One figure in both results; `ratio` over 1 is faster, and `overlaps` says whether their ranges do."""
+    """One figure in both results; a `ratio` above 1 is faster, and `overlaps` tells if their ranges overlap."""
 
     table: str
     row: str
@@ -40,7 +40,7 @@ class Comparison(NamedTuple):
 
 
 def keyed(result: dict[str, Any], name: str) -> dict[Key, Row]:
-    """Return the rows of one table by system, precision and length, and by setting where that alone tells two apart."""
+    """Return the rows of a table by system, precision and length, and by setting if rows differ only in that."""
     rows: list[Row] = result.get(name) or []
     fields = ("system", "precision", "length")
     short = [tuple(str(row.get(field, "")) for field in fields) for row in rows]
@@ -52,7 +52,7 @@ def keyed(result: dict[str, Any], name: str) -> dict[Key, Row]:
 
 
 def overlap(old: Row, new: Row) -> bool:
-    """Return whether the ranges of two rows overlap; False where one of them has no range."""
+    """Return whether the ranges of two rows overlap; False if a row has no range."""
     if any(row.get(name) is None for row in (old, new) for name in ("min", "max")):
         return False
     return bool(old["min"] <= new["max"] and new["min"] <= old["max"])
@@ -76,7 +76,7 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> list[Comparison]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return a line for each fact about the machine, and for the workload, that the two results do not share."""
+    """Return a line for each fact about machine and workload in which the two results differ."""
     machines = old.get("machine", {}), new.get("machine", {})
     lines = [
         f"{name}: {machines[0].get(name)} stored, {machines[1].get(name)} new"
@@ -94,7 +94,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the result stored in a JSON file; SystemExit with a message if there is none."""
+    """Return the result stored in a JSON file. SystemExit with a message if there is none."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -111,8 +111,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("new", type=Path, help="the JSON that a benchmark wrote with --json")
     parser.add_argument("old", type=Path, help="the JSON to compare it with: benchmarks/results/*.json")
-    parser.add_argument("--limit", type=float, default=5.0, help="percent; warn of figures that are slower by more (5)")
-    parser.add_argument("--strict", action="store_true", help="exit with code 1 if there is such a figure")
+    parser.add_argument("--limit", type=float, default=5.0, help="warn about figures this many percent slower (5)")
+    parser.add_argument("--strict", action="store_true", help="exit with code 1 if a figure is slower than that")
     options = parser.parse_args()
     old, new = read(options.old), read(options.new)
     comparisons = compare(old, new)

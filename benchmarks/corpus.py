@@ -1,7 +1,7 @@
 """Measure the preparation of a large corpus, up to the first batch: `python benchmarks/corpus.py --pairs 1000000`.
 
-Writes a generated corpus, then prepares it twice, each time in a process of its own: once with everything to build
-(tokenizer, store), once with the store found. Prints one line of JSON for each: seconds, peak resident memory, disk.
+Writes a generated corpus, then prepares it twice, each time in a separate process: first with everything to build
+(tokenizer, store), then with an existing store. Prints a line of JSON for each: seconds, peak resident memory, disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 WORDS = 50_000
 BLOCK = 50_000
-TOKENIZER_SENTENCES = 100_000  # a side, for the tokenizer: what it takes beyond that is SentencePiece's own
+TOKENIZER_SENTENCES = 100_000  # per side, for training the tokenizer
 
 
 def write_corpus(path: Path, num_pairs: int) -> None:
@@ -41,19 +41,19 @@ def _sentences(draw: np.random.Generator, words: list[str], count: int) -> list[
 
 
 class Messages(logging.Handler):
-    """Keep every message of nmt with the moment it came."""
+    """Store every message of nmt with its time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[tuple[float, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one message."""
+        """Store a message."""
         self.lines.append((time.perf_counter(), record.getMessage()))
 
 
 def measure(corpus: Path, folder: Path) -> None:
-    """Prepare `corpus` as `nmt train` does and read the first batch; print what that took."""
+    """Prepare `corpus` like `nmt train` and read the first batch; print the time and memory it took."""
     started = time.perf_counter()
     from nmt.config import Config
     from nmt.data.batching import TokenBudgetSampler

@@ -1,9 +1,9 @@
 """Measure `nmt data check`, `nmt data clean` and the filters of a training: `python benchmarks/data.py --pairs 1000`.
 
-The corpus is generated, or a real one repeated (`--src`, `--tgt`), each pair with a word of its own, so that none is a
-duplicate. Each command runs in processes of its own, with one worker and with two, in turns. Prints pairs per second
-of wall time, processor time per pair (of all processes: the measure on a machine with other work), and the peak
-resident memory of the largest process, which must not grow with the corpus.
+The corpus is generated, or a repetition of a real one (`--src`, `--tgt`) with a unique word in each pair, so that none
+is a duplicate. Each command runs in separate processes, with one worker and with two, alternating. Prints pairs per
+second of wall time, processor time per pair (over all processes: use this on a busy machine), and the peak resident
+memory of the largest process, which must not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WORKS = ("check", "clean", "filter")
 
 
 def repeated(src: Path, tgt: Path, num_pairs: int) -> Iterator[str]:
-    """Yield lines of a corpus over and over, tab-separated, both sides with a word that no other line has."""
+    """Repeat the lines of a corpus, tab-separated, with a unique word on both sides of each line."""
     pairs = [line.replace("\t", " ") for path in (src, tgt) for line in path.read_text(encoding="utf-8").splitlines()]
     half = len(pairs) // 2
     for number, (left, right) in enumerate(islice(cycle(zip(pairs[:half], pairs[half:], strict=True)), num_pairs)):
@@ -43,7 +43,7 @@ def repeated(src: Path, tgt: Path, num_pairs: int) -> Iterator[str]:
 
 
 def commands(work: str, corpus: Path, languages: list[str], workers: int, langid: bool) -> list[str]:
-    """Return the command line that does `work` on `corpus`."""
+    """Return the command line for `work` on `corpus`."""
     if work == "filter":
         return [sys.executable, str(HERE / "data.py"), "--filter", str(corpus), *languages, str(workers), str(langid)]
     command = [sys.executable, "-m", "nmt", "data", work, "--tsv", str(corpus), "--workers", str(workers)]
@@ -57,7 +57,7 @@ def find_dropped(corpus: str, src_lang: str, tgt_lang: str, workers: str, langid
     from nmt.config.filters import SAFE_FILTERS
     from nmt.training.filtering import FilteredCorpus
 
-    # Held-out sets in files of their own: choosing sentences to hold out is another work.
+    # Held-out sets in separate files, so that choosing sentences to hold out is not measured.
     held_out = Path(corpus).with_suffix(".held-out.tsv")
     held_out.write_text("eins\tone\n", encoding="utf-8")
     filters = SAFE_FILTERS.model_dump() | ({"wrong_language": 2.0} if langid == "True" else {})
@@ -68,7 +68,7 @@ def find_dropped(corpus: str, src_lang: str, tgt_lang: str, workers: str, langid
 
 
 def measure(command: list[str], num_pairs: int) -> dict[str, float]:
-    """Run a command to its end and return its figures; those of its workers are in them."""
+    """Run a command to its end and return its figures, including those of its workers."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -83,7 +83,7 @@ def measure(command: list[str], num_pairs: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Write the corpus, measure in turns, print the table."""
+    """Write the corpus, measure alternately, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--src", type=Path, help="repeat this corpus instead of generated text, with --tgt")
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--works", default=",".join(WORKS), help="of " + ", ".join(WORKS))
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--langid", action="store_true", help="identify languages too")
-    parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3); medians")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each, alternating (3); prints medians")
     parser.add_argument("--folder", type=Path, default=Path("build/bench/data"))
     parser.add_argument("--json", type=Path, help="file for the result")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Decode a batch of random sources to outputs of one length, by this project and the installed peers."""
+"""Decode a batch of random sources to outputs of a fixed length, with nmt and the installed peers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def decoders_of(
 ) -> dict[str, Decode]:
     """Return each system's greedy decoding to `length` tokens, by name.
 
-    `model`, in fp32 and on the host, is this project's; CTranslate2 gets its weights, in float16 on a GPU, and Marian,
-    which is of the same sizes by `job`, has weights of its own.
+    `model` is nmt's, in fp32 and on the host. CTranslate2 gets its weights, in float16 on a GPU. Marian has the same
+    sizes, from `job`, but its own weights.
     """
     found: dict[str, Decode] = {}
     if find_spec("ctranslate2"):
@@ -60,7 +60,7 @@ def _marian(job: dict[str, Any], dtype: torch.dtype, device: torch.device, lengt
 
 
 class _Numbered(NamedTuple):
-    """Stands where a tokenizer does, with tokens that are numbers."""
+    """A stand-in for a tokenizer, with numbers as tokens."""
 
     vocab_size: int
 

@@ -1,4 +1,4 @@
-"""Measure dropout on a CPU: torch's, ours, and the product beside it. `python benchmarks/dropout.py`."""
+"""Measure dropout on a CPU: torch's, ours, and a matrix product for comparison. `python benchmarks/dropout.py`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Time the three in turn; print the median of each in milliseconds."""
+    """Time the three alternately; print the median of each in milliseconds."""
     torch.set_num_threads(2)
     states, hidden, weight = torch.randn(4096, 256), torch.randn(4096, 1024), torch.randn(1024, 256)
     ours = Dropout(0.1).train()
@@ -33,7 +33,7 @@ def main() -> None:
         "product 4096 x 256 x 1024": lambda: F.linear(states, weight),
     }
     times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(ROUNDS + 1):  # the first warms up
+    for _ in range(ROUNDS + 1):  # the first round is a warm-up
         for name, work in works.items():
             times[name].append(milliseconds(work))
     for name, values in times.items():

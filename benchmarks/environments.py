@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, so that none shares packages with this project or with another peer."""
+"""Create a separate virtual environment for each peer, so that none shares packages with nmt or another peer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REQUIREMENTS = HERE / "peers" / "requirements"
 
 
 def python_of(system: str, folder: Path) -> Path:
-    """Return the Python of `system`'s environment under `folder`; make the environment if it is missing or outdated.
+    """Return the Python of `system`'s environment in `folder`; create the environment if it is missing or outdated.
 
     WorkerError if pip cannot install it.
     """
@@ -28,8 +28,8 @@ def python_of(system: str, folder: Path) -> Path:
     built = [line.split()[0] for line in packages if line.endswith("# built here")]
     pip = [str(python), "-m", "pip", "install", "--quiet"]
     if torch:
-        _run([*pip, *torch])  # with what its build for this machine needs
-    # The others are all listed, with their versions; some would refuse a torch as new as this project's.
+        _run([*pip, *torch])  # with the dependencies of its build for this machine
+    # All other packages are listed with their versions; some would reject a torch as new as nmt's.
     _run([*pip, "--no-deps", *(line for line in packages if line not in torch and not line.endswith("# built here"))])
     if built:
         _run([*pip, "--no-deps", "--no-build-isolation", *built])

@@ -1,8 +1,8 @@
-"""Everything that needs a GPU, in one command: `python benchmarks/gpu.py [--json OUT]`.
+"""Run everything that needs a GPU: `python benchmarks/gpu.py [--json OUT]`.
 
-The tests that need a GPU; training and decoding of Transformer base and big beside `nn.Transformer` and, where their
-packages are installed, Marian and CTranslate2, on the same device in turns; minutes to 40 BLEU on Multi30k, where that
-is at hand. `--quick` runs all but the tests on whatever device there is, on tiny models; its figures mean nothing.
+Runs the tests that need a GPU. Compares training and decoding of Transformer base and big with `nn.Transformer` and, if
+installed, with Marian and CTranslate2, alternating on the same device. Measures the minutes to 40 BLEU on Multi30k, if
+it is available. `--quick` runs everything except the tests on any device, on tiny models; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """A model of Vaswani et al. 2017, table 3, and what it is measured with."""
+    """A model of Vaswani et al. 2017, table 3, and the settings of its measurements."""
 
     name: str
     layers: int
@@ -90,7 +90,7 @@ PARTS = ("tests", "training", "decoding", "multi30k")
 
 
 def main() -> None:
-    """Check, measure, print the tables, keep the JSON; exit code 1 without a GPU, or if a test fails."""
+    """Test, measure, print the tables, save the JSON. Exit code 1 without a GPU, or if a test fails."""
     options = parse_arguments()
     device = choose_device("auto")
     precision = choose_precision("auto", device)
@@ -111,10 +111,10 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line; `only` are the parts to run, in order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", help=f"parts to run, separated by commas (all: {','.join(PARTS)})")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement in training (10)")
-    parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3)")
-    parser.add_argument("--json", type=Path, help="file for the result, written anew after each size and part")
-    parser.add_argument("--quick", action="store_true", help="tiny models on any device: shows that it works")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of each training measurement (10)")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each, alternating (3)")
+    parser.add_argument("--json", type=Path, help="file for the result, updated after each size and part")
+    parser.add_argument("--quick", action="store_true", help="tiny models on any device, to check that it works")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.repeats = 0.05, 1
@@ -133,7 +133,7 @@ def run_tests() -> int:
 
 
 def measure_training(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
-    """Measure target tokens per second, and their share of the rate of a large product, for each installed system."""
+    """Measure target tokens per second, and the share of a large matrix product's FLOP rate, for each system."""
     torch.manual_seed(1)
     batch, lengths = ragged_batch(max(1, size.batch_tokens // LENGTH), size.vocab_size)
     on_device = batch.to(device)
@@ -163,13 +163,13 @@ def measure_training(size: Size, device: torch.device, precision: str, options: 
         }
         for name, values in seconds.items()
     ]
-    columns = {"size": "size", "system": "system", "tokens_per_s": "tokens/s", "mfu": "of a large product's rate"}
+    columns = {"size": "size", "system": "system", "tokens_per_s": "tokens/s", "mfu": "of a large matrix product"}
     sys.stdout.write(table(rows, columns))
     return rows
 
 
 def ragged_batch(rows: int, vocab_size: int) -> tuple[Batch, Tensor]:
-    """Return random sentences of 3/4 of `LENGTH` to all of it (1/8 padding, as in large batches), and their lengths."""
+    """Return random sentences of 3/4 `LENGTH` to `LENGTH` tokens (1/8 padding, as in large batches), and lengths."""
     whole = random_batch(rows, LENGTH, vocab_size)
     lengths = torch.randint(3 * LENGTH // 4, LENGTH + 1, (rows,))
     padding = torch.arange(LENGTH) >= lengths[:, None]
@@ -181,7 +181,7 @@ def ragged_batch(rows: int, vocab_size: int) -> tuple[Batch, Tensor]:
 def our_update(
     size: Size, batch: Batch, device: torch.device, precision: str, *, compiled: bool = False, padded: bool = False
 ) -> Callable[[], None]:
-    """Return an update of this project; it copies the batch to the device."""
+    """Return an update function of nmt; it copies the batch to the device."""
     model = size.model().to(device).train()
     optimizer = Optimizer(model, TrainingConfig(), DTYPES[precision])
     step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1, compiled=compiled)
@@ -216,7 +216,7 @@ def marian(size: Size) -> tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]]
 def plain_update(
     peer: tuple[nn.Module, Callable[[nn.Module, Batch], Tensor]], batch: Batch, device: torch.device, precision: str
 ) -> Callable[[], None]:
-    """Return an update as tutorials write it."""
+    """Return an update function as in tutorials."""
     from torch_loop import MasterAdam
 
     model, logits_of = peer
@@ -231,9 +231,9 @@ def plain_update(
 
 
 def seconds_of(work: Callable[[], object], device: torch.device, least_seconds: float) -> float:
-    """Return the mean seconds of `work`, repeated for about `least_seconds` after three times that warm up.
+    """Return the mean seconds of `work`, repeated for about `least_seconds` after three warm-up runs.
 
-    The device is waited for at the end only, as in training, where the host runs ahead of it.
+    Waits for the device only at the end, as in training, where the host runs ahead of it.
     """
     started = time.perf_counter()
     for warm_up in range(3):
@@ -258,7 +258,7 @@ def wait(device: torch.device) -> None:
 
 @torch.inference_mode()
 def measure_decoding(size: Size, device: torch.device, precision: str, options: argparse.Namespace) -> list[Row]:
-    """Measure tokens per second of greedy decoding, and their bound by memory bandwidth."""
+    """Measure tokens per second of greedy decoding, and the upper bound set by memory bandwidth."""
     model = size.model()
     systems = decoders_of(model, size.job(), DTYPES[precision], device, size.decoded_length)
     rate = bytes_a_second(device)
@@ -294,9 +294,9 @@ def bytes_a_second(device: torch.device) -> float:
 
 
 def minutes_to_bleu() -> dict[str, Any] | None:
-    """Train `configs/multi30k-de-en.yaml`; minutes of updates to the first validation that reaches the BLEU wanted."""
+    """Train `configs/multi30k-de-en.yaml`; return the minutes of updates until a validation reaches the target BLEU."""
     if find_multi30k() is None:
-        say("no Multi30k: minutes to BLEU are not measured")
+        say("Multi30k not found: skipping minutes to BLEU")
         return None
     run = ROOT / "build" / "bench" / "gpu-multi30k"
     command = ["-m", "nmt", "train", "--config", "configs/multi30k-de-en.yaml", "--run", str(run), "--overwrite"]

@@ -1,7 +1,7 @@
 """Measure how training cost grows with layers, width, batch and sentence length: `python benchmarks/growth.py`.
 
-Whole updates on random sentences of one length, with no loader: target tokens a second, what a token needs by the
-formulas, and the rate of operations that follows. One thing is changed at a time. Models take turns; medians.
+Measures whole updates on random sentences of equal length, without a data loader: target tokens per second, FLOPs per
+token by the formulas, and the resulting FLOP rate. Changes one thing at a time. Models alternate; prints medians.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ COLUMNS = {
     "length": "length",
     "tokens_per_s": "tokens/s",
     "to_base": "x base",
-    "mflop": "MFLOP a token",
+    "mflop": "MFLOP/token",
     "gflops": "GFLOP/s",
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model and its batches: both stacks have `layers`; each side has `length` tokens, eos included."""
+    """A model and its batches: encoder and decoder have `layers` each; each side has `length` tokens, eos included."""
 
     layers: int = 3
     d_model: int = 256
@@ -79,7 +79,7 @@ class Measured:
     seconds: list[float] = field(default_factory=list)
 
     def measure(self, least_seconds: float) -> None:
-        """Run updates for `least_seconds` after a warm-up; their mean counts as one measurement."""
+        """Run updates for `least_seconds` after a warm-up; their mean is one measurement."""
         torch.manual_seed(1)
         model = self.case.model()
         step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), label_smoothing=0.1)
@@ -93,7 +93,7 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Return the median of tokens per second."""
+        """Return the median tokens per second."""
         return self.tokens / statistics.median(self.seconds)
 
     def row(self, base: Measured) -> dict[str, object]:
@@ -110,23 +110,23 @@ class Measured:
 
     @property
     def tokens(self) -> int:
-        """Target tokens of an update."""
+        """The number of target tokens in an update."""
         return max(1, self.case.batch // self.case.length) * self.case.length
 
 
 def random_batch(rows: int, length: int, vocab_size: int) -> Batch:
-    """Return sentences of random tokens, all of one length, on the host."""
+    """Return sentences of random tokens, all of the same length, on the host."""
     src, tgt = torch.randint(EOS_ID + 1, vocab_size, (2, rows, length))
     src[:, -1] = tgt[:, -1] = EOS_ID
     return Batch.from_ids(src, torch.cat([torch.full((rows, 1), BOS_ID), tgt[:, :-1]], 1), tgt)
 
 
 def main() -> None:
-    """Measure all cases in turns; print the table."""
+    """Measure all cases alternately; print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of updates, each time (4)")
-    parser.add_argument("--repeats", type=int, default=3, help="times each is measured, in turns (3)")
-    parser.add_argument("--threads", type=int, default=0, help="cores (0: all this process may use)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="duration of each measurement (4)")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each, alternating (3)")
+    parser.add_argument("--threads", type=int, default=0, help="number of cores (0: all available)")
     options = parser.parse_args()
     torch.set_num_threads(use_cores(options.threads))
     warn_of_load(describe(torch.get_num_threads()))

@@ -1,4 +1,4 @@
-"""Shared by both benchmarks: options, cores, worker processes, turns, medians, tables and their JSON."""
+"""Shared by the benchmarks: options, cores, worker processes, alternation, medians, tables and their JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ HERE = Path(__file__).parent
 
 
 class WorkerError(Exception):
-    """A system could not be measured; the message is the end of what it wrote."""
+    """A system could not be measured; the message is the end of its output."""
 
 
 @dataclass
 class Contender:
-    """One row of a table: a system in one precision, and how it is measured once."""
+    """A table row: a system in one precision, and a function that measures it once."""
 
     system: str
     precision: str
@@ -50,22 +50,20 @@ def names(text: str) -> list[str]:
 
 
 def make_parser(description: str | None, systems: Iterable[str]) -> argparse.ArgumentParser:
-    """Return a parser with the options that both benchmarks have."""
+    """Return a parser with the options that the benchmarks share."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("--systems", type=names, help="of " + ", ".join(systems))
-    parser.add_argument("--repeats", type=int, help="times each is measured, in turns (3)")
-    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all this process may use)")
+    parser.add_argument("--repeats", type=int, help="measurements of each, alternating (3)")
+    parser.add_argument("--threads", type=int, default=0, help="cores for each system (0: all available)")
     parser.add_argument("--json", type=Path, help="file for the result")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "bench", help="folder for data and runs")
     parser.add_argument("--envs", type=Path, help="folder of the peers' environments (CACHE/envs)")
-    parser.add_argument(
-        "--quick", action="store_true", help="seconds, on a tiny model: shows that it works, no figures"
-    )
+    parser.add_argument("--quick", action="store_true", help="run for seconds on a tiny model, to check that it works")
     return parser
 
 
 def claim_machine(num_threads: int) -> tuple[int, dict[str, Any]]:
-    """Keep this process and its workers on `num_threads` cores (0: all); return their number and `machine`."""
+    """Restrict this process and its workers to `num_threads` cores (0: all); return their number and `machine`."""
     end_workers_on_sigterm()
     threads = use_cores(num_threads)
     facts = machine(threads)
@@ -80,7 +78,7 @@ def show_faults(faults: dict[str, str]) -> None:
 
 
 def say(line: str) -> None:
-    """Show a line of progress on standard error: standard output is for the tables."""
+    """Print a progress line to standard error; standard output is for the tables."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
@@ -88,20 +86,20 @@ def say(line: str) -> None:
 def use_cores(count: int) -> int:
     """Restrict this process and its children to `count` cores (0: no restriction); return the number of cores.
 
-    So "the same threads" holds even for a system that counts the cores by itself.
+    This makes the number of threads equal even for systems that count the cores themselves.
     """
     if not hasattr(os, "sched_getaffinity"):
         return count or os.cpu_count() or 1
     cores = sorted(os.sched_getaffinity(0))
     if count > len(cores):
-        raise SystemExit(f"--threads {count}: this process may use {len(cores)} cores")
+        raise SystemExit(f"--threads {count}: this process may only use {len(cores)} cores")
     if count:
         os.sched_setaffinity(0, cores[:count])
     return count or len(cores)
 
 
 def end_workers_on_sigterm() -> None:
-    """Let SIGTERM unwind this process as Ctrl-C does, so that no worker outlives it."""
+    """Let SIGTERM unwind this process like Ctrl-C, so that no worker outlives it."""
 
     def unwind(number: int, frame: object) -> None:
         sys.exit(128 + number)
@@ -118,12 +116,12 @@ def clean_environment(threads: int | None = None) -> dict[str, str]:
 
 
 def foreign_environment(threads: int) -> dict[str, str]:
-    """As `clean_environment`, for a Python that must not see this project."""
+    """Return `clean_environment` for a Python that must not see nmt."""
     return {name: value for name, value in clean_environment(threads).items() if name != "PYTHONPATH"}
 
 
 def run_worker(command: Sequence[str | Path], environment: dict[str, str], timeout: float) -> dict[str, Any]:
-    """Run a program whose last line of standard output is a JSON object, and return that; WorkerError if it fails."""
+    """Run a program that prints a JSON object as its last line, and return the object. WorkerError if it fails."""
     process = subprocess.Popen(
         [str(part) for part in command],
         env=environment,
@@ -135,13 +133,13 @@ def run_worker(command: Sequence[str | Path], environment: dict[str, str], timeo
     try:
         out, err = process.communicate(timeout=timeout)
     except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)  # its own children too
+        os.killpg(process.pid, signal.SIGKILL)  # including its children
         _, err = process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise WorkerError(f"no result after {timeout:.0f} s; it wrote:\n{tail(err)}") from None
+            raise WorkerError(f"no result after {timeout:.0f} s; output:\n{tail(err)}") from None
         raise
     if process.returncode or not out.strip():
-        raise WorkerError(f"exit code {process.returncode}; it wrote:\n{tail(err or out)}")
+        raise WorkerError(f"exit code {process.returncode}; output:\n{tail(err or out)}")
     return json.loads(out.splitlines()[-1])
 
 
@@ -151,7 +149,7 @@ def tail(text: str) -> str:
 
 
 def measure_once(contender: Contender) -> None:
-    """Measure `contender` and keep the result, or what went wrong."""
+    """Measure `contender` once and store the result or the error."""
     say(f"  {contender.name} ...")
     try:
         contender.results.append(contender.measure())
@@ -161,7 +159,7 @@ def measure_once(contender: Contender) -> None:
 
 
 def take_turns(contenders: Iterable[Contender], repeats: int) -> None:
-    """Measure each in turn, A B C A B C, so that slow minutes of the machine fall on all; one that fails drops out."""
+    """Measure all alternately, A B C A B C, so that slow phases of the machine affect all; drop those that fail."""
     contenders = list(contenders)
     for repeat in range(repeats):
         say(f"repeat {repeat + 1} of {repeats}")
@@ -201,7 +199,7 @@ def _cell(value: object) -> str:
 
 
 def command_line() -> str:
-    """Return the command that runs this program, from the root of the checkout."""
+    """Return the command that runs this program from the root of the checkout."""
     program = Path(sys.argv[0]).resolve()
     root = ROOT.resolve()
     shown = program.relative_to(root).as_posix() if program.is_relative_to(root) else program.name
@@ -209,7 +207,7 @@ def command_line() -> str:
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """Return what else the figures depend on: processor, cores in use, load, versions, commit."""
+    """Return the facts that figures depend on: processor, cores in use, load, versions, commit."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
     commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
     return {
@@ -234,9 +232,9 @@ def _processor() -> str:
 
 
 def warn_of_load(facts: dict[str, Any]) -> None:
-    """Warn if other processes would be measured, too."""
+    """Warn if other processes would distort the figures."""
     if facts["load_before"] > 0.5:
-        say(f"warning: the machine is not idle (load {facts['load_before']}): figures will be noise")
+        say(f"warning: the machine is not idle (load {facts['load_before']}): the figures will be unreliable")
 
 
 def keep(path: Path | None, result: dict[str, Any]) -> None:
@@ -244,4 +242,4 @@ def keep(path: Path | None, result: dict[str, Any]) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        say(f"kept in {path}")
+        say(f"saved in {path}")

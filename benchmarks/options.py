@@ -1,8 +1,8 @@
-"""Measure what options of training cost per update: processor time beside a training without them, in turns.
+"""Measure the cost of training options per update: processor time compared with a training without them.
 
     python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon
 
-The model is that of configs/multi30k-de-en.yaml, the ids are random, one thread computes.
+Uses the model of configs/multi30k-de-en.yaml, random ids and one thread.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def make_update(settings: TrainingConfig, batch: Batch) -> Callable[[int], None]
 
 
 def main() -> None:
-    """Print for each size of batch and each option the milliseconds of an update, and their ratio to none."""
+    """Print the milliseconds per update for each batch size and option, and the ratio to no option."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-tokens", default="1024,4096")
     parser.add_argument("--options", default=",".join(OPTIONS))
@@ -72,7 +72,7 @@ def main() -> None:
                 update(number)
                 seconds[name].append(time.process_time() - started)
         for name, values in seconds.items():
-            pairs = zip(values[1:], seconds["none"][1:], strict=True)  # the first round warms up
+            pairs = zip(values[1:], seconds["none"][1:], strict=True)  # the first round is a warm-up
             ratio, median = statistics.median(a / b for a, b in pairs), statistics.median(values[1:])
             sys.stdout.write(f"{tokens} tokens, {name:<8} {1000 * median:7.0f} ms  {ratio:.2f}\n")
 

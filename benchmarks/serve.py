@@ -1,10 +1,10 @@
-"""`nmt serve` under load: 1 to 256 clients that ask one sentence each, and again when they have the answer.
+"""Measure `nmt serve` under load: 1 to 256 clients that request one sentence at a time, without pauses.
 
     .venv/bin/python benchmarks/serve.py --json OUT
 
-Beside it, the same engine behind a plain handler that translates each request by itself, and the run exported to
-CTranslate2 behind the same handler. Requests per second, latency, memory; and whether each answer is what the bare
-engine says. --soak N sends N requests more to `nmt serve`, from 64 clients, and shows its memory meanwhile.
+Compares it with the same engine behind a plain handler that translates each request separately, and with the run
+exported to CTranslate2 behind the same handler. Prints requests per second, latency and memory, and checks each answer
+against the bare engine. --soak N sends N more requests to `nmt serve`, from 64 clients, and prints its memory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Server:
         return int(shown.stdout) / 1000
 
     def stop(self) -> None:
-        """Stop it as a service manager does."""
+        """Stop it like a service manager."""
         self.process.terminate()
         self.process.communicate(timeout=60)
 
@@ -75,7 +75,7 @@ def serving(command: Sequence[str | Path]) -> Iterator[Server]:
 
 
 class Load:
-    """Clients that ask one sentence each, over a connection of their own, until `seconds` or `requests` are over."""
+    """Clients that request one sentence at a time, each over its own connection, until `seconds` or `requests` end."""
 
     def __init__(self, server: Server, sentences: Sequence[str], expected: Sequence[str], languages: tuple[str, str]):
         self.address = server.address
@@ -90,7 +90,7 @@ class Load:
         return head.encode() + b"\r\n\r\n" + body
 
     async def run(self, num_clients: int, more: Callable[[], bool]) -> float:
-        """Return the seconds that all clients took; each goes on while `more` says so."""
+        """Return the seconds that all clients took; each continues while `more` returns True."""
         started = time.perf_counter()
         await asyncio.gather(*(self._client(more) for _ in range(num_clients)))
         return time.perf_counter() - started
@@ -112,7 +112,7 @@ class Load:
 
 
 def main() -> None:
-    """Measure, print the table, keep the JSON."""
+    """Measure, print the table, save the JSON."""
     options = read_options()
     threads, facts = claim_machine(options.threads)
     run = (
@@ -159,11 +159,11 @@ def main() -> None:
 def read_options() -> argparse.Namespace:
     """Parse the command line."""
     parser = make_parser(__doc__, SYSTEMS)
-    parser.add_argument("--run", type=Path, help="a trained run; not given: one is trained, and kept in CACHE")
-    parser.add_argument("--train-updates", type=int, help="updates of the run that is trained (600)")
+    parser.add_argument("--run", type=Path, help="a trained run; default: train one and keep it in CACHE")
+    parser.add_argument("--train-updates", type=int, help="updates of that training (600)")
     parser.add_argument("--clients", type=lambda text: [int(n) for n in names(text)], help="1,4,16,64,256")
-    parser.add_argument("--seconds", type=float, help="of load for each number of clients (15)")
-    parser.add_argument("--soak", type=int, default=0, help="requests more, to see whether memory grows")
+    parser.add_argument("--seconds", type=float, help="seconds of load for each number of clients (15)")
+    parser.add_argument("--soak", type=int, default=0, help="additional requests, to see if memory grows")
     options = parser.parse_args()
     options.systems = options.systems or ["nmt serve", "plain handler"]
     options.clients = options.clients or ([1, 8] if options.quick else list(CLIENTS))
@@ -188,7 +188,7 @@ def bare_seconds(translator: Translator, sentences: Sequence[str]) -> float:
 def contender(
     system: str, run: RunDir, options: argparse.Namespace, sentences: Sequence[str]
 ) -> tuple[list[str | Path], list[str]]:
-    """Return the command of a server, and what its engine says to each sentence."""
+    """Return the command of a server, and its engine's translation of each sentence."""
     model = run.path
     if system == "plain ctranslate2":
         from nmt.interop.export import export_ctranslate2
@@ -203,7 +203,7 @@ def contender(
 
 
 def measure(system: str, load: Load, num_clients: int, options: argparse.Namespace, bare: float, server: Server) -> Row:
-    """Measure one system with a number of clients, after a second that is not counted."""
+    """Measure one system with a number of clients, after one second of warm-up."""
     warm = time.perf_counter() + min(1.0, options.seconds)
     asyncio.run(load.run(num_clients, lambda: time.perf_counter() < warm))
     load.latencies.clear()

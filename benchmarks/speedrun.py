@@ -1,11 +1,11 @@
-"""Train Multi30k de-en in many ways, and keep a table of the minutes of updates to 36, 38, 38.7 and 40 BLEU.
+"""Train Multi30k de-en in many ways, and tabulate the minutes of updates to 36, 38, 38.7 and 40 BLEU.
 
     python benchmarks/speedrun.py                                   # all entries of benchmarks/speedrun.yaml
     python benchmarks/speedrun.py --only one-thousand,lr-2e-3 --seeds 1,2,3 --log docs/log/speedrun.md
 
-BLEU is that of greedy search on the test set of the configuration (test2016), in fp32, of every validated checkpoint.
-Trainings that were stopped are resumed; finished ones are only read. Prints a Markdown table, and writes it between the
-marks of the page that `--log` names.
+BLEU is measured for every validated checkpoint on the configuration's test set (test2016), with greedy search in fp32.
+Stopped trainings are resumed; finished ones are only read. Prints a Markdown table, and writes it between the marks on
+the page given by `--log`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BEGIN, END = "<!-- speedrun: begin -->\n", "<!-- speedrun: end -->\n"
 
 @dataclass(frozen=True)
 class Entry:
-    """One way to train: the configuration with some keys set."""
+    """A way to train: the configuration with some keys changed."""
 
     name: str
     idea: str
@@ -48,7 +48,7 @@ class Entry:
 
 @dataclass
 class Curve:
-    """The checkpoints of one training: updates, minutes of updates, BLEU on the test set."""
+    """The checkpoints of a training: updates, minutes of updates, BLEU on the test set."""
 
     updates: list[int] = field(default_factory=list)
     minutes: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Curve:
 
 
 def read_entries(path: Path) -> dict[str, Entry]:
-    """Return the entries of a YAML list by name, each with the settings of those that it builds on."""
+    """Return the entries of a YAML list by name, each including the settings of its base entries."""
     entries: dict[str, Entry] = {}
     for item in yaml.safe_load(path.read_text(encoding="utf-8")):
         if unknown := item.keys() - {"name", "idea", "base", "set", "seeds"}:
@@ -74,12 +74,12 @@ def read_entries(path: Path) -> dict[str, Entry]:
 
 
 def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
-    """Start, resume or find the training of `entry` with `seed`; a folder belongs to one set of settings."""
+    """Start, resume or find the training of `entry` with `seed`; each set of settings has its own folder."""
     settings = {
         **entry.settings,
         **dict(pair.split("=", 1) for pair in given.set),
         "training.seed": seed,
-        "training.keep_checkpoints": 100_000,  # all are scored
+        "training.keep_checkpoints": 100_000,  # keep all, to score them
         "training.average_checkpoints": 0,
     }
     digest = hashlib.sha256(json.dumps([str(given.config), settings], sort_keys=True).encode()).hexdigest()[:8]
@@ -100,7 +100,7 @@ def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
 
 
 def read_curve(run: RunDir) -> Curve:
-    """Score the checkpoints of a run on its test set; the scores are kept in the run, and each is computed once."""
+    """Score the checkpoints of a run on its test set; the scores are cached in the run."""
     path = run.path / "eval" / "speedrun.json"
     known: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     records = read_metrics(run.metrics)
@@ -119,7 +119,7 @@ def read_curve(run: RunDir) -> Curve:
 
 
 def keep_scores(path: Path, known: dict[str, float]) -> None:
-    """Write the scores so that a stop leaves the old file or the new one."""
+    """Write the scores atomically."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(known), encoding="utf-8")
     partial.replace(path)
@@ -137,7 +137,7 @@ def test_bleu(run: RunDir, name: str) -> float:
 
 
 def make_row(entry: Entry, curves: dict[int, Curve]) -> str:
-    """Return the row of the table: means over seeds, with lowest and highest."""
+    """Return a table row: means over seeds, with minimum and maximum."""
     cells = [entry.name, entry.idea, str(len(curves))]
     cells += [_mean_and_range([curve.minutes_to(target) for curve in curves.values()], 1) for target in TARGETS]
     best = [max(range(len(curve.bleu)), key=curve.bleu.__getitem__) for curve in curves.values()]
@@ -149,7 +149,7 @@ def make_row(entry: Entry, curves: dict[int, Curve]) -> str:
 
 
 def _mean_and_range(values: list[float | None], digits: int) -> str:
-    """Return "mean (lowest to highest)", or how many of the seeds have a value."""
+    """Return "mean (lowest to highest)", or how many seeds have a value."""
     present = [value for value in values if value is not None]
     if len(present) < len(values):
         return f"{len(present)} of {len(values)}" if present else "-"
@@ -180,13 +180,13 @@ def main() -> None:
     """Train, score, and print the table after each training."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=Path, default=HERE / "speedrun.yaml", help="YAML list of entries")
-    parser.add_argument("--only", default="", help="names of entries, with commas (all)")
-    parser.add_argument("--seeds", default="", help="seeds in place of those of the entries, with commas")
+    parser.add_argument("--only", default="", help="comma-separated names of entries (all)")
+    parser.add_argument("--seeds", default="", help="comma-separated seeds instead of those in the entries")
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "multi30k-de-en.yaml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for all entries")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "speedrun", help="folder of the runs")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting for all entries")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "speedrun", help="folder for the runs")
     parser.add_argument("--json", type=Path, help="file for the curves")
-    parser.add_argument("--log", type=Path, help="page that gets the table")
+    parser.add_argument("--log", type=Path, help="page to write the table into")
     given = parser.parse_args()
     _, facts = claim_machine(0)
     entries = read_entries(given.entries)

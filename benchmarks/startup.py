@@ -14,7 +14,7 @@ import sys
 import time
 from importlib.metadata import version
 
-RUNS = 7  # of each, after one that is not counted: it fills the disk cache
+RUNS = 7  # of each, after an uncounted one that fills the disk cache
 COMMANDS = {
     "nmt --help": [sys.executable, "-m", "nmt", "--help"],
     'python -c "import torch"': [sys.executable, "-c", "import torch"],
@@ -29,7 +29,7 @@ def wall_seconds(command: list[str]) -> float:
 
 
 def main() -> None:
-    """Run both commands by turns and write medians, spreads and the ratio to standard output."""
+    """Run both commands alternately and print medians, ranges and their ratio."""
     for command in COMMANDS.values():
         wall_seconds(command)
     seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}

@@ -1,8 +1,9 @@
-"""Training speed of this project beside its peers: the same data, model, threads; in turns; medians.
+"""Compare the training speed of nmt with its peers: same data, model and threads; alternating runs; medians.
 
     .venv/bin/python benchmarks/train.py --systems nmt,hf-marian,nn-transformer --seconds 60 --repeats 3 --json OUT
 
-Target tokens per second, eos included, padding excluded, after the first seconds. docs/how-to/benchmark.md says more.
+Measures target tokens per second, eos included, padding excluded, after the first seconds. See
+docs/how-to/benchmark.md.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from workload import Workload, prepare, write_config
 from nmt.data.tokenizer import TokenizerPair
 from nmt.rundir import RunDir
 
-# The precisions each system can be asked for; `auto` is what this project chooses when it is asked for nothing.
+# The precisions of each system; `auto` is nmt's default.
 PRECISIONS = {
     "nmt": ("auto", "fp32", "bf16"),
     "hf-marian": ("fp32", "bf16"),
@@ -53,7 +54,7 @@ PRECISIONS = {
     "opennmt-py": ("fp32",),
     "joeynmt": ("fp32",),
 }
-# Settings that are tried once each; the fastest is measured.
+# Settings to try once each; the fastest is measured.
 SETTINGS: dict[str, list[dict[str, Any]]] = {"hf-marian": [{"attention": "sdpa"}, {"attention": "eager"}]}
 COLUMNS = {
     "system": "system",
@@ -68,7 +69,7 @@ COLUMNS = {
 
 
 def main() -> None:
-    """Measure, print the table, keep the JSON; exit code 1 if a system could not be measured."""
+    """Measure, print the table, save the JSON. Exit code 1 if a system could not be measured."""
     options = read_options()
     threads, facts = claim_machine(options.threads)
     workload = prepare(options.cache / "work", options.quick)
@@ -101,12 +102,12 @@ def main() -> None:
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line; `--quick` puts its own values where none are given."""
+    """Parse the command line; `--quick` changes the default values."""
     parser = make_parser(__doc__, PRECISIONS)
-    parser.add_argument("--precisions", type=names, help="of auto, fp32, bf16 (all)")
-    parser.add_argument("--seconds", type=float, help="of training measured, each time (60)")
-    parser.add_argument("--skip-seconds", type=float, help="of training before that, left out (5)")
-    parser.add_argument("--num-processes", type=int, help="nmt train --num-processes; not given: the project's default")
+    parser.add_argument("--precisions", type=names, help="comma-separated: auto, fp32, bf16 (all)")
+    parser.add_argument("--seconds", type=float, help="seconds of training in each measurement (60)")
+    parser.add_argument("--skip-seconds", type=float, help="seconds of training before each measurement (5)")
+    parser.add_argument("--num-processes", type=int, help="for nmt train --num-processes (its default)")
     options = parser.parse_args()
     full = {"systems": ["nmt", "hf-marian", "nn-transformer"], "seconds": 60.0, "skip_seconds": 5.0, "repeats": 3}
     quick = {"systems": ["nmt", "nn-transformer"], "seconds": 0.5, "skip_seconds": 0.1, "repeats": 1}
@@ -174,7 +175,7 @@ def make_job(precision: str, workload: Workload, threads: int, options: argparse
 
 
 def measure_nmt(precision: str, workload: Workload, scratch: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Run `nmt train` until its log covers the time asked for; the rate is read from that log."""
+    """Run `nmt train` until its log covers the requested time; return the rate in the log."""
     endless = {"max_updates": 10_000_000, "validate_every": 10_000_000, "log_every": 2, "lr": 1e-3}
     scratch.mkdir(parents=True, exist_ok=True)
     config = write_config(scratch / "config.yaml", workload.config(endless))
@@ -199,7 +200,7 @@ def measure_nmt(precision: str, workload: Workload, scratch: Path, options: argp
 
 
 def watch(process: subprocess.Popen[bytes], metrics: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Wait for the run's log to cover the seconds asked for. WorkerError if the run ends, or is silent for long."""
+    """Wait until the run's log covers the requested seconds. WorkerError if the run ends, or is silent for too long."""
     deadline = time.monotonic() + 4 * (options.seconds + options.skip_seconds) + 300
     while time.monotonic() < deadline:
         rate = steady_rate(metrics, options.skip_seconds)
@@ -214,7 +215,7 @@ def watch(process: subprocess.Popen[bytes], metrics: Path, options: argparse.Nam
 def steady_rate(metrics: Path, skip_seconds: float) -> dict[str, float]:
     """Return target tokens per second of training from `metrics.jsonl`, without the first `skip_seconds`."""
     text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
-    whole = text[: text.rfind("\n") + 1].splitlines()  # the last line may be in writing
+    whole = text[: text.rfind("\n") + 1].splitlines()  # the last line may be incomplete
     tokens = seconds = before = 0.0
     for record in map(json.loads, whole):
         if record["kind"] != "train":

@@ -1,9 +1,9 @@
-"""Translation speed of this project beside its peers: the same weights where they can be exported; in turns; medians.
+"""Compare the translation speed of nmt with its peers: same weights if they can be exported; alternating; medians.
 
     .venv/bin/python benchmarks/translate.py --systems nmt,ctranslate2,hf-marian --json OUT
 
-In bulk, one sentence at a time, at forced output lengths, from a cold start, and a whole file by one command.
-docs/how-to/benchmark.md says what is measured, and what the figures of each system mean.
+Measures translation in bulk, one sentence at a time, with forced output lengths, from a cold start, and of a whole file
+by one command. docs/how-to/benchmark.md explains what is measured, and what the figures of each system mean.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from translation import FORCED_BATCH, ONE_LENGTH, OURS, PRECISIONS, SAME_WEIGHTS
 
 from nmt.evaluate import score
 
-# What every figure is set beside, where it was measured.
+# The baselines for ratios, if they were measured.
 BASES = (("ctranslate2", "fp32"), ("ctranslate2", "int8"), ("hf-marian", "fp32"))
 MEASURES = ("bulk", "single", "forced", "cold", "file")
-# Beyond, Joey NMT, which keeps no cache, would take hours, and Marian half of one.
+# Beyond this length, Joey NMT, which has no cache, would take hours, and Marian half an hour.
 LONGEST_FORCED = {"joeynmt": 64, "hf-marian": 256}
 SENTENCE = "I am from China"
 NAMES = {"system": "system", "precision": "precision", "setting": "setting"}
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Measure, print the tables, keep the JSON; exit code 1 if something asked for could not be measured."""
+    """Measure, print the tables, save the JSON. Exit code 1 if a requested measurement failed."""
     options = read_options()
     threads, facts = claim_machine(options.threads)
     bench = make_bench(options, threads)
@@ -88,9 +88,9 @@ def read_options() -> argparse.Namespace:
     every = ["auto", "fp32", "bf16", "int8"]
     parser.add_argument("--precisions", type=names, default=every, help="of " + ", ".join(every))
     parser.add_argument("--measures", type=names, default=list(MEASURES), help="of " + ", ".join(MEASURES))
-    parser.add_argument("--run", type=Path, help="a trained run; not given: one is trained, and kept in CACHE")
-    parser.add_argument("--kernel", help="of the native engine: avx2, portable, ... (the fastest of this processor)")
-    parser.add_argument("--train-updates", type=int, help="updates of the run that is trained (600)")
+    parser.add_argument("--run", type=Path, help="a trained run; default: train one and keep it in CACHE")
+    parser.add_argument("--kernel", help="kernel of the native engine: avx2, portable, ... (the fastest available)")
+    parser.add_argument("--train-updates", type=int, help="updates of that training (600)")
     options = parser.parse_args()
     options.systems = options.systems or (["nmt"] if options.quick else default)
     options.repeats = options.repeats or (1 if options.quick else 3)
@@ -103,7 +103,7 @@ def read_options() -> argparse.Namespace:
 
 
 def settings(system: str, threads: int) -> list[Job]:
-    """Return the settings of `system` that are tried in bulk, on `threads` cores."""
+    """Return the settings of `system` to try in bulk, on `threads` cores."""
     if system == "ctranslate2":
         shares = sorted({(threads, 1), (1, threads)})
         return [{"workers": w, "threads": t, "batch": b} for w, t in shares for b in (32, 64, 128)]
@@ -117,7 +117,7 @@ def settings(system: str, threads: int) -> list[Job]:
 
 
 def measure_bulk(bench: Bench) -> list[Row]:
-    """Measure all sentences at once, each system at the setting that a trial finds fastest."""
+    """Measure all sentences at once, each system with the fastest setting in a trial."""
     chosen, tried_rows = [], []
     for system, precision in bench.systems():
         output = str(bench.folder / f"{system}-{precision}.hyp")
@@ -142,7 +142,7 @@ def measure_bulk(bench: Bench) -> list[Row]:
 
 
 def grid(bench: Bench, system: str) -> list[Job]:
-    """Return the settings to try, only two if it is to be quick."""
+    """Return the settings to try; only two with --quick."""
     return settings(system, bench.threads)[: 2 if bench.options.quick else None]
 
 
@@ -159,7 +159,7 @@ def bulk_quality(bench: Bench, row: Row) -> tuple[float, float | None]:
 
 
 def measure_single(bench: Bench) -> list[Row]:
-    """Measure one sentence at a time: median and 95th percentile, each system at its faster number of threads."""
+    """Measure one sentence at a time: median and 95th percentile, each system with its fastest number of threads."""
     chosen = []
     count = min(bench.num_sentences, 20 if bench.options.quick else 300)
     for system, precision in bench.systems():
@@ -185,7 +185,7 @@ def measure_single(bench: Bench) -> list[Row]:
 
 
 def measure_forced(bench: Bench) -> list[Row]:
-    """Measure tokens per second at forced output lengths, in batches of 64, at the best setting of the bulk measure."""
+    """Measure tokens per second with forced output lengths, in batches of 64, with the best bulk setting."""
     every = []
     for length, count in bench.forced.items():
         chosen = []
@@ -207,7 +207,7 @@ def measure_forced(bench: Bench) -> list[Row]:
 
 
 def measure_cold(bench: Bench) -> list[Row]:
-    """Measure the seconds of a program that translates one sentence, beside `import torch`."""
+    """Measure the seconds of a program that translates one sentence, compared with `import torch`."""
     rows = measure_programs(bench, [SENTENCE], 1, {("import torch", "-"): [sys.executable, "-c", "import torch"]})
     base = next((row["median"] for row in rows if row["system"] == "import torch"), None)
     for row in rows:
@@ -248,7 +248,7 @@ def measure_programs(
     for (name, precision), (command, system) in commands.items():
         environment = bench.environment(system, bench.threads)
         contenders.append(Contender(name, precision, partial(wall_seconds, command, environment)))
-    for contender in contenders if not bench.options.quick else []:  # fills the disk's cache; not counted
+    for contender in contenders if not bench.options.quick else []:  # to fill the disk cache; not counted
         measure_once(contender)
         contender.results.clear()
     take_turns([c for c in contenders if not c.fault], bench.options.repeats)
@@ -269,7 +269,7 @@ def wall_seconds(command: list[str | Path], environment: dict[str, str]) -> dict
 
 
 def try_settings(bench: Bench, tried: list[Contender], figure: str) -> tuple[Contender | None, list[Row]]:
-    """Measure each once; (the best, its result forgotten; a row of each). Rates are best high, times low."""
+    """Measure each once; return the best (high rate or low time), with its result cleared, and a row for each."""
     for contender in tried if len(tried) > 1 else []:
         measure_once(contender)
     rows = [{**head_of(contender), figure: contender.results[0][figure]} for contender in tried if contender.results]
@@ -291,7 +291,7 @@ def head_of(contender: Contender) -> Row:
 
 
 def finish(bench: Bench, contenders: list[Contender], figure: str) -> list[Row]:
-    """Return a row for each that was measured, with its ratio to each of BASES; the others are noted as faults."""
+    """Return a row for each measured contender, with its ratio to each of BASES; record the others as faults."""
     rows = []
     for contender in contenders:
         if contender.fault:
@@ -313,7 +313,7 @@ def add_ratios(rows: list[Row], bases: tuple[tuple[str, str], ...]) -> None:
 
 
 def show(title: str, rows: list[Row], columns: dict[str, str]) -> None:
-    """Print a table with medians, spreads, `columns` and the ratios that could be taken."""
+    """Print a table with medians, ranges, `columns` and the available ratios."""
     ratios = {f"to {s} {p}": f"x {s} {p}" for s, p in BASES if any(row[f"to {s} {p}"] is not None for row in rows)}
     sys.stdout.write(f"\n{title}\n")
     sys.stdout.write(table(rows, {**NAMES, **SPREAD, **columns, **ratios}))

@@ -18,7 +18,7 @@ from workload import Workload, prepare, write_config
 from nmt.data.tokenizer import TokenizerPair
 from nmt.rundir import RunDir
 
-# The precisions of each system; `auto` is what this project chooses when it is asked for nothing.
+# The precisions of each system; `auto` is nmt's default.
 PRECISIONS = {
     "nmt": ("auto", "fp32"),
     "nmt-torch": ("auto", "int8"),
@@ -27,9 +27,9 @@ PRECISIONS = {
     "opennmt-py": ("fp32",),
     "joeynmt": ("fp32",),
 }
-OURS = ("nmt", "nmt-torch")  # what `nmt translate` does, and the same with --engine torch
+OURS = ("nmt", "nmt-torch")  # `nmt translate`, by default and with --engine torch
 SAME_WEIGHTS = (*OURS, "ctranslate2")
-ONE_LENGTH = ("opennmt-py", "joeynmt")  # their commands force one length on all outputs
+ONE_LENGTH = ("opennmt-py", "joeynmt")  # their commands force all outputs to the same length
 FORCED = {16: 960, 64: 384, 256: 128, 1024: 64}  # output length to sentences
 FORCED_BATCH = 64
 SIZES = ("d_model", "num_heads", "d_ff", "dropout")
@@ -44,13 +44,13 @@ class Bench:
     options: argparse.Namespace
     threads: int
     run: RunDir
-    folder: Path  # for exports, hypotheses and what the peers keep
+    folder: Path  # for exports, hypotheses and files of the peers
     num_sentences: int
     forced: dict[int, int]
     pythons: dict[str, Path] = field(default_factory=dict)
     models: dict[tuple[str, str], Path] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
-    lengths: list[int] = field(default_factory=list)  # tokens of this project's output of each sentence, eos counted
+    lengths: list[int] = field(default_factory=list)  # length of nmt's output for each sentence in tokens, eos counted
     best: dict[tuple[str, str], Job] = field(default_factory=dict)  # the best setting in bulk
     notes: list[str] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ class Bench:
             "label_smoothing": config.training.label_smoothing,
             "batch_tokens": config.training.batch_tokens,
         }
-        if system in OURS:  # its own choice, where a setting says no other
+        if system in OURS:  # nmt's default, unless the setting overrides it
             job |= {"threads": None, "batch": None, "engine": "torch" if system == "nmt-torch" else "auto"}
             job["kernel"] = self.options.kernel
         if system == "hf-marian" and mode != "forced":
@@ -115,7 +115,7 @@ class Bench:
 
 
 def make_bench(options: argparse.Namespace, threads: int) -> Bench:
-    """Prepare the run, its exports, the environments, and this project's output, whose lengths others are held to."""
+    """Prepare the run, its exports, the environments, and nmt's output, whose lengths are forced on the peers."""
     workload = prepare(options.cache / "work", options.quick)
     options.workload = workload.folder
     run = RunDir(options.run.resolve()) if options.run else trained_run(workload, options.train_updates)
@@ -138,7 +138,7 @@ def make_bench(options: argparse.Namespace, threads: int) -> Bench:
 
 
 def trained_run(workload: Workload, updates: int) -> RunDir:
-    """Train a run on the workload for `updates`, or return the one that an earlier benchmark trained."""
+    """Train a run on the workload for `updates`, or return the run trained by an earlier benchmark."""
     run = RunDir(workload.folder / f"run-{updates}")
     if run.index_file.exists():
         return run
@@ -162,11 +162,11 @@ def add_system(bench: Bench, system: str) -> None:
         elif system == "ctranslate2" and precision in bench.options.precisions:
             export_ctranslate2(bench, precision)
         elif system not in SAME_WEIGHTS and precision == "fp32":
-            bench.notes.append(f"{system} has weights of its own; its outputs are forced to lengths of this project's")
+            bench.notes.append(f"{system} has its own weights; its outputs are forced to the lengths of nmt's outputs")
 
 
 def export_ctranslate2(bench: Bench, precision: str) -> None:
-    """Export the run by `nmt export ctranslate2`."""
+    """Export the run with `nmt export ctranslate2`."""
     out = bench.folder / f"ctranslate2-{precision}"
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, "-m", "nmt", "export", "ctranslate2", str(bench.run.path), str(out)]

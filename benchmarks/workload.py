@@ -1,4 +1,4 @@
-"""The same work for every system: one corpus, one joint vocabulary, one model size, token ids in files."""
+"""The workload shared by all systems: one corpus, one joint vocabulary, one model size, token ids in files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Size:
     dropout: float = 0.1
     label_smoothing: float = 0.1
     batch_tokens: int = 4096
-    max_len: int = 1024  # tokens; the longest output that is forced. No sentence of the corpus comes near it
+    max_len: int = 1024  # tokens; the longest forced output. All sentences of the corpus are much shorter
 
 
 FULL = Size()
@@ -54,7 +54,7 @@ class Workload:
         return self.folder / f"{split}.{side}"
 
     def ids(self, split: str, side: str) -> Path:
-        """Return the same as token ids with spaces between, without bos and eos."""
+        """Return the path of the same sentences as space-separated token ids, without bos and eos."""
         return self.folder / f"{split}.{side}.ids"
 
     @property
@@ -67,11 +67,11 @@ class Workload:
         return self.text(split, side).read_text(encoding="utf-8").split("\n")[:-1]
 
     def facts(self) -> dict[str, Any]:
-        """Return the facts that are stored with the figures."""
+        """Return the facts to store with the figures."""
         return {"corpus": self.name, **asdict(self.size)}
 
     def config(self, training: dict[str, Any]) -> dict[str, Any]:
-        """Return this project's configuration of the work, with `training` for the rest."""
+        """Return nmt's configuration for the workload, with `training` for the rest."""
         size = self.size
         files = {split: {"src": str(self.text(split, "src")), "tgt": str(self.text(split, "tgt"))} for split in SPLITS}
         model = {key: getattr(size, key) for key in ("d_model", "num_heads", "d_ff", "dropout")}

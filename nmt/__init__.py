@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 DISTRIBUTION = "nmt-toolkit"
-"""The name on the package index: `pip install nmt-toolkit`. (`nmt` there is somebody else's package.)"""
+"""The name on PyPI: `pip install nmt-toolkit`. (`nmt` on PyPI is an unrelated package.)"""
 
 __all__ = ["DISTRIBUTION", "Translator", "__version__"]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent until a program asks for messages
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program configures logging
 
 if TYPE_CHECKING:
     from nmt.translate import Translator
 
 
 def __getattr__(name: str) -> object:
-    # Lazily, so that `import nmt` costs nothing until a model is wanted.
+    # Imported lazily, so that `import nmt` is fast.
     if name == "Translator":
         from nmt.translate import Translator
 

@@ -1,8 +1,8 @@
-"""The cache: the folder for models, unpacked and downloaded, and for environments of other programs.
+"""The cache: a folder for unpacked and downloaded models, and for virtual environments of other programs.
 
-A model in the cache is a folder with its file `.NAME.use` beside it. A process that uses the model holds a shared lock
-on that file, and sets its time. If the models are larger than the limit, those that were used longest ago leave; the
-lock tells which are in use.
+Each model in the cache is a folder with a file `.NAME.use` beside it. A process that uses the model holds a shared lock
+on that file and updates its modification time. When the models exceed the size limit, the least recently used ones are
+removed, except those that a lock marks as in use.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DEFAULT_LIMIT_GB = 20.0
 GB = 10**9
 
 _FOLDERS = ("packed/[!.]*", "hub/*/*/[!.]*")
-_REMOVED = ".removed"  # ends the name of a model that is being removed
+_REMOVED = ".removed"  # suffix of a model that is being removed
 _POLL_SECONDS = 0.02
 _in_use: dict[Path, int] = {}
-"""The descriptors of the locks that this process holds, by the folder of the model; until it ends."""
+"""The file descriptors of the locks that this process holds until it ends, by model folder."""
 
 
 class CachedModel(NamedTuple):
@@ -43,7 +43,7 @@ class CachedModel(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the packed model's file, or that on the hub."""
+        """The file name of the packed model, or the model's name on the hub."""
         parts = self.folder.relative_to(cache_folder()).parts
         if parts[0] == "hub":
             return f"hf:{parts[1]}/{parts[2]}@{parts[3]}"
@@ -51,7 +51,7 @@ class CachedModel(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache: $NMT_CACHE, else `nmt` in the user's cache folder."""
+    """Return the cache folder: $NMT_CACHE, else `nmt` in the user's cache folder."""
     if named := os.environ.get("NMT_CACHE"):
         return Path(named)
     if sys.platform == "win32":
@@ -64,7 +64,7 @@ def cache_folder() -> Path:
 
 
 def gigabytes_from(variable: str, default: float) -> float:
-    """Return the gigabytes that an environment variable names. NmtError if it is no positive number."""
+    """Return the number of gigabytes in an environment variable. NmtError if it is not a positive number."""
     text = os.environ.get(variable)
     if not text:
         return default
@@ -73,26 +73,26 @@ def gigabytes_from(variable: str, default: float) -> float:
     except ValueError:
         value = -1
     if not value > 0:
-        raise NmtError(f"${variable} is {text[:100]!r}", hint="write a number of gigabytes, such as 20")
+        raise NmtError(f"${variable} is {text[:100]!r}", hint="set it to a number of gigabytes, such as 20")
     return value
 
 
 def cache_limit() -> float:
-    """Return the gigabytes that the models in the cache may take: $NMT_CACHE_GB, else 20."""
+    """Return the size limit of the models in the cache, in gigabytes: $NMT_CACHE_GB, else 20."""
     return gigabytes_from(LIMIT_VARIABLE, DEFAULT_LIMIT_GB)
 
 
 @contextmanager
 def into_cache(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes `folder` in the cache, unless another process was faster.
+    """Yield an empty folder that becomes `folder` in the cache, unless another process creates it first.
 
-    RunError if the cache cannot be written to.
+    RunError if the cache is not writable.
     """
     try:
         with suppress(FileExistsError), new_folder(folder) as partial:
             yield partial
     except OSError as error:
-        hint = "name another folder for the cache in $NMT_CACHE"
+        hint = "set $NMT_CACHE to another folder for the cache"
         raise RunError(f"cannot be written to ({error.strerror or error})", path=folder, hint=hint) from None
 
 
@@ -100,7 +100,7 @@ def into_cache(folder: Path) -> Iterator[Path]:
 def using(folder: Path) -> Iterator[None]:
     """Mark the model `folder` of the cache as in use until this process ends, unless the block raises.
 
-    At the end of the block models that have not been used for long leave, if the cache is larger than its limit.
+    At the end of the block, remove the least recently used models if the cache is larger than its limit.
     """
     limit, new, path = cache_limit(), not folder.is_dir(), _use_file(folder)
     descriptor = _in_use.get(folder)
@@ -111,7 +111,7 @@ def using(folder: Path) -> Iterator[None]:
     except BaseException:
         if descriptor is not None and folder not in _in_use:
             with suppress(OSError):
-                folder.rmdir()  # unless it holds something
+                folder.rmdir()  # only if it is empty
             if not folder.exists():
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
@@ -144,22 +144,22 @@ def _lock_for_use(path: Path) -> int | None:
             os.close(descriptor)
             return None
         os.close(descriptor)
-        time.sleep(_POLL_SECONDS)  # another process removes the model; then it is unpacked anew
+        time.sleep(_POLL_SECONDS)  # another process is removing the model; wait, then unpack it again
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Return whether the open file is still the one at `path`: the process that removed it may have been faster."""
+    """Return whether the open file is still the one at `path`: another process may have removed it."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
 
 
 def cached_models() -> list[CachedModel]:
-    """Return the models in the cache, the one that was used longest ago first."""
+    """Return the models in the cache, least recently used first."""
     folders = [path for pattern in _FOLDERS for path in cache_folder().glob(pattern) if path.is_dir()]
     found = []
     for folder in folders:
-        with suppress(OSError):  # removed meanwhile
+        with suppress(OSError):  # removed in the meantime
             used = _use_file(folder)
             last_use = (used if used.exists() else folder).stat().st_mtime
             found.append(CachedModel(folder, _size(folder), last_use))
@@ -167,8 +167,8 @@ def cached_models() -> list[CachedModel]:
 
 
 def prune(limit: float) -> None:
-    """Remove models that were used longest ago and are not in use, until the others take at most `limit` gigabytes."""
-    for pattern in _FOLDERS:  # what a killed process left
+    """Remove the least recently used models, except those in use, until the rest take at most `limit` gigabytes."""
+    for pattern in _FOLDERS:  # leftovers of killed processes
         for left in cache_folder().glob(pattern.replace("[!.]*", f".*{_REMOVED}")):
             shutil.rmtree(left, ignore_errors=True)
     models = cached_models()
@@ -183,7 +183,7 @@ def prune(limit: float) -> None:
     if removed:
         freed = sum(model.num_bytes for model in removed) / GB
         log.info(
-            "removed %d models from the cache %s that were used longest ago (%.2f GB): it may hold %g GB ($%s)",
+            "removed the %d least recently used models from the cache %s (%.2f GB) to stay within %g GB ($%s)",
             len(removed),
             cache_folder(),
             freed,
@@ -193,7 +193,7 @@ def prune(limit: float) -> None:
 
 
 def _remove(folder: Path) -> bool:
-    """Remove a model, unless a process uses it."""
+    """Remove a model unless a process is using it."""
     path = _use_file(folder)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -203,11 +203,11 @@ def _remove(folder: Path) -> bool:
         if not (try_lock(descriptor) and _is_at(path, descriptor)):
             return False
         gone = folder.with_name(f".{folder.name}{_REMOVED}")
-        os.rename(folder, gone)  # so that no process takes a part of it for the model
+        os.rename(folder, gone)  # so that no process mistakes a half-deleted folder for the model
         if os.name != "nt":
             path.unlink(missing_ok=True)
         shutil.rmtree(gone, ignore_errors=True)
-    except OSError:  # a file of it is open, or the file system has no locks
+    except OSError:  # one of its files is open, or the file system has no locks
         return False
     finally:
         os.close(descriptor)

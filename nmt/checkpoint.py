@@ -1,4 +1,4 @@
-"""Weights to and from disk (safetensors), and their average."""
+"""Save, load and average weights (safetensors)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Weights = dict[str, Tensor]
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write named tensors, in fp32, with a checksum, atomically. Raises OSError, as for a full disk."""
+    """Write named tensors in fp32, with a checksum, atomically. Raises OSError, for example if the disk is full."""
     with write_atomically(path) as partial:
         write_tensors(partial, {name: tensor.detach().float() for name, tensor in weights.items()})
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = NO_CHECKSUM) -> None:
-    """Write named tensors, with a checksum, which `metadata` has a place for. Raises OSError, as for a full disk."""
+    """Write named tensors with a checksum, for which `metadata` reserves space. Raises OSError, as above."""
     try:
         save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=dict(metadata))
     except SafetensorError as error:
@@ -58,7 +58,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def shapes_in(path: Path) -> Shapes:
-    """Return the name and shape of each tensor in a file; reads the header only."""
+    """Return the name and shape of each tensor in a file; reads only the header."""
     try:
         with safe_open(path, framework="pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -67,14 +67,14 @@ def shapes_in(path: Path) -> Shapes:
 
 
 def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Raise RunError unless `weights` (from `path`) have exactly the names and shapes of the model's."""
+    """Raise RunError unless `weights` (from `path`) have exactly the model's parameter names and shapes."""
     check_shapes(_shapes_of(model), {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
 
 
 def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
-    """Return `weights` of a model with a smaller vocabulary, with rows for the tokens that `model` has beyond it.
+    """Extend `weights`, from a model with a smaller vocabulary, with rows for the additional tokens of `model`.
 
-    The new rows are those that `model` was initialized with; the others, and all other tensors, are as in `weights`.
+    The new rows have the values that `model` was initialized with. All other values come from `weights`.
     """
     grown, fresh = dict(weights), dict(model.named_parameters())
     vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
@@ -86,7 +86,7 @@ def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
 
 
 def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
-    """Raise RunError unless a model of `config` has the tensors of the weights in `path`; allocate neither."""
+    """Raise RunError unless a model with `config` has the same tensors as the weights in `path`; allocates neither."""
     shapes = shapes_in(path)
     check_number_of_layers(config, shapes, path)
     with torch.device("meta"):
@@ -95,7 +95,7 @@ def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> No
 
 
 def _shapes_of(model: Transformer) -> Shapes:
-    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}  # a shared one is there once
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}  # shared ones once
 
 
 @torch.no_grad()
@@ -106,7 +106,7 @@ def load_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 
 
 def average_weights(paths: Sequence[Path]) -> Weights:
-    """Average the weights of several checkpoints of one run (Vaswani et al. 2017, section 6.1)."""
+    """Average the weights of several checkpoints of a run (Vaswani et al. 2017, section 6.1)."""
     total = {name: tensor.double() for name, tensor in read_weights(paths[0]).items()}
     for path in paths[1:]:
         for name, tensor in read_weights(path).items():

@@ -1,6 +1,6 @@
-"""The checksum that a safetensors file carries in its own header, so that file and checksum cannot part.
+"""A checksum in the header of a safetensors file, so that file and checksum cannot get separated.
 
-The header's metadata hold `sha256`: that of the whole file, with zeros where the checksum itself stands.
+The header's metadata contains `sha256`: the hash of the whole file, with zeros in place of the checksum itself.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 NO_CHECKSUM = {"sha256": "0" * 64}
-"""The metadata to save a file with that `write_checksum` is then given."""
+"""Metadata for saving a file that `write_checksum` then completes: it reserves space for the checksum."""
 
-_MAX_HEADER_BYTES = 100_000_000  # as the safetensors library allows
+_MAX_HEADER_BYTES = 100_000_000  # the limit of the safetensors library
 _BLOCK_BYTES = 1 << 20
 
 
@@ -27,7 +27,7 @@ class _Checksum(NamedTuple):
 
 
 def write_checksum(path: Path) -> None:
-    """Write the checksum into a safetensors file that was saved with `NO_CHECKSUM` as its metadata."""
+    """Write the checksum into a safetensors file that was saved with the metadata `NO_CHECKSUM`."""
     with open(path, "r+b") as file:
         found = _find(file)
         assert isinstance(found, _Checksum)
@@ -37,7 +37,7 @@ def write_checksum(path: Path) -> None:
 
 
 def find_corruption(path: Path) -> str:
-    """Return what is wrong with a safetensors file, in words; empty if it is whole."""
+    """Describe what is wrong with a safetensors file; an empty string if it is intact."""
     try:
         with open(path, "rb") as file:
             found = _find(file)
@@ -55,7 +55,7 @@ def _find(file: BinaryIO) -> _Checksum | str:
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
-        return f"damaged: the header claims {length:,} bytes, and the file has {size:,}"
+        return f"damaged: the header claims {length:,} bytes, but the file has {size:,}"
     raw = file.read(length)
     try:
         header = json.loads(raw)
@@ -65,7 +65,7 @@ def _find(file: BinaryIO) -> _Checksum | str:
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
         return "damaged: the header is not readable"
     if 8 + length + end != size:
-        return f"damaged: the file has {size:,} bytes, and should have {8 + length + end:,}"
+        return f"damaged: the file has {size:,} bytes, but should have {8 + length + end:,}"
     if metadata is None:
         return "damaged: there is no checksum"
     at = raw.find(b'"sha256":"')

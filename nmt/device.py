@@ -1,4 +1,4 @@
-"""The device to compute on, and the precision."""
+"""Choose the device and the precision."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from nmt.errors import ConfigError
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-_WORTHWHILE = 1.2  # bf16 must be this much faster, to make up for its rounding and its second copy of the weights
+_WORTHWHILE = 1.2  # bf16 must be this many times faster to make up for its rounding and its extra copy of the weights
 
 
 class Precision(NamedTuple):
-    """The precision of a model, and the speed of large matrix products in it."""
+    """The precision of a model, and how fast large matrix products are in it."""
 
     name: str  # fp32, bf16 or fp16
     flops: float  # operations per second, measured
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the model's weights and activations."""
+        """The dtype of the model's weights and activations."""
         return DTYPES[self.name]
 
 
@@ -35,22 +35,22 @@ def choose_device(name: str) -> torch.device:
         return torch.device(next(device for device in available if available[device]))
     if not available[name]:
         names = ", ".join(device for device in available if available[device])
-        raise ConfigError(f"device {name} is not available on this machine", hint=f"available: {names}; auto chooses")
+        raise ConfigError(f"device {name} is not available on this machine", hint=f"available: {names}; auto picks one")
     return torch.device(name)
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
-    """Return the precision `name`; `auto` is bf16 if a product in it is clearly faster on this device, else fp32.
+    """Return the precision `name`; `auto` is bf16 if matrix products in it are clearly faster here, else fp32.
 
     ConfigError for fp16 on anything but a CUDA device.
 
-    A trial of some tens of milliseconds decides, because torch also reports bf16 as supported on processors
-    that compute it several times slower than fp32.
+    `auto` is decided by measuring for a few tens of milliseconds, because torch reports bf16 as supported even on
+    processors that compute it several times slower than fp32.
     """
     if name == "fp16" and device.type != "cuda":
         raise ConfigError(
-            f"precision fp16 is for training on CUDA devices, and this device is {device.type}",
-            hint="set training.precision to auto, which takes fp32 or bf16, whichever is faster here",
+            f"precision fp16 is only for training on CUDA devices; this device is {device.type}",
+            hint="set training.precision to auto, which picks fp32 or bf16, whichever is faster on this device",
         )
     if name != "auto":
         return Precision(name, product_rate(device, DTYPES[name]))
@@ -62,8 +62,8 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 def on_meta_device() -> bool:
     """Return True inside `with torch.device("meta")`, where tensors have shapes but no values.
 
-    A model built there has parameters with names and shapes, but without memory. Code that computes values must be
-    skipped there, because torch would import its compiler for it, which takes seconds.
+    The parameters of a model built there have names and shapes but use no memory. Skip code that computes values there:
+    torch would import its compiler for it, which takes seconds.
     """
     return torch.get_default_device().type == "meta"
 
@@ -72,7 +72,7 @@ def on_meta_device() -> bool:
 def tf32_products(device: torch.device) -> Iterator[None]:
     """Let fp32 matrix products on a CUDA device round their inputs to TF32, which is several times faster.
 
-    Sums stay in fp32. Only for training: 10 bits of mantissa suffice for gradients (Stosic and Micikevicius 2021).
+    Sums stay in fp32. For training only: 10 bits of mantissa suffice for gradients (Stosic and Micikevicius 2021).
     """
     if device.type != "cuda":
         yield
@@ -86,14 +86,14 @@ def tf32_products(device: torch.device) -> Iterator[None]:
 
 
 def product_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Measure the floating-point operations per second of a product like those of training: the best of three."""
+    """Measure the FLOPs per second of a matrix product like those in training: the best of three."""
     size = 8192 if device.type == "cuda" else 512
-    # Random numbers: with constant ones a GPU draws less power, and so computes faster than in training.
+    # Random numbers, because on constant ones a GPU draws less power and so runs faster than in training.
     numbers = torch.Generator(device).manual_seed(1)
     left, right = (torch.randn(size, size, generator=numbers, device=device).to(dtype) for _ in range(2))
     seconds = []
     with tf32_products(device):
-        for _ in range(4):  # the first warms up
+        for _ in range(4):  # the first one is a warm-up
             _wait(device)
             started = time.perf_counter()
             left @ right

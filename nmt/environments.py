@@ -1,7 +1,7 @@
-"""Virtual environments of their own, for programs whose packages clash with those of nmt; made in the cache.
+"""Separate virtual environments, in the cache, for programs whose dependencies conflict with those of nmt.
 
-An environment appears under its name when all of it is installed and can be imported. Two processes that want the same
-one make it once: the second waits.
+An environment appears under its final name only after everything is installed and can be imported. If two processes
+need the same environment, one creates it and the other waits.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from nmt.locks import try_lock
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.2
-_SHOWN = ("Downloading ", "Installing collected packages")  # lines of pip that say how far it is
+_SHOWN = ("Downloading ", "Installing collected packages")  # lines of pip's output that show its progress
 _LAST_LINES = 20
 _LEADING_HERE = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 
 class Environment(NamedTuple):
-    """A virtual environment with `requirements`, as pip reads them; `modules` must be importable in it."""
+    """A virtual environment with `requirements` in pip's syntax; `modules` must be importable in it."""
 
-    name: str  # with the version of the program: comet-2.2.7
+    name: str  # includes the version of the program: comet-2.2.7
     requirements: Sequence[str]
     modules: Sequence[str]
 
     @property
     def folder(self) -> Path:
-        """The folder of the environment in the cache; each version of Python has its own."""
+        """The folder of the environment in the cache, a separate one for each Python version."""
         return cache_folder() / "environments" / f"{self.name}-py{sys.version_info.major}.{sys.version_info.minor}"
 
     @property
     def python(self) -> Path:
-        """The environment's Python."""
+        """The path of the environment's Python interpreter."""
         return _python(self.folder)
 
     def is_made(self) -> bool:
-        """Return whether the environment is there."""
+        """Return whether the environment exists."""
         return self.folder.is_dir()
 
     def make(self) -> None:
-        """Make the environment, unless it is there. NmtError if pip fails, or if a module cannot be imported then."""
+        """Create the environment if it does not exist. NmtError if pip fails or a module cannot be imported."""
         with _alone(self.folder):
             if not self.is_made():
                 with into_cache(self.folder) as partial:
                     self._fill(partial)
 
     def _fill(self, folder: Path) -> None:
-        """Install everything into `folder`, and try it."""
-        # As a program: venv decides by the running interpreter, which may be that of another virtual environment.
-        _run([sys.executable, "-I", "-m", "venv", str(folder)], "cannot make a virtual environment")
+        """Install everything into `folder`, and check that the modules can be imported."""
+        # In a subprocess: venv depends on the running interpreter, which may be in a virtual environment itself.
+        _run([sys.executable, "-I", "-m", "venv", str(folder)], "cannot create a virtual environment")
         python, options = str(_python(folder)), ["--no-input", "--disable-pip-version-check"]
         _run(
             [python, "-I", "-m", "pip", "install", *options, *self.requirements],
@@ -69,7 +69,7 @@ class Environment(NamedTuple):
 
 
 def clean_environment() -> Mapping[str, str]:
-    """Return the environment variables for a Python of another environment: without those that lead into this one."""
+    """Return the environment variables for another environment's Python, without those that point into this one."""
     return {name: value for name, value in os.environ.items() if name not in _LEADING_HERE}
 
 
@@ -79,16 +79,16 @@ def _python(folder: Path) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock beside `folder`; wait as long as another process holds it."""
+    """Hold the lock beside `folder`; wait while another process holds it."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder.with_name(f"{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        hint = "name another folder in $NMT_CACHE"
+        hint = "set $NMT_CACHE to another folder for the cache"
         raise NmtError(f"cannot be written to ({error.strerror})", path=folder.parent, hint=hint) from None
     try:
         if not try_lock(descriptor):
-            log.info("another process makes %s; waiting for it", folder)
+            log.info("another process is creating %s; waiting for it", folder)
             while not try_lock(descriptor):
                 time.sleep(_POLL_SECONDS)
         yield
@@ -97,7 +97,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _run(command: Sequence[str], failure: str) -> None:
-    """Run a step; log how far pip is. NmtError, with the program's own last words, if it fails."""
+    """Run a command and log pip's progress. NmtError with the last line of its output if it fails."""
     lines = list[str]()
     with subprocess.Popen(
         command,
@@ -119,7 +119,7 @@ def _run(command: Sequence[str], failure: str) -> None:
 
 
 def _last_words(lines: Sequence[str], code: int) -> str:
-    """Return pip's last error, else the last line."""
+    """Return pip's last error message, else the last line of output."""
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines[-1:] or [f"exit code {code}"])[-1][:500]
 
@@ -127,10 +127,10 @@ def _last_words(lines: Sequence[str], code: int) -> str:
 def _hint(lines: Sequence[str]) -> str:
     said = "\n".join(lines)
     if "ensurepip" in said:
-        return "install the package of your system that gives Python its module venv, such as python3-venv"
+        return "install your system's package for Python's venv module, such as python3-venv"
     if "torch" in said and "No matching distribution" in said:
         return (
-            "nmt asks for the build of PyTorch that it runs with itself: name the index that it came from in "
-            "$PIP_EXTRA_INDEX_URL"
+            "the environment needs the same PyTorch build that nmt runs with: set $PIP_EXTRA_INDEX_URL to the package "
+            "index it came from"
         )
-    return "nothing was kept; check the network and the space on the disk, and try again"
+    return "nothing was installed; check your network connection and free disk space, and try again"

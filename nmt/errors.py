@@ -1,4 +1,4 @@
-"""The error tree: what is wrong, where, and how to fix it. `cli.main` is the one place that catches it."""
+"""The errors that nmt reports: what is wrong, where, and how to fix it. Only `cli.main` catches them all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-_NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, such as those of a terminal; surrogates; other line ends
+_NOT_SHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control and format characters, surrogates, line separators
 
 
 def printable(text: str, *, but: str = "") -> str:
     r"""Return `text` with control characters and lone surrogates, except those in `but`, written as escapes (`\x1b`).
 
-    File names and keys from a stranger may hold sequences that a terminal obeys, and names that are not UTF-8 hold
-    surrogates that cannot be written.
+    Untrusted file names and keys may contain terminal escape sequences. File names that are not valid UTF-8 contain
+    surrogates, which cannot be printed.
     """
     return "".join(
         c.encode("unicode_escape", "surrogatepass").decode("ascii")
@@ -24,20 +24,20 @@ def printable(text: str, *, but: str = "") -> str:
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Return `names` as a sentence lists them: "a", "a and b", "a, b and c"."""
+    """Join `names` into a list for a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a count as a sentence has it: "1 pair", "2,000 pairs". The plural of `noun` ends in "s"."""
+    """Return a count with its noun: "1 pair", "2,000 pairs". The plural of `noun` must end in "s"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 class NmtError(Exception):
-    """A fault the user can fix.
+    """An error that the user can fix.
 
-    `message` says what is wrong, `path` and `line` where (lines count from 1), `hint` what to do about it. As a text,
-    the error is `printable`.
+    `message` says what is wrong, `path` and `line` where (lines count from 1), and `hint` how to fix it. `str(error)`
+    is `printable`.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None, hint: str = ""):
@@ -54,12 +54,12 @@ class NmtError(Exception):
 
 
 class ConfigError(NmtError):
-    """A configuration file or a `--set` that cannot be read as it stands."""
+    """An invalid configuration file, `--set` option or environment variable."""
 
 
 class DataError(NmtError):
-    """Parallel text or a tokenizer that cannot be used as it stands."""
+    """Parallel text or a tokenizer that cannot be used."""
 
 
 class RunError(NmtError):
-    """A run directory that is missing, in the way, damaged, or made by another version."""
+    """A run, export or packed model that is missing, damaged, in the way, or of an unsupported format."""

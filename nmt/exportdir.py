@@ -1,6 +1,7 @@
-"""The folder that `nmt export` makes: the only place that knows file names inside it.
+"""The folder that `nmt export` creates. Only this module knows the file names inside it.
 
-It holds all that `nmt translate` needs. CTranslate2's files lie at its top, so it is an ordinary CTranslate2 model too.
+The folder contains everything that `nmt translate` needs. CTranslate2's files are at its top level, so it is also an
+ordinary CTranslate2 model.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
 from nmt.model_bin import find_corruption
 from nmt.rundir import MAX_JSON_BYTES
 
-FORMAT = 1  # of the folder; an export says which one it is
+FORMAT = 1  # version of the folder's format, recorded in each export
 Quantization = Literal["none", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16"]
-"""The type of an export's weights; none: fp32."""
+"""The data type of an export's weights; none: fp32."""
 
-_EXPORT_AGAIN = "make it again with `nmt export ctranslate2`"
+_EXPORT_AGAIN = "create it again with `nmt export ctranslate2`"
 _CHUNK = 1 << 20
-_MAX_BYTES = 100_000_000  # of a file that is not the model
+_MAX_BYTES = 100_000_000  # limit for files other than the model
 
 
 class FileMark(Section):
-    """Size and hash of a file of the export when it was made, which reveal damage but not tampering."""
+    """Size and hash of a file when the export was created. They reveal damage, but not tampering."""
 
     size: int = Field(ge=0)
     crc32: int = Field(ge=0, lt=2**32)
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Return the mark of the file at `path` as it is now."""
+        """Compute the mark of the file at `path` as it is now."""
         size = crc = 0
         with open(path, "rb") as file:
             while chunk := file.read(_CHUNK):
@@ -57,14 +58,14 @@ class ExportInfo(Section):
     quantization: Quantization
     src_lang: str
     tgt_lang: str
-    user_symbols: tuple[str, ...] = ()  # never to be split: placeholders and the like
-    directions: tuple[tuple[str, str], ...] = Field((), description="source and target language each; empty: one")
+    user_symbols: tuple[str, ...] = ()  # tokens that are never split, such as placeholders
+    directions: tuple[tuple[str, str], ...] = Field((), description="pairs of source and target language; empty: one")
     language_tags: LanguageTags = Field("source", description="model.language_tags of the run")
     max_src_len: int = Field(ge=2, description="longest source in tokens, eos included")
     max_tgt_len: int = Field(ge=2, description="longest target in tokens, eos included")
     decoding: SearchOptions
     origin: dict[str, Any] = Field(description="the run, its checkpoint, and the versions it was exported with")
-    agreement: dict[str, Any] = Field(description="how the export and the run agreed when it was made")
+    agreement: dict[str, Any] = Field(description="how well the outputs of export and run agreed after the export")
     files: dict[str, FileMark]
 
 
@@ -78,9 +79,9 @@ class ExportDir:
         self.card = path / "README.md"
 
     def info(self) -> ExportInfo:
-        """Read export.json; RunError if it is missing, damaged, or of another format.
+        """Read export.json. RunError if it is missing, damaged, or of another format.
 
-        RunError too if the folder holds links out of it, pipes or devices.
+        Also raises RunError if the folder contains pipes, devices, or links that point outside it.
         """
         refuse_special_files(self.path, "export")
         value = self._read_json(self.info_file, MAX_JSON_BYTES)
@@ -96,7 +97,7 @@ class ExportDir:
             raise self._damaged(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
 
     def check_files(self, info: ExportInfo) -> None:
-        """Raise RunError if a file is too large, or differs from when the export was made. Reads every file once."""
+        """Raise RunError if a file is too large or has changed since the export. Reads every file once."""
         for name in self._names_needed(info):
             if name not in info.files:
                 raise RunError(f"export.json does not list {name}", path=self.path, hint=_EXPORT_AGAIN)
@@ -108,16 +109,16 @@ class ExportDir:
                 raise RunError(fault, path=self.path / name, hint=_EXPORT_AGAIN)
 
     def _find_fault(self, name: str, mark: FileMark) -> str:
-        """Return what is wrong with a file, reading no more than the largest valid file of its kind."""
+        """Describe what is wrong with a file, if anything. Reads at most the size of the largest valid file."""
         path = self.path / name
         size = path.stat().st_size
         if size != mark.size:
-            return f"this file is not as it was exported: it has {size:,} bytes, and had {mark.size:,}"
+            return f"this file has changed since the export: it has {size:,} bytes, but had {mark.size:,}"
         if name != "model.bin" and size > _MAX_BYTES:
             return f"cannot read this file of the export (over {_MAX_BYTES:,} bytes)"
         if name == "model.bin" and (fault := find_corruption(path)):
-            return f"this is no model of CTranslate2, or it is {fault}"
-        return "" if FileMark.from_file(path) == mark else "this file is not as it was exported: damaged"
+            return f"not a CTranslate2 model, or {fault}"
+        return "" if FileMark.from_file(path) == mark else "this file is damaged: it has changed since the export"
 
     def write_info(self, info: ExportInfo) -> None:
         """Write export.json."""
@@ -129,7 +130,7 @@ class ExportDir:
         return {path.relative_to(self.path).as_posix(): FileMark.from_file(path) for path in paths}
 
     def _names_needed(self, info: ExportInfo) -> list[str]:
-        """Return the names of the files that an engine reads; fixed, because export.json may be malicious."""
+        """Return the names of the files that an engine reads. They are fixed, because export.json may be malicious."""
         forms = ("joint",), ("joint-src", "joint-tgt")
         form = next((form for form in forms if f"tokenizer/{form[0]}.model" in info.files), ("src", "tgt"))
         sides = [f"tokenizer/{name}.model" for name in form]
@@ -138,7 +139,7 @@ class ExportDir:
         return ["model.bin", "config.json", *vocabularies, *sides]
 
     def vocabulary(self, side: Literal["source", "target"]) -> list[str]:
-        """Read the tokens by id, as CTranslate2 does; RunError if damaged."""
+        """Read the tokens in order of their ids, as CTranslate2 does. RunError if the file is damaged."""
         shared = self.path / "shared_vocabulary.json"
         path = shared if shared.exists() else self.path / f"{side}_vocabulary.json"
         tokens = self._read_json(path, _MAX_BYTES)
@@ -160,27 +161,27 @@ class ExportDir:
 
 
 def is_export(path: Path) -> bool:
-    """Return whether `nmt export` made the folder `path`: it has an export.json, valid or not."""
+    """Return whether the folder `path` is an export: it contains an export.json, valid or not."""
     return os.path.lexists(path / "export.json")
 
 
 def refuse_existing_export(path: Path, *, overwrite: bool) -> None:
-    """Raise RunError if something is at `path`, unless it is an export that may be overwritten."""
+    """Raise RunError if `path` exists, unless it is an export and `overwrite` is given."""
     if not os.path.lexists(path):
         return
     if not overwrite:
-        hint = "replace it by --overwrite, or choose another folder"
-        raise RunError("there is something here already", path=path, hint=hint)
+        hint = "replace it with --overwrite, or choose another folder"
+        raise RunError("this path already exists", path=path, hint=hint)
     if not is_export(path):
-        raise RunError("not an export, so it is not overwritten", path=path, hint="choose another folder")
+        raise RunError("not an export, so nmt does not overwrite it", path=path, hint="choose another folder")
 
 
 @contextmanager
 def new_export(path: Path, *, overwrite: bool) -> Iterator[ExportDir]:
-    """Yield an export in an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+    """Yield an export in an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
 
-    If the block raises, the folder is removed and `path` stays as it was. RunError if something is at `path`, unless it
-    is an export and `overwrite` is given.
+    If the block raises, the folder is removed and `path` stays unchanged. RunError if `path` exists, unless it is an
+    export and `overwrite` is given.
     """
 
     @contextmanager

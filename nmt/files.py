@@ -1,8 +1,8 @@
-"""Write files and folders atomically: a reader sees the old or the new one, never a part. Read within limits.
+"""Write files and folders atomically: readers see the old or the new version, never a part. Limit how much is read.
 
-Unfinished files have a temporary name beside their final one: `.NAME.TOKEN.partial`. Their writer holds a lock on
-`.NAME.TOKEN.lock`, so that any process can tell a living writer from the leftovers of a killed one. (A process id would
-not do: containers that share a folder have separate process numbers.)
+Unfinished files have a temporary name beside their final one: `.NAME.TOKEN.partial`. The writer holds a lock on
+`.NAME.TOKEN.lock`, so that any process can distinguish a running writer from the leftovers of a killed one. (A process
+id would not work: containers that share a folder have separate process ids.)
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from nmt.errors import NmtError, RunError
 from nmt.locks import try_lock
 
 MAX_METRICS_BYTES = 200_000_000
-"""A larger metrics.jsonl is none: a day's training writes a few million bytes."""
+"""The largest metrics.jsonl that is read; a day of training writes a few million bytes."""
 
 _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTALL)
-_NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # for a link or a pipe by a lock's name
-_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # of a write, which knows no name
+_NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # in case a lock's name is a link or a pipe
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # raised by a write, without a file name
 
 Guard = Callable[[Path], AbstractContextManager[object]]
 """Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
@@ -36,17 +36,17 @@ Guard = Callable[[Path], AbstractContextManager[object]]
 
 @contextmanager
 def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success flush it to the disk and rename it to `path`.
+    """Yield a temporary path beside `path`; on success flush it to disk and rename it to `path`.
 
-    If the block raises, the temporary file is removed and `path` stays as it was. A link is followed. If `keep_old_as`
-    is given, the old file at `path` gets that name once the new one is on the disk. The new file has the mode that the
+    If the block raises, the temporary file is removed and `path` stays unchanged. Links are followed. If `keep_old_as`
+    is given, the old file at `path` is renamed to it once the new one is on disk. The new file gets the mode that the
     umask gives to new files, whatever the block did. NmtError if `path` is a folder, a pipe or a device.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
     with _temporary_names(path) as (folder, _, mode):
-        folder.mkdir()  # a folder, because libraries put temporary files of their own beside a file that they write
+        folder.mkdir()  # a folder, because libraries create their own temporary files beside a file that they write
         partial = folder / path.name
         yield partial
         os.chmod(partial, mode)
@@ -58,12 +58,12 @@ def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Pa
 
 @contextmanager
 def new_folder(path: Path, *, replace: Guard | None = None) -> Iterator[Path]:
-    """Yield an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+    """Yield an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
 
-    If the block raises, the folder is removed and `path` stays as it was. A link is followed. If something is at
-    `path`, before the block or after it, `replace` decides: it raises, or what is there is removed once the new folder
-    stands. Without `replace` FileExistsError. If the process is killed, the next `remove_leftovers` or `new_folder`
-    there gives a replaced folder its name back.
+    If the block raises, the folder is removed and `path` stays unchanged. Links are followed. If `path` exists before
+    or after the block, `replace` decides: it raises, or else the old content is removed once the new folder is in
+    place. Without `replace`, raises FileExistsError. If the process is killed while replacing a folder, the next
+    `remove_leftovers` or `new_folder` there restores the old name.
     """
     path = Path(os.path.realpath(path))
     with _temporary_names(path) as (partial, old, _):
@@ -77,11 +77,11 @@ def new_folder(path: Path, *, replace: Guard | None = None) -> Iterator[Path]:
 
 
 def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
-    """Ask `replace` about what is at `path`, if anything, and rename it to `old`, if given."""
+    """If `path` exists, ask `replace` whether it may be replaced, and rename it to `old`, if given."""
     if not os.path.lexists(path):
         return
     if Path.cwd().is_relative_to(path):
-        raise NmtError("the current folder is not replaced", path=path, hint="run the command in another folder")
+        raise NmtError("cannot replace the current folder", path=path, hint="run the command in another folder")
     if replace is None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     with ExitStack() as stack:
@@ -93,7 +93,7 @@ def _set_aside(path: Path, old: Path | None, replace: Guard | None) -> None:
 
 
 def _give_name(partial: Path, path: Path) -> None:
-    """Rename `partial` to `path`, and wait until the new name is on the disk."""
+    """Rename `partial` to `path`, and wait until the new name is on disk."""
     os.replace(partial, path)
     flush(path.parent)
 
@@ -105,7 +105,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file's contents, or a folder's names, are on the disk. Windows cannot flush a folder."""
+    """Wait until the contents of a file, or the names in a folder, are on disk. Windows cannot flush folders."""
     if os.name == "nt" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
@@ -117,10 +117,10 @@ def flush(path: Path) -> None:
 
 @contextmanager
 def _temporary_names(path: Path) -> Iterator[tuple[Path, Path, int]]:
-    """Yield the names for the new and for the old content of `path`, and the mode of a new file; lock them meanwhile.
+    """Yield locked temporary names for the new and the old content of `path`, and the mode for a new file.
 
-    At the end nothing is left under either name. If the old content was not replaced, it gets its name back. An OSError
-    about a temporary name, or of a full disk, names `path`.
+    At the end, nothing is left under either name. If the old content was not replaced, it gets its name back. An
+    OSError about a temporary name or a full disk is changed to name `path`.
     """
     try:
         _make_folder(path.parent)
@@ -140,7 +140,7 @@ def _temporary_names(path: Path) -> Iterator[tuple[Path, Path, int]]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create `folder` with those above it, if they are missing. NotADirectoryError if there is a file."""
+    """Create `folder` and its missing parents. NotADirectoryError if one of them is a file."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -152,7 +152,7 @@ def _temporary(path: Path, token: str, kind: Literal["partial", "old", "lock"]) 
 
 
 def _lock_new_token(path: Path) -> tuple[str, int]:
-    """Return a token that no other process uses for `path`, and the descriptor of its locked file."""
+    """Return a token that no other process uses for `path`, and the file descriptor of its lock."""
     while True:
         token = secrets.token_hex(4)
         name = _temporary(path, token, "lock")
@@ -163,8 +163,8 @@ def _lock_new_token(path: Path) -> tuple[str, int]:
         try:
             locked = try_lock(lock)
         except OSError:
-            return token, lock  # a file system without locks: no process can take this one, so none removes our work
-        # Another process may have seen the file before it was locked, taken us for dead, and removed it.
+            return token, lock  # a file system without locks: no process can lock this file, so none removes our work
+        # Another process may have seen the file before we locked it, assumed that we are dead, and removed it.
         if locked and name.exists() and os.path.samestat(os.fstat(lock), name.stat()):
             return token, lock
         os.close(lock)
@@ -173,7 +173,7 @@ def _lock_new_token(path: Path) -> tuple[str, int]:
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
     """Remove leftovers of killed processes from `folder`; only those of the file or folder `name`, if given.
 
-    Files that were being replaced get their names back. Work of living processes is left alone.
+    Files that were being replaced get their names back. Files of running processes are left alone.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -185,7 +185,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
 
 
 def _clean_up_after(path: Path, token: str) -> None:
-    """Remove the leftovers of the writer with `token` of `path`, if it is dead."""
+    """Remove the leftovers of the writer of `path` with this `token`, if it has ended."""
     name = _temporary(path, token, "lock")
     try:
         lock = os.open(name, os.O_RDWR | _NO_WAITING)
@@ -212,12 +212,12 @@ def _restore_or_remove(path: Path, token: str) -> None:
     if not os.path.lexists(path):
         os.rename(old, path)
         return
-    os.rename(old, partial)  # so that what is called `old` is whole, even if this process is killed now
+    os.rename(old, partial)  # so that `old` is never incomplete, even if this process is killed now
     shutil.rmtree(partial, ignore_errors=True)
 
 
 def refuse_special_files(root: Path, kind: str) -> None:
-    """Raise RunError if the folder of a `kind` (run, export) holds a link that leads out of it, a pipe or a device."""
+    """Raise RunError if the folder of a `kind` (run, export) contains a pipe, a device, or a link to outside it."""
     real = os.path.realpath(root)
     hint = f"{kind}s must not contain links to other folders or special files: copy the original here, or delete it"
     for folder, folders, files in os.walk(real):
@@ -225,19 +225,19 @@ def refuse_special_files(root: Path, kind: str) -> None:
             path = Path(folder, name)
             try:
                 mode = path.lstat().st_mode
-            except FileNotFoundError:  # deleted meanwhile, by a training
+            except FileNotFoundError:  # deleted in the meantime by a training
                 continue
             if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(real + os.sep):
-                raise RunError(f"a link that leads out of the {kind}", path=path, hint=hint)
+                raise RunError(f"a link that points outside the {kind}", path=path, hint=hint)
             if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 raise RunError("neither a file nor a folder", path=path, hint=hint)
 
 
 class FileHashes:
-    """A cache of SHA-256 of files, by size and time of change, so that a large corpus is not read each time."""
+    """A cache of SHA-256 hashes of files, by size and time of change, so that a large corpus is not read each time."""
 
     def __init__(self, path: Path):
-        """Keep the cache in the JSON file `path`; unreadable entries are computed again."""
+        """Store the cache in the JSON file `path`; unreadable entries are recomputed."""
         self.path = path
         try:
             self.known: dict[str, list[object]] = dict(json.loads(path.read_text(encoding="utf-8")))
@@ -247,7 +247,7 @@ class FileHashes:
     def sha256(self, file: Path) -> str:
         """Return the SHA-256 of `file`, as hex."""
         name, status = str(file.resolve()), file.stat()
-        # The time of the last change too: a copy may set the time of modification back (rsync -t), but not that one.
+        # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
         stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
         known = self.known.get(name)
         if not isinstance(known, list) or known[:-1] != stamp:
@@ -257,7 +257,7 @@ class FileHashes:
 
 
 def read_at_most(path: Path, limit: int) -> bytes:
-    """Read a file's bytes. Raises ValueError, having read no more than that, if there are over `limit`."""
+    """Read a file's bytes. Raises ValueError if there are over `limit`, without reading further."""
     with open(path, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:

@@ -1,4 +1,4 @@
-"""Find the run or the export that the user means."""
+"""Find the run or export to use."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nmt.hub import HUB_PREFIX, fetch
 from nmt.packed import unpack
 from nmt.rundir import RunDir, restore_replaced
 
-_NAME_A_RUN = "name a folder that `nmt train` made, or a file that `nmt pack` made"
+_NAME_A_RUN = "give a run folder from `nmt train`, or a file from `nmt pack`"
 
 
 def find_model(model: str | None) -> RunDir | ExportDir:
-    """Return the run, the export or the packed model `model` (--model), else $NMT_MODEL, else the newest run in ./runs.
+    """Return the run, export or packed model `model` (--model), else $NMT_MODEL, else the newest run in ./runs.
 
-    A packed model, or one on the hub (`hf:user/name`), is a run in the cache. RunError if there is none, or it is a run
-    without a checkpoint.
+    A packed model, or one on the hub (`hf:user/name`), is returned as a run in the cache. RunError if there is no such
+    model, or if it is a run without a checkpoint.
     """
     name = _name(model)
     if name is None:
@@ -29,14 +29,14 @@ def find_model(model: str | None) -> RunDir | ExportDir:
 def find_run(model: str | None) -> RunDir:
     """Return the run `model` (--model), else $NMT_MODEL, else the most recently trained run under ./runs.
 
-    It may be packed or on the hub, as in `find_model`. RunError if there is none, or it has no checkpoint.
+    It may be packed or on the hub, as in `find_model`. RunError if there is no such run, or it has no checkpoint.
     """
     name = _name(model)
     return _newest_run() if name is None else _checked_run(name)
 
 
 def _name(model: str | None) -> str | None:
-    """Return what the user names; a folder gets its name back if a process was killed while replacing it."""
+    """Return the model that the user gave; restore its folder if a process was killed while replacing it."""
     name = model or os.environ.get("NMT_MODEL")
     if not name:
         return None
@@ -46,7 +46,7 @@ def _name(model: str | None) -> str | None:
 
 
 def _located(name: str) -> RunDir:
-    """Return the run that `name` means, unchecked: unpacked if it is a file, downloaded if it is on the hub."""
+    """Return the run called `name`, unchecked; unpack it if it is a file, download it if it is on the hub."""
     if name.startswith(HUB_PREFIX):
         run = RunDir(fetch(name))
         run.results = Path(f"{run.path.name}-eval")
@@ -66,7 +66,7 @@ def _checked_run(name: str) -> RunDir:
         raise RunError("no such run", path=path, hint=_NAME_A_RUN)
     if not run.config_file.is_file():
         is_other = (path / "config.json").is_file()
-        hint = "import it with `nmt import hf`, if it is a Hugging Face folder" if is_other else _NAME_A_RUN
+        hint = "if it is a Hugging Face folder, import it with `nmt import hf`" if is_other else _NAME_A_RUN
         raise RunError("not a run: it has no config.yaml", path=path, hint=hint)
     run.check()
     run.best_checkpoint()
@@ -78,7 +78,7 @@ def _newest_run() -> RunDir:
     if not runs:
         raise RunError(
             "no trained run under ./runs",
-            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or name one with --model or $NMT_MODEL",
+            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or choose one with --model or $NMT_MODEL",
         )
     newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
     newest.check()

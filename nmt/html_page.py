@@ -1,4 +1,4 @@
-"""HTML pages that need nothing else: styles, pictures and scripts are in them, in light and dark."""
+"""Self-contained HTML pages: styles, figures and scripts are inline, with a light and a dark theme."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ td.text { overflow-wrap: anywhere; width: 45%; } code { color: var(--soft); }
 .figures { display: flex; flex-wrap: wrap; gap: 2rem; } .figures b { display: block; font-size: 1.8rem; }
 svg { width: 100%; height: auto; } svg rect { fill: var(--fill); } svg text { fill: var(--soft); font-size: 11px; }
 """
-# A browser that loads nothing from elsewhere, whatever the page says.
+# The browser loads nothing from elsewhere, whatever the page contains.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-_WIDTH, _HEIGHT, _FOOT = 600, 120, 18  # of a picture, in its own units
+_WIDTH, _HEIGHT, _FOOT = 600, 120, 18  # of a chart, in SVG units
 
 
 def html_page(title: str, body: Iterable[str], *, style: str = "", script: str = "") -> str:
-    """Return a page of the lines `body`, which are HTML, with more style and a script; `title` is text."""
+    """Return a page with the HTML lines `body`, additional style and a script; `title` is plain text."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -45,18 +45,18 @@ def html_page(title: str, body: Iterable[str], *, style: str = "", script: str =
 
 
 def html_text(text: str) -> str:
-    """Return text from outside as HTML: escaped, control characters visible; an empty one says so."""
+    """Return untrusted text as HTML: escaped, with control characters made visible, and a note if it is empty."""
     return escape(printable(text)) or "<i>empty</i>"
 
 
 def figures(numbers: Iterable[tuple[str, str]]) -> str:
-    """Return numbers in large type, each with its label."""
+    """Return labeled numbers in large type."""
     cells = (f"<div><b>{escape(number)}</b>{escape(label)}</div>" for number, label in numbers)
     return "\n".join(['<div class="figures">', *cells, "</div>"])
 
 
 def bar_chart(bars: Sequence[tuple[float, str, str]], caption: str, *, label_every: int = 1) -> str:
-    """Return a picture of `bars`: (height, label below it, what it says when the pointer rests on it), as SVG."""
+    """Return an SVG bar chart of `bars`: (height, label below the bar, tooltip)."""
     top, step = max([1e-9, *(height for height, _, _ in bars)]), _WIDTH / max(1, len(bars))
     parts = [f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT + _FOOT}" role="img" aria-label="{escape(caption)}">']
     for number, (value, label, title) in enumerate(bars):

@@ -1,7 +1,7 @@
 """Models on the Hugging Face Hub: `hf:user/name` or `hf:user/name@revision`, downloaded into a cache.
 
-Only files that a packed model may have are downloaded, and the folder is then checked like any run: whoever uploaded it
-may be a stranger. The package `huggingface_hub` is imported when it is used.
+A model on the hub is untrusted, so only files that a packed model may contain are downloaded, and the folder is checked
+like any run. The package `huggingface_hub` is imported only when needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HUB_PREFIX = "hf:"
 LIMIT_VARIABLE = "NMT_DOWNLOAD_GB"
 DEFAULT_LIMIT_GB = 5.0
-"""Gigabytes of a model on the hub; a Transformer of a billion parameters in fp32 has 4."""
+"""Largest download, in gigabytes; a Transformer with a billion parameters in fp32 has 4."""
 
 _NAME = re.compile(
     r"(?P<user>[A-Za-z0-9][A-Za-z0-9._-]{0,95})/(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,95})"
@@ -49,7 +49,7 @@ class HubModel(NamedTuple):
         found = _NAME.fullmatch(text.removeprefix(HUB_PREFIX))
         if found is None or ".." in text:
             hint = "write user/name, or user/name@revision"
-            raise NmtError(f"{text[:200]!r} is not the name of a model on the hub", hint=hint)
+            raise NmtError(f"{text[:200]!r} is not a valid model name on the hub", hint=hint)
         return cls(found["user"], found["name"], found["revision"])
 
     @property
@@ -62,7 +62,7 @@ class HubModel(NamedTuple):
 
 
 def hub_api() -> HfApi:
-    """Return the client of the hub at $HF_ENDPOINT, with the token of $HF_TOKEN if there is one.
+    """Return a client for the hub at $HF_ENDPOINT, with the token in $HF_TOKEN if it is set.
 
     NmtError if huggingface_hub is not installed.
     """
@@ -79,7 +79,7 @@ def hub_api() -> HfApi:
 
 @contextmanager
 def hub_errors(model: HubModel, action: str) -> Iterator[None]:
-    """Turn what huggingface_hub raises into one NmtError, which holds no token. `action`: "download" or "upload"."""
+    """Turn the exceptions of huggingface_hub into an NmtError without the token; `action`: "download" or "upload"."""
     from huggingface_hub import errors
 
     try:
@@ -88,20 +88,20 @@ def hub_errors(model: HubModel, action: str) -> Iterator[None]:
         status = error.response.status_code if error.response is not None else 0
         raise _refused(model, action, status, isinstance(error, errors.RevisionNotFoundError)) from None
     except errors.HFValidationError:
-        raise NmtError(f"cannot {action} {model}: this is not a name that the hub allows") from None
+        raise NmtError(f"cannot {action} {model}: the hub does not allow this name") from None
     except NmtError:
         raise
     except ValueError as error:
-        message = f"cannot {action} {model}: the answer of the hub cannot be read ({type(error).__name__})"
+        message = f"cannot {action} {model}: cannot read the hub's response ({type(error).__name__})"
         raise NmtError(message, hint="try again later") from None
-    except RuntimeError as error:  # what a thread of an upload raised is its cause
+    except RuntimeError as error:  # its cause is the exception of an upload thread
         cause = error.__cause__
         if isinstance(cause, errors.HfHubHTTPError) and cause.response is not None:
             raise _refused(model, action, cause.response.status_code, False) from None
         raise _unreachable(model, action, cause if isinstance(cause, Exception) else error) from None
-    except OSError as error:  # connections, time limits
+    except OSError as error:  # connection errors, timeouts
         if error.errno is not None and error.filename is not None:
-            raise  # a file of this machine
+            raise  # a local file
         raise _unreachable(model, action, error) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "requests", "urllib3"):
@@ -111,30 +111,30 @@ def hub_errors(model: HubModel, action: str) -> Iterator[None]:
 
 def _refused(model: HubModel, action: str, status: int, no_revision: bool) -> NmtError:
     """Return the error for an HTTP status."""
-    token = "set $HF_TOKEN to a token that may do this"
+    token = "set $HF_TOKEN to a token with permission for this"
     if no_revision:
         return NmtError(f"{model.repository} has no revision {model.revision!r} on the hub")
-    if status in (401, 404):  # the hub does not tell private models from missing ones
+    if status in (401, 404):  # the hub does not distinguish private models from missing ones
         hint = f"check the name; if the model is private, {token}"
-        message = "there is no such model, or the token may not see it"
+        message = "no such model, or your token has no access to it"
         if action == "upload":
-            message, hint = "the hub knows no such user, or does not accept the token", token
+            message, hint = "no such user, or the hub rejected the token", token
         return NmtError(f"cannot {action} {model}: {message} ({status})", hint=hint)
     if status == 403:
-        return NmtError(f"cannot {action} {model}: the hub forbids it (403)", hint=token)
-    return NmtError(f"cannot {action} {model}: the hub answers with the status {status}", hint="try again later")
+        return NmtError(f"cannot {action} {model}: permission denied (403)", hint=token)
+    return NmtError(f"cannot {action} {model}: the hub returned HTTP status {status}", hint="try again later")
 
 
 def _unreachable(model: HubModel, action: str, error: Exception) -> NmtError:
-    hint = "check the network; a model that was downloaded before works without one as hf:user/name@COMMIT"
-    return NmtError(f"cannot {action} {model}: the hub cannot be reached ({type(error).__name__})", hint=hint)
+    hint = "check the network connection; a model downloaded before works offline as hf:user/name@COMMIT"
+    return NmtError(f"cannot {action} {model}: cannot reach the hub ({type(error).__name__})", hint=hint)
 
 
 def fetch(text: str) -> Path:
-    """Return the folder in the cache with the model `text` (`hf:user/name@revision`), downloaded if it is not there.
+    """Return the cache folder of the model `text` (`hf:user/name@revision`); download the model if it is not cached.
 
-    A revision that is a whole commit needs no network once it is in the cache. NmtError if there is no such model, if
-    the hub cannot be reached, or if it is not a model that `nmt push` uploaded.
+    If the revision is a full commit hash and cached, no network is needed. NmtError if there is no such model, if the
+    hub cannot be reached, or if the model was not uploaded by `nmt push`.
     """
     model = HubModel.parse(text)
     api = hub_api()
@@ -143,13 +143,13 @@ def fetch(text: str) -> Path:
         folder = _folder(model, model.revision)
         if folder.is_dir():
             with using(folder.parent):
-                if folder.is_dir():  # no other process removed it before the lock
+                if folder.is_dir():  # no other process removed it before we locked it
                     return folder
     with hub_errors(model, "download"):
         info = api.model_info(model.repository, revision=model.revision, timeout=_TIMEOUT_SECONDS, files_metadata=True)
     commit = str(info.sha)
     if not _COMMIT.fullmatch(commit):
-        raise NmtError(f"cannot download {model}: the hub names no commit")
+        raise NmtError(f"cannot download {model}: the hub did not report its commit")
     folder = _folder(model, commit)
     with using(folder.parent):
         if not folder.is_dir():
@@ -158,7 +158,7 @@ def fetch(text: str) -> Path:
 
 
 def _download(api: HfApi, model: HubModel, info: ModelInfo, limit: float) -> None:
-    """Download the files of a packed model into the cache. RunError if they have more than `limit` gigabytes."""
+    """Download the files of a packed model into the cache. RunError if they exceed `limit` gigabytes."""
     commit, siblings = str(info.sha), info.siblings or []
     names = sorted(each.rfilename for each in siblings if is_name(each.rfilename))
     _refuse_other_models(model, names, [each.rfilename for each in siblings])
@@ -170,14 +170,14 @@ def _download(api: HfApi, model: HubModel, info: ModelInfo, limit: float) -> Non
             with hub_errors(model, "download"):
                 path = api.hf_hub_download(model.repository, name, revision=commit, local_dir=partial)
             done += Path(path).stat().st_size
-            _check_size(model, done, limit)  # the hub may have named other sizes, or none
-        shutil.rmtree(partial / ".cache", ignore_errors=True)  # huggingface_hub's notes on its downloads
+            _check_size(model, done, limit)  # the sizes that the hub reported may be wrong or missing
+        shutil.rmtree(partial / ".cache", ignore_errors=True)  # huggingface_hub's download metadata
         restore_precision(partial, str(model))
 
 
 def _check_size(model: HubModel, num_bytes: int, limit: float) -> None:
     if num_bytes > limit * GB:
-        hint = f"if you trust it, allow more: set ${LIMIT_VARIABLE} to a number of gigabytes"
+        hint = f"if you trust it, raise the limit: set ${LIMIT_VARIABLE} to a number of gigabytes"
         raise RunError(f"{model} has {num_bytes / GB:.2f} GB; nmt downloads models of up to {limit:g} GB", hint=hint)
 
 
@@ -188,7 +188,7 @@ def _folder(model: HubModel, commit: str) -> Path:
 def _refuse_other_models(model: HubModel, names: list[str], all_names: list[str]) -> None:
     """Raise RunError if the model was not uploaded by `nmt push`."""
     if "packed.json" not in names:
-        hint = "nmt uses models that `nmt push` uploaded"
+        hint = "nmt can use models uploaded with `nmt push`"
         if "source.spm" in all_names:
             hint = f"hf download {model.repository} --local-dir FOLDER, then nmt import hf FOLDER RUN"
-        raise RunError(f"{model} is not a model of nmt: it has no packed.json", hint=hint)
+        raise RunError(f"{model} is not an nmt model: it has no packed.json", hint=hint)

@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
-# Written without spaces between words, so "tokens per word" means nothing there.
+# Written without spaces between words, so "tokens per word" is meaningless for them.
 _WITHOUT_SPACES = {
     "zh",
     "zho",
@@ -34,7 +34,7 @@ _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 
 
 class Direction(NamedTuple):
-    """From which language into which, by their codes."""
+    """A translation direction: the codes of the source and target language."""
 
     src: str
     tgt: str
@@ -44,7 +44,7 @@ class Direction(NamedTuple):
 
 
 def is_variant(code: str, of: str) -> bool:
-    """Return whether `code` is a regional or written variant of the language `of`, as pt-BR is of pt."""
+    """Return whether `code` is a regional or script variant of the language `of`, as pt-BR is of pt."""
     return code.replace("_", "-").lower().startswith(of.replace("_", "-").lower() + "-")
 
 
@@ -53,12 +53,12 @@ LANGUAGE_TAG = re.compile(r"▁?<2([A-Za-z0-9][A-Za-z0-9_-]*)>")
 
 
 def language_tag(code: str) -> str:
-    """Return the token before a source that asks for a translation into this language (Johnson et al. 2017)."""
+    """Return the token that, prepended to a source, requests a translation into this language (Johnson et al. 2017)."""
     return f"<2{code}>"
 
 
 def base_code(code: str) -> str:
-    """Return the language of a code, without script and region: `pt` for `pt-BR`."""
+    """Return a language code without script and region: `pt` for `pt-BR`."""
     return code.replace("_", "-").split("-")[0].lower()
 
 
@@ -68,7 +68,7 @@ def written_without_spaces(code: str) -> bool:
 
 
 def spaces_between_sentences(code: str) -> bool:
-    """Return whether spaces separate sentences in this language; in Thai they do, although none separate words."""
+    """Return whether spaces separate sentences in this language; true for Thai, where they do not separate words."""
     return base_code(code) not in _CHINESE | _JAPANESE
 
 
@@ -85,7 +85,7 @@ def has_many_characters(code: str) -> bool:
 def bleu_tokenizer(code: str) -> str:
     """Return sacreBLEU's tokenizer for a target language.
 
-    `zh` for Chinese, `ja-mecab` and `ko-mecab` where MeCab is installed (else `char`), `13a` for the others.
+    `zh` for Chinese, `ja-mecab` and `ko-mecab` if MeCab is installed (else `char`), `13a` for all others.
     """
     base = base_code(code)
     if base in _CHINESE:
@@ -163,9 +163,9 @@ _SIMPLIFIED_REGIONS = {"cn", "sg"}
 
 
 def script_of(code: str) -> str | None:
-    """Return the script that a language is written in (`sr-Latn` names it); None if it may be one of several.
+    """Return the script of a language, which its code may name (`sr-Latn`); None if it could be one of several.
 
-    `Japanese` stands for kana with kanji. A language that is not known here is taken to use Latin.
+    `Japanese` stands for kana with kanji. Languages not listed here are assumed to use Latin.
     """
     base, *subtags = code.replace("_", "-").lower().split("-")
     named = next((_SUBTAGS[tag] for tag in subtags if tag in _SUBTAGS), None)
@@ -175,7 +175,7 @@ def script_of(code: str) -> str | None:
 
 
 def chinese_form(code: str) -> Literal["simplified", "traditional"] | None:
-    """Return the form of Chinese characters that a code names (`zh-Hant`, `zh-TW`); None if it names none."""
+    """Return the form of Chinese characters that a code specifies (`zh-Hant`, `zh-TW`); None if it specifies none."""
     base, *subtags = code.replace("_", "-").lower().split("-")
     if base not in _CHINESE:
         return None
@@ -195,12 +195,12 @@ _NAMES_OF = {code: frozenset([code, *names]) for code, *names in (entry.split() 
 
 
 def english_name(code: str) -> str:
-    """Return the English name of a language, with its script or region if the code has one; the code if not known."""
+    """Return the English name of a language, with script or region if the code has one; the code itself if unknown."""
     base = base_code(code)
     name = next((entry.split()[1].title() for entry in _NAMES.split("|") if entry.startswith(f"{base} ")), code)
     return name if code.lower() in (base, name.lower()) else f"{name} ({code})"
 
 
 def names_of(code: str) -> frozenset[str]:
-    """Return what a column of text in this language may be called, in lower case: its code, its name if known."""
+    """Return the possible names of a column of text in this language, in lower case: its code, and its known names."""
     return _NAMES_OF.get(base_code(code), frozenset()) | {base_code(code), code.lower()}

@@ -1,14 +1,14 @@
-"""Locks on files, on every system. The system releases a lock when its process ends, however it ends."""
+"""File locks for every operating system. A lock is released when its process ends, however it ends."""
 
 from __future__ import annotations
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock the open file `descriptor` for this process alone; return False if it is locked already.
+    """Lock the open file `descriptor` exclusively; return False if it is already locked.
 
-    With `shared`, other processes may lock it so too, and none of them may lock it for itself alone.
+    With `shared`, take a shared lock, which several processes can hold while none holds an exclusive one.
 
-    The lock lasts until the descriptor is closed, or the process ends. Raises OSError if the file system has no locks.
+    The lock lasts until the descriptor is closed or the process ends. Raises OSError if the file system has no locks.
     """
     import portalocker  # here, because it takes 60 ms to import and most commands lock nothing
 

@@ -13,7 +13,7 @@ from nmt.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-BUSY = 0.25  # share of the cores' time that other processes use, from which threads had better not spin
+BUSY = 0.25  # if other processes use this share of the cores' time or more, threads should not spin
 
 _limit: int | None = None
 
@@ -25,13 +25,13 @@ def num_cores() -> int:
 
 
 def limit_cores(count: int) -> None:
-    """Let this process, one of several on its machine, use `count` cores at most. Engines read it when they load."""
+    """Limit this process, one of several on its machine, to `count` cores. Engines read the limit when they load."""
     global _limit
     _limit = count
 
 
 def processor() -> str:
-    """Return the processor's name, as its maker writes it."""
+    """Return the processor's model name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -41,17 +41,17 @@ def processor() -> str:
 
 
 def request_exact_mkl() -> None:
-    """Ask Intel's MKL to sum in one order for any number of rows, on processors where that is as fast.
+    """Make Intel's MKL sum in the same order for any number of rows, on processors where that costs no speed.
 
-    Sets MKL_CBWR in the environment unless it is set; MKL reads it once, before its first product in this process. On
-    other makers' processors MKL would take its slowest code. Only programs call this, never the library.
+    Sets MKL_CBWR in the environment if it is unset. MKL reads it once, before its first matrix product in this process.
+    On processors of other vendors, MKL would use its slowest code. Only programs call this, never the library.
     """
     if "Intel" in processor() and _has_avx512():
         os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
 
 
 def _has_avx512() -> bool:
-    """Return whether the processor has the AVX-512 instructions that MKL and torch use; false if it cannot be told."""
+    """Return whether the processor has the AVX-512 instructions that MKL and torch use; False if unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -61,48 +61,48 @@ def _has_avx512() -> bool:
 
 
 def request_sleeping_threads_if_busy() -> None:
-    """Let torch's threads sleep while they wait for one another if other processes keep this machine busy.
+    """Let torch's threads sleep instead of spin while they wait for each other, if other processes load this machine.
 
-    GNU OpenMP's threads spin by default. That is a quarter faster on a quiet machine; on a busy one, a spinning thread
-    takes the core that the thread it waits for needs, and training falls to a tenth of its rate. Sets OMP_WAIT_POLICY
-    in the environment unless it is set; OpenMP reads it once, when torch is imported. Results do not depend on it.
-    Only programs call this, never the library.
+    GNU OpenMP's threads spin by default. On an idle machine, that is a quarter faster. On a busy machine, a spinning
+    thread occupies the core that the thread it waits for needs, and training falls to a tenth of its speed. Sets
+    OMP_WAIT_POLICY in the environment if it is unset. OpenMP reads it once, when torch is imported. It does not change
+    results. Only programs call this, never the library.
     """
     if "torch" in sys.modules or num_cores() == 1 or os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
         return
     if (share := busy_share()) >= BUSY:
         os.environ["OMP_WAIT_POLICY"] = "passive"
-        log.info(f"other processes use {share:.0%} of this machine: threads sleep while they wait for one another")
+        log.info(f"other processes use {share:.0%} of this machine: threads sleep while they wait for each other")
 
 
 def busy_share(seconds: float = 0.1) -> float:
-    """Return the share of this process's cores that others use during the next `seconds`; 0.0 where it is unknown."""
+    """Measure for `seconds` and return the share of this process's cores that others use; 0.0 if unknown."""
     if (before := _core_ticks()) is None:
         return 0.0
-    time.sleep(seconds)  # this process uses none meanwhile
+    time.sleep(seconds)  # during which this process uses no core
     busy, idle = (now - then for now, then in zip(_core_ticks() or before, before, strict=True))
     return busy / (busy + idle) if busy + idle > 0 else 0.0
 
 
 def _core_ticks() -> tuple[int, int] | None:
-    """Return the ticks for which the cores of this process were busy and idle since the machine started; on Linux."""
+    """Return how many ticks the cores of this process were busy and idle since boot; None if not on Linux."""
     try:
         names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         lines = [line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
     except (AttributeError, OSError):
         return None
-    # user, nice, system, idle, iowait, irq, softirq, steal; the ticks of guests are among those of user
+    # user, nice, system, idle, iowait, irq, softirq, steal; user includes the ticks of guests
     ticks = [[int(number) for number in line[1:9]] for line in lines if line and line[0] in names]
     idle = sum(sum(each[3:5]) for each in ticks)
     return sum(map(sum, ticks)) - idle, idle
 
 
 def environment_count(name: str, default: int, *, minimum: int = 0) -> int:
-    """Return the whole number in the environment variable `name`; `default` if it is not set. ConfigError if odd."""
+    """Return the integer in the environment variable `name`, or `default` if it is unset. ConfigError if invalid."""
     text = os.environ.get(name, "")
     if not text:
         return default
     if not (text.isdecimal() and text.isascii() and len(text) <= 9 and int(text) >= minimum):
         hint = "correct it, or unset it; torchrun and `nmt train --num-processes` set such variables themselves"
-        raise ConfigError(f"the environment variable {name} is {text!r}, not a number from {minimum}", hint=hint)
+        raise ConfigError(f"the environment variable {name} is {text!r}, not a number from {minimum} up", hint=hint)
     return int(text)

@@ -1,4 +1,4 @@
-"""The error for what needs PyTorch, which only the extra `train` installs."""
+"""The error for features that need PyTorch, which only the extra `train` installs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _COMMAND = "this command needs PyTorch"
 
 
 def require_torch() -> None:
-    """Raise NmtError unless PyTorch is installed: for commands that need it after work that does not."""
+    """Raise NmtError unless PyTorch is installed, for commands that would need it only after other work."""
     if find_spec("torch") is None:
         raise NmtError(f"{_COMMAND}, which is not installed", hint=INSTALL_TORCH)
 
 
 def missing_torch(error: ModuleNotFoundError, message: str = _COMMAND) -> NmtError:
-    """Return what to tell the user if `error` says that PyTorch is not installed; raise `error` if it does not."""
+    """Return an NmtError if `error` means that PyTorch is not installed; otherwise raise `error`."""
     if error.name != "torch":
         raise error
     return NmtError(f"{message}, which is not installed", hint=INSTALL_TORCH)

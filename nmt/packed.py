@@ -1,7 +1,7 @@
-"""Packed models: one zip file with all that translating needs, unpacked into a cache when it is first used.
+"""Packed models: one zip file with everything needed for translation, unpacked into the cache on first use.
 
-A packed model may come from a stranger. Its members are stored, not compressed, so none is larger than the file; their
-names are those of a small run; the unpacked folder is then checked like any run.
+A packed model is untrusted. Its members must be stored uncompressed, so that none is larger than the file, and only the
+file names of a small run are allowed. The unpacked folder is then checked like any run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_MEMBERS = 16
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 _ENCRYPTED = 0x1
 _BLOCK_BYTES = 1 << 20
-_PACK_AGAIN = "copy the file again, or make it again with `nmt pack`"
+_PACK_AGAIN = "copy the file again, or create it again with `nmt pack`"
 
 
 class PackInfo(Section):
@@ -50,13 +50,13 @@ class PackInfo(Section):
 
 
 def write_packed(folder: Path, out: Path) -> None:
-    """Write the files of `folder` as the packed model `out`, atomically. The same files give the same bytes."""
+    """Write the files of `folder` as the packed model `out`, atomically. Identical files give identical bytes."""
     check_names((path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()), folder)
     zip_folder(folder, out)
 
 
 def zip_folder(folder: Path, out: Path) -> None:
-    """Write the files of `folder` into the zip file `out`, atomically, as they are. Equal files give equal bytes."""
+    """Write the files of `folder` uncompressed into the zip file `out`, atomically and reproducibly."""
     files = sorted((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
     with write_atomically(out) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
         for name, path in files:
@@ -68,9 +68,10 @@ def zip_folder(folder: Path, out: Path) -> None:
 
 
 def unpack(path: Path) -> Path:
-    """Return the folder in the cache with the packed model at `path`, unpacked if it is not there yet.
+    """Return the cache folder of the packed model at `path`; unpack the model if it is not cached.
 
-    The folder is named after the file, below its SHA-256. RunError if the file is not a packed model, or is damaged.
+    The folder is named after the file, in a folder named after its SHA-256. RunError if the file is not a packed model,
+    or is damaged.
     """
     folder = cache_folder() / "packed" / sha256_of(path) / _safe_stem(path)
     with using(folder.parent):
@@ -87,33 +88,33 @@ def is_packed(path: Path) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Return whether a file of a packed model may have this name."""
+    """Return whether a packed model may contain a file with this name."""
     return _NAMES.fullmatch(name) is not None
 
 
 def check_names(names: Iterable[str], path: Path | str) -> None:
-    """Raise RunError unless `names`, of the model at `path`, are those of the files of a packed model."""
+    """Raise RunError unless `names` are valid as the file names of a packed model, the one at `path`."""
     names = list(names)
     for name in names:
         if not is_name(name):
-            hint = f"this nmt reads format {FORMAT} of packed models; a newer one may read it"
-            raise RunError(f"a packed model has no file {name[:100]!r}", path=path, hint=hint)
+            hint = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
+            raise RunError(f"{name[:100]!r} is not a file of a packed model", path=path, hint=hint)
     if len(set(names)) < len(names):
-        raise RunError("the same name stands in it twice", path=path, hint=_PACK_AGAIN)
+        raise RunError("it contains the same file name twice", path=path, hint=_PACK_AGAIN)
     if len(names) > _MAX_MEMBERS:
         raise RunError(f"a packed model has at most {_MAX_MEMBERS} files, not {len(names):,}", path=path)
     for name in _REQUIRED:
         if name not in names:
-            hint = "name the folder of a run, or a file that `nmt pack` made"
+            hint = "give a run folder, or a file from `nmt pack`"
             raise RunError(f"not a packed model: it has no {name}", path=path, hint=hint)
 
 
 def restore_precision(folder: Path, path: Path | str) -> None:
-    """Make the weights in `folder` fp32, if they are stored in fp16. RunError, naming `path`, if they are damaged."""
+    """Convert the weights in `folder` to fp32 if they are stored in fp16. RunError about `path` if they are damaged."""
     try:
         info = PackInfo.model_validate_json(read_at_most(folder / PACK_INFO, MAX_JSON_BYTES))
     except (ValidationError, ValueError, RecursionError):
-        hint = f"this nmt reads format {FORMAT} of packed models; a newer one may read it"
+        hint = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
         raise RunError(f"cannot read its {PACK_INFO}", path=path, hint=hint) from None
     for weights in (folder / "checkpoints").glob("*.safetensors") if info.precision == "fp16" else ():
         if fault := find_corruption(weights):
@@ -122,19 +123,19 @@ def restore_precision(folder: Path, path: Path | str) -> None:
 
 
 def convert_weights(source: Path, target: Path, numpy_type: str) -> None:
-    """Write the tensors in `source` to `target` as `numpy_type`, with a checksum. RunError if they do not fit it."""
+    """Write the tensors in `source` to `target` as `numpy_type`, with a checksum. RunError if they overflow it."""
     import numpy as np
     from safetensors import SafetensorError
     from safetensors.numpy import load, save_file
 
     try:
         tensors = load(source.read_bytes())
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # a type that numpy does not have
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # such as a dtype that numpy does not support
         raise RunError(f"cannot read these weights ({error})", path=source) from None
     with np.errstate(over="ignore"):
         converted = {name: tensor.astype(numpy_type) for name, tensor in tensors.items()}
     if not all(np.isfinite(tensor).all() for tensor in converted.values()):
-        raise RunError(f"these weights hold numbers that {numpy_type} cannot hold", path=source, hint="keep fp32")
+        raise RunError(f"these weights contain numbers too large for {numpy_type}", path=source, hint="keep fp32")
     with write_atomically(target) as partial:
         save_file(converted, partial, metadata=NO_CHECKSUM)
         write_checksum(partial)
@@ -156,18 +157,18 @@ def _unpack_into(folder: Path, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        message = "not a packed model, or it is damaged (a file lies before its beginning)"
+        message = "not a packed model, or it is damaged (it refers to data before the start of the file)"
         raise RunError(message, path=path, hint=_PACK_AGAIN) from None
 
 
 def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
-    """Raise RunError unless the members are plain files that are stored in the file at `path` as they are."""
+    """Raise RunError unless the members are plain files, stored uncompressed in the file at `path`."""
     for member in members:
         kind = stat.S_IFMT(member.external_attr >> 16)
         fault = (
             "is encrypted"
             if member.flag_bits & _ENCRYPTED
-            else "is compressed; packed models are stored as they are"
+            else "is compressed; packed models are stored uncompressed"
             if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size
             else "is a link or a special file"
             if kind not in (0, stat.S_IFREG)
@@ -176,7 +177,7 @@ def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
         if fault:
             raise RunError(f"{member.filename} {fault}", path=path, hint=_PACK_AGAIN)
     if sum(member.file_size for member in members) > path.stat().st_size:
-        raise RunError("its files claim to be larger than the whole", path=path, hint=_PACK_AGAIN)
+        raise RunError("its files claim to be larger than the zip file", path=path, hint=_PACK_AGAIN)
 
 
 def _safe_stem(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The run directory: the only place that knows file names inside a run. One folder is one loadable model."""
+"""The run directory. One folder is one loadable model; only this module knows the file names inside it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from nmt.files import new_folder, read_at_most, refuse_special_files, remove_lef
 from nmt.languages import Direction
 from nmt.locks import try_lock
 
-FORMAT = 1  # of the run directory; a run says which one it is
+FORMAT = 1  # version of the run directory's format, recorded in each run
 MAX_JSON_BYTES = 10_000_000
 AVERAGE, CALIBRATED = "average", "calibrated"
 MADE_AT_END = (AVERAGE, CALIBRATED)
-"""Checkpoints that are made of others when training ends; the training state does not know them."""
+"""Checkpoints computed from others at the end of training; the training state does not list them."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Environment(Section):
-    """Software and hardware that a run is trained on."""
+    """The software and hardware on which a run is trained."""
 
     model_config = ConfigDict(strict=True)
 
@@ -47,7 +47,7 @@ class Environment(Section):
     torch: str
     packages: dict[str, str | None]
     platform: str
-    processor: str  # kernels are also chosen by facts that `instruction_set` does not tell
+    processor: str  # the choice of kernels also depends on facts that `instruction_set` does not tell
     instruction_set: str
     device: str
     gpu: str | None
@@ -56,7 +56,7 @@ class Environment(Section):
 
 
 class Resumption(Section):
-    """A resumption on a machine that changed."""
+    """A resumption on a changed machine."""
 
     model_config = ConfigDict(strict=True)
 
@@ -65,12 +65,12 @@ class Resumption(Section):
 
 
 class RunInfo(Environment):
-    """The contents of run.json: how a run is trained, and on what machine."""
+    """The contents of run.json: how and on which machine a run is trained."""
 
     format: Literal[1] = 1  # FORMAT
     command: list[str]
     seed: int
-    precision: Literal["fp32", "bf16", "fp16"] = Field(description="the one that the run began with, which it keeps")
+    precision: Literal["fp32", "bf16", "fp16"] = Field(description="precision of the whole run, set when it starts")
     data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
     packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
     packed_reason: str = ""
@@ -78,7 +78,7 @@ class RunInfo(Environment):
 
 
 class Int8Scores(Section):
-    """BLEU of the validation set, translated by the native engine with one checkpoint in int8 and in fp32."""
+    """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32."""
 
     model_config = ConfigDict(strict=True)
 
@@ -95,7 +95,7 @@ class Int8Scores(Section):
 class CheckpointIndex(Section):
     """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
 
-    # Other versions of nmt may write other keys. The loss of a model that diverged may be infinite.
+    # Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
 
     last: str | None = Field(None, description="newest checkpoint that is not an average")
@@ -103,7 +103,7 @@ class CheckpointIndex(Section):
     checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
     best: str | None = None
     validations_since_best: int = 0
-    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU's, of the scores")
+    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
     int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
 
 
@@ -153,20 +153,20 @@ class RunDir:
         self.metrics = path / "logs" / "metrics.jsonl"
         self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
-        self.results = self.evaluations  # what `nmt eval` writes; elsewhere for a run in a cache
+        self.results = self.evaluations  # where `nmt eval` writes; outside the run if the run is in the cache
         self.adaptation = path / "adaptation.json"
         self.distillation = path / "distillation.json"
         self._usable: Path | None = None
         self._config: Config | None = None
 
     def checkpoint(self, name: str) -> Path:
-        """Return the path of the weights `name` (step-00000500, average). RunError if it could lie outside the run."""
+        """Return the path of the weights `name` (step-00000500, average). RunError if it could be outside the run."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise RunError(f"{name!r} is not the name of a checkpoint", path=self.index_file)
         return self.checkpoints / f"{name}.safetensors"
 
     def config(self) -> Config:
-        """Return the resolved configuration of the run, once the folder has passed `check`; read once per object."""
+        """`check` the folder and return the run's resolved configuration, which is read once per object."""
         if self._config is None:
             self.check()
             self._config = load_config(self.config_file)
@@ -181,13 +181,13 @@ class RunDir:
         self.write_json(self.info_file, info.model_dump())
 
     def check(self) -> None:
-        """Raise RunError if the folder holds links that lead out of it or special files, or has an unknown format."""
+        """Raise RunError if the folder contains links to outside it or special files, or has an unknown format."""
         refuse_special_files(self.path, "run")
         if self.info_file.exists():
             number = self.read_json(self.info_file).get("format")
             if number != FORMAT:
-                hint = f"this nmt reads format {FORMAT}; a newer one may read it"
-                raise RunError(f"the run has the format {number!r}", path=self.info_file, hint=hint)
+                hint = f"this version of nmt reads format {FORMAT}; a newer version may read it"
+                raise RunError(f"the run has format {number!r}", path=self.info_file, hint=hint)
 
     def write_config(self, config: Config) -> None:
         """Write the resolved configuration."""
@@ -195,7 +195,7 @@ class RunDir:
         write_text(self.config_file, dump_config(config))
 
     def read_json(self, path: Path) -> dict[str, Any]:
-        """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or no object."""
+        """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or not an object."""
         try:
             value = json.loads(read_at_most(path, MAX_JSON_BYTES))
         except RecursionError:
@@ -223,7 +223,7 @@ class RunDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for training; RunError if another process does. The lock ends with the process."""
+        """Lock the run for training. RunError if another process holds the lock. The lock ends with the process."""
         self.state.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         lock = os.open(self.state.parent / "lock", flags, 0o666)
@@ -235,7 +235,7 @@ class RunDir:
             os.close(lock)
 
     def index(self) -> CheckpointIndex:
-        """Read index.json; an empty index if there is none yet. RunError if it is damaged."""
+        """Read index.json; return an empty index if there is none yet. RunError if it is damaged."""
         return self._read_record(self.index_file, CheckpointIndex) if self.index_file.exists() else CheckpointIndex()
 
     def write_index(self, index: CheckpointIndex) -> None:
@@ -246,13 +246,13 @@ class RunDir:
         """Return the path of the weights with the best score, according to the index. RunError if there are none."""
         best = self.index().best
         if best is None:
-            raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or name another run")
+            raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or use another run")
         return self.checkpoint(best)
 
     def usable_checkpoint(self) -> Path:
-        """Return the path of the best weights that are not damaged, to translate with.
+        """Return the path of the best undamaged weights, for translation.
 
-        Logs a warning if they are not the best. RunError if all are damaged.
+        Logs a warning if these are not the best weights. RunError if all are damaged.
         """
         if self._usable is None:
             best = self.best_checkpoint()
@@ -261,13 +261,13 @@ class RunDir:
         return self._usable
 
     def use_checkpoint(self, name: str) -> None:
-        """Let `usable_checkpoint` return the weights called `name`. RunError if they are missing or damaged."""
+        """Make `usable_checkpoint` return the weights called `name`. RunError if they are missing or damaged."""
         path = self.checkpoint(name)
         if not path.exists():
             names = ", ".join(sorted(other.stem for other in self.checkpoints.glob("*.safetensors")))
             raise RunError(f"this run has no checkpoint {name!r}", path=self.path, hint=f"it has {names or 'none'}")
         if fault := find_corruption(path):
-            raise RunError(f"these weights are {fault}", path=path, hint="name another checkpoint")
+            raise RunError(f"these weights are {fault}", path=path, hint="choose another checkpoint")
         self._usable = path
 
     def _next_best(self, best: Path, fault: str) -> Path:
@@ -277,20 +277,20 @@ class RunDir:
         for name in sorted(others, key=lambda name: checkpoint_quality(others[name], metric), reverse=True):
             path = self.checkpoint(name)
             if not find_corruption(path):
-                log.warning("%s: these weights are %s; %s is used instead", best, fault, name)
+                log.warning("%s: these weights are %s; using %s instead", best, fault, name)
                 return path
-        hint = "copy it again from where it was made; there is no other checkpoint that is whole"
+        hint = "copy it again from where it was trained; the run has no other undamaged checkpoint"
         raise RunError(f"these weights are {fault}", path=best, hint=hint)
 
     def remove_leftovers(self) -> None:
-        """Remove what killed processes left half-written in the run."""
+        """Remove files that killed processes left half-written in the run."""
         for folder in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
             remove_leftovers(folder)
 
     def write_pairs(self, split: str, pairs: list[SentencePair], directions: Sequence[Direction] = ()) -> None:
-        """Save the sentences of `split` (valid, test), one per line, because the scores were measured on them.
+        """Save the sentences of `split` (valid, test), one per line: the sentences that scores are measured on.
 
-        `directions` are those of the pairs, if there are several; pairs of one direction follow each other.
+        If there are several directions, `directions` has the direction of each pair, grouped by direction.
         """
         self.data.mkdir(parents=True, exist_ok=True)
         if directions:
@@ -307,12 +307,12 @@ class RunDir:
         return list(read_lines(src)), list(read_lines(tgt))
 
     def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
-        """Return `split` by direction. A set of one direction does not name it: that is `only`.
+        """Return `split` by direction. A saved set with a single direction does not name it; it is then `only`.
 
-        RunError if the run has none, because its model was imported or packed.
+        RunError if the run has no such set, because its model was imported or packed.
         """
         if not self.data.is_dir():
-            hint = "name sentences with --src and --ref, or with --tsv"
+            hint = "pass sentences with --src and --ref, or with --tsv"
             raise RunError(f"this model was imported or packed, so it has no {split} set", path=self.path, hint=hint)
         sources, references = self.read_pairs(split)
         path = self.data / f"{split}.json"
@@ -330,9 +330,9 @@ class RunDir:
 
 
 def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
-    """Return how good a checkpoint with `scores` (value by metric) is by `metric`: larger is better.
+    """Return the quality of a checkpoint with `scores` (value by metric) according to `metric`: larger is better.
 
-    Negative infinity if that score is missing or not a number.
+    Negative infinity if that score is missing or NaN.
     """
     value = scores.get(metric, math.nan)
     if math.isnan(value):
@@ -341,27 +341,27 @@ def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise RunError if `path` exists, where a new run is to be."""
+    """Raise RunError if `path`, where a new run is to be created, exists."""
     if path.exists():
-        hint = "go on with it by --resume, replace it by --overwrite, or choose another folder with --run"
-        raise RunError("this run exists already", path=path, hint=hint)
+        hint = "continue it with --resume, replace it with --overwrite, or choose another folder with --run"
+        raise RunError("this run already exists", path=path, hint=hint)
 
 
 @contextmanager
 def replaceable_run(path: Path) -> Iterator[None]:
-    """Hold the run at `path` so that it can be replaced; RunError if it is not a run, or is in training."""
+    """Lock the run at `path` so that it can be replaced. RunError if it is not a run, or is being trained."""
     if not (path / "config.yaml").is_file():
-        raise RunError("not a run, so it is not overwritten", path=path, hint="choose another name with --run")
+        raise RunError("not a run, so nmt does not overwrite it", path=path, hint="choose another name with --run")
     with RunDir(path).locked():
         yield
 
 
 @contextmanager
 def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
-    """Yield a run in an empty folder beside `path`; on success flush its files to the disk and rename it to `path`.
+    """Yield a run in an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
 
-    If the block raises, the folder is removed and `path` stays as it was. RunError if something is at `path`, unless it
-    is a run that nobody trains and `overwrite` is given.
+    If the block raises, the folder is removed and `path` stays unchanged. RunError if `path` exists, unless it is a run
+    that is not being trained and `overwrite` is given.
     """
 
     @contextmanager

@@ -1,11 +1,11 @@
-"""Build what deploy/Dockerfile puts into its image, without a container engine, and use it as the image would.
+"""Build the contents of the image of deploy/Dockerfile without a container engine, and use them like the image.
 
     python scripts/check_container.py                  # trains a tiny run, and serves it
-    python scripts/check_container.py --model runs/my  # serves that
+    python scripts/check_container.py --model runs/my  # serves this run
 
-Installs nmt with the extras of the Dockerfile into a fresh environment, and checks its size; starts the server of the
-Dockerfile's CMD as another user (as this one, unless it is root's), asks for one translation, and stops it with
-SIGTERM. Exit code 1 if something fails. pip downloads the dependencies.
+Installs nmt with the Dockerfile's extras into a fresh environment and checks its size. Then starts the server of the
+Dockerfile's CMD as another user (if run by root, else as the current user), requests a translation, and stops the
+server with SIGTERM. Exit code 1 if something fails. pip downloads the dependencies.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_steps(text: str) -> Steps:
 
 
 def requirements(extras: str) -> list[str]:
-    """Return what nmt needs with `extras`, without PyTorch: serving a run in int8 takes none."""
+    """Return the requirements of nmt with `extras`, without PyTorch, which serving a run in int8 does not need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = [*project["dependencies"]]
     for extra in extras.split(","):
@@ -121,7 +121,7 @@ def serve_once(python: Path, command: list[str], model: Path, user: int) -> str:
     """Start the server, ask for a translation, stop it with SIGTERM; return the translation. SystemExit if it fails."""
     values = {"0.0.0.0": "127.0.0.1", "5000": "0", "/models/model": str(model)}
     words = [str(python.parent / command[0]), *(values.get(word, word) for word in command[1:])]
-    # A user of its own has no home, and may write nowhere but in /tmp.
+    # The separate user has no home, and may write only to /tmp.
     as_other = {"user": user, "group": user, "extra_groups": []} if os.geteuid() == 0 else {}
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
     environment["LD_LIBRARY_PATH"] = str(python.resolve().parents[1] / "lib")  # a copied Python finds its own library
@@ -145,7 +145,7 @@ def serve_once(python: Path, command: list[str], model: Path, user: int) -> str:
 
 
 def address_of(server: subprocess.Popen[str]) -> str:
-    """Return the address that the server names when it is ready."""
+    """Return the address that the server prints when it is ready."""
     said, end = list[str](), time.monotonic() + START_SECONDS
     for line in server.stderr or ():
         said.append(line)

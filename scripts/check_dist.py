@@ -1,12 +1,12 @@
 """Build the wheel and the sdist, install each in a fresh environment outside the checkout, and use it there.
 
-    python scripts/check_dist.py                      # borrows the dependencies that this Python has
-    python scripts/check_dist.py --with-dependencies  # installs what the metadata asks for, as a user's pip does
+    python scripts/check_dist.py                      # uses the dependencies installed for this Python
+    python scripts/check_dist.py --with-dependencies  # installs the dependencies, as a user's pip does
 
-Builds into dist/. In each environment nmt prints its version, writes a configuration, trains a tiny run and translates
-with it: by the native decoder, and by torch in a third environment, where the sdist is installed without a C compiler.
-In a fourth one, without PyTorch, the wheel uses the first run, and `nmt train` says what is missing. Exit code 1 if a
-file is missing or does not belong, or if a command fails.
+Builds into dist/. In each environment, nmt prints its version, writes a configuration, trains a tiny run and translates
+with it: with the native decoder, and with torch in a third environment, where the sdist is installed without a C
+compiler. In a fourth environment, without PyTorch, the wheel uses the first run, and `nmt train` reports what is
+missing. Exit code 1 if a file is missing or superfluous, or if a command fails.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def check_names(wheel: Path, sdist: Path) -> None:
-    """Compare the files of both archives with those of the repository; SystemExit names the first that is wrong."""
+    """Compare the files in both archives with those in the repository. SystemExit for the first difference."""
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
         licensed = any(name.endswith("LICENSE") for name in archive.namelist())
@@ -137,7 +137,7 @@ def make_environment(
 
 
 def check_engine(programs: Path, folder: Path, *, is_native: bool) -> None:
-    """SystemExit unless the native decoder serves the run in `folder`, or torch does."""
+    """Raise SystemExit unless the run in `folder` uses the native decoder or, if not `is_native`, torch."""
     program = "from nmt.engines.native_engine import kernels; print(*kernels())"
     kernels = run(programs / "python", "-c", program, cwd=folder).split()
     if ("portable" in kernels) != is_native:
@@ -146,7 +146,7 @@ def check_engine(programs: Path, folder: Path, *, is_native: bool) -> None:
 
 
 def use(programs: Path, folder: Path) -> None:
-    """Use the installed nmt in `folder` as a newcomer does: version, configuration, training, translation."""
+    """Use the installed nmt in `folder` like a newcomer: version, configuration, training, translation."""
     draw = random.Random(1)
     for name, count in (("train", 200), ("valid", 10)):
         rows = ["".join(draw.choices("0123456789", k=4)) for _ in range(count)]
@@ -171,7 +171,7 @@ def use(programs: Path, folder: Path) -> None:
 
 
 def use_without_torch(programs: Path, folder: Path) -> None:
-    """Use the run in `folder` where PyTorch is not installed; SystemExit unless `nmt train` says what is missing."""
+    """Use the run in `folder` without PyTorch. SystemExit unless `nmt train` reports what is missing."""
     nmt = programs / "nmt"
     for arguments in USES_WITHOUT_TORCH:
         run(nmt, *arguments, cwd=folder)

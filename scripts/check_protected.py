@@ -2,9 +2,9 @@
 
     python scripts/check_protected.py runs/multi30k-de-en [--lines FILE] [--number 500] [--json OUT]
 
-Each line (of the run's test set, unless others are given) gets one to three spans: URLs, e-mail addresses, {name},
-%1$s, tags. The places and the spans are a function of the seed. A line is whole if each of its spans is in the
-translation exactly as often as in the source. Ends with exit code 1 if a line that is not whole was not flagged.
+Each line (of the run's test set by default) gets one to three spans: URLs, e-mail addresses, {name}, %1$s, tags. The
+seed determines positions and spans. A line is whole if each of its spans occurs in the translation exactly as often as
+in the source. Exit code 1 if a line that is not whole was not flagged.
 """
 
 from __future__ import annotations
@@ -56,26 +56,26 @@ def put_in(line: str, spans: list[str], draw: random.Random, spaced: bool) -> st
     joiner = " " if spaced else ""
     for place, span in sorted(zip(places, spans, strict=True), key=lambda item: item[0], reverse=True):
         words.insert(place, span)
-    # Insertion from the back turns spans of one place round; put them in the order that was drawn.
+    # Inserting from the back reverses spans at the same position; put them in the order in which they were drawn.
     order = iter(spans)
     return joiner.join(next(order) if word in spans else word for word in words)
 
 
 def make_lines(lines: list[str], number: int, seed: int, spaced: bool) -> list[str]:
-    """Return `number` lines with one to three spans each; `lines` are used again if they are too few."""
+    """Return `number` lines with one to three spans each; repeats `lines` if there are too few."""
     draw = random.Random(seed)
     usable = [line for line in lines if line.strip() and not find_spans(line)]
     return [put_in(usable[i % len(usable)], draw_spans(draw, draw.randint(1, 3)), draw, spaced) for i in range(number)]
 
 
 def is_whole(source: str, output: str) -> bool:
-    """Return whether `output` has each span of `source` equally often."""
+    """Return whether `output` contains each span exactly as often as `source`."""
     wanted = Counter(source[span.start : span.end] for span in find_spans(source))
     return wanted == Counter(output[span.start : span.end] for span in find_spans(output))
 
 
 def measure(sources: list[str], translations: list[Translation]) -> dict[str, Any]:
-    """Count lines: whole, how they became so, and whether those that are not were flagged."""
+    """Count the lines that are whole, by how they were kept whole, and the others, by whether they were flagged."""
     whole = [is_whole(source, done.text) for source, done in zip(sources, translations, strict=True)]
     flagged = [bool(done.protected_lost) for done in translations]
     by_model = [ok and not done.protected_retried for ok, done in zip(whole, translations, strict=True)]
@@ -93,7 +93,7 @@ def measure(sources: list[str], translations: list[Translation]) -> dict[str, An
 
 
 def main() -> int:
-    """Measure, print, and say whether every failure was flagged."""
+    """Measure and print; return the exit code, 0 if every failure was flagged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run")
     parser.add_argument("--lines", type=Path, help="held-out source lines; default: the run's test set")

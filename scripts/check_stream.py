@@ -1,11 +1,11 @@
-"""Check the promises of `nmt translate` on a long stream: memory, order, and an early first output.
+"""Check the guarantees of `nmt translate` on a long stream: constant memory, order, and an early first output.
 
     python scripts/check_stream.py runs/demo-en-zh [--lines 1000000] [--json OUT]
 
-Feeds numbered lines through standard input of the command line, as fast as it takes them, and reads its output.
-Prints the resident memory once 10,000 lines are out and at the end, and how many lines it had been given when the
-first output came. Exit code 1 where memory grew by 50 MB or more, the first output came after line 1,000, or a line
-is missing. Linux only (it reads /proc).
+Feeds numbered lines to the command's standard input as fast as it reads them, and reads its output. Prints the resident
+memory after 10,000 output lines and at the end, and how many lines it had been fed when the first output arrived. Exit
+code 1 if memory grew by 50 MB or more, the first output came after line 1,000, or a line is missing. Linux only (it
+reads /proc).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Feeder(threading.Thread):
         self.was_late = False
 
     def run(self) -> None:
-        """Write them all."""
+        """Write all lines."""
         for i in range(self.count):
             if i == FIRST_BEFORE - 1:
                 self.stream.flush()
@@ -72,7 +72,7 @@ def check(run: str, num_lines: int, early: int) -> dict[str, Any]:
             feeder.answered.set()
         if number <= len(texts):
             first_outputs.append(line)
-        else:  # the input repeats, so the output must: a line lost or moved would show
+        else:  # the input repeats, so the output must repeat too; this reveals a lost or moved line
             same = same and line == first_outputs[(number - 1) % len(texts)]
         if number == early:
             early_mb = resident_mb(process.pid)
@@ -93,7 +93,7 @@ def check(run: str, num_lines: int, early: int) -> dict[str, Any]:
 
 
 def holds(found: dict[str, Any]) -> bool:
-    """Return whether every promise is kept."""
+    """Return whether every guarantee holds."""
     whole = found["lines_out"] == found["lines"] and found["in_order"] and found["exit_code"] == 0
     return whole and not found["first_output_was_late"] and found["grew_mb"] < LIMIT_MB
 

@@ -1,4 +1,4 @@
-"""`make demo`: train on the shipped corpus, score, translate, draw the attention, and say what to try next."""
+"""`make demo`: train on the shipped corpus, score, translate, draw the attention, and print what to try next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 RUN = Path("runs/demo-en-zh")
-# Two of the training set, and one of the test set, which the model has not seen.
+# Two sentences of the training set, and one of the test set, which the model has not seen.
 SENTENCES = [
     "I am from China",
     "You and me are best friends",
@@ -17,7 +17,7 @@ SENTENCES = [
 
 
 def nmt(*arguments: str) -> None:
-    """Run one `nmt` command, shown as a person would type it."""
+    """Run an `nmt` command, and print it as a user would type it."""
     shown = " ".join(f'"{a}"' if " " in a else a for a in arguments)
     sys.stdout.write(f"\n$ nmt {shown}\n")
     sys.stdout.flush()
@@ -35,12 +35,12 @@ def main() -> None:
     sys.stdout.write(f"""
 Done in {time.perf_counter() - started:.0f} seconds. The model is the folder {RUN}.
 The attention heat map is {attention}; open it in a browser.
-The model knows the words of data/demo-en-zh and no others. Next:
+The model knows only the words in data/demo-en-zh. Next:
 
   source .venv/bin/activate                     then `nmt` is a command
   nmt translate "I am from China"               or without a text: reads standard input
-  nmt plot                                      the learning curves as a picture
-  nmt config new --src a.de --tgt a.en -o my.yaml   a configuration for a corpus of your own; then
+  nmt plot                                      plots the learning curves
+  nmt config new --src a.de --tgt a.en -o my.yaml   writes a configuration for your own corpus; then
   nmt train --config my.yaml
 """)
 

@@ -1,11 +1,11 @@
-"""Print hashes of everything that a tiny training of a fixed seed produces, to show that a change kept every bit.
+"""Print hashes of everything that a tiny training with a fixed seed produces, to show that a change is bit-identical.
 
     python scripts/fingerprint.py > before; ...change the code...; python scripts/fingerprint.py | diff before -
 
-Trains on digit strings and their reverse for 200 updates in some twenty seconds, on one thread in fp32. Prints a line
-each for the tokenizer, the losses, the weights of all checkpoints, and the translations by greedy search and by beam
-search with their scores. The hashes compare two states of the code on one machine; other processors and other
-versions of torch give others.
+Trains on digit strings and their reverse for 200 updates in about twenty seconds, on one thread in fp32. Prints one
+line each for the tokenizer, the losses, the weights of all checkpoints, and the translations by greedy search and beam
+search with their scores. Use the hashes to compare two versions of the code on the same machine; other processors and
+versions of torch give different hashes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def losses(run: Path) -> list[float]:
 
 
 def weights(run: Path) -> Iterator[bytes]:
-    """Yield the bytes of every tensor of every checkpoint: file by file, then name by name."""
+    """Yield the bytes of every tensor of every checkpoint, ordered by file and name."""
     from safetensors.numpy import load_file
 
     for path in sorted((run / "checkpoints").glob("*.safetensors")):
@@ -76,7 +76,7 @@ def weights(run: Path) -> Iterator[bytes]:
 
 
 def fingerprint(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Train and translate in `folder`; yield (what was hashed, its hash, something to look at)."""
+    """Train and translate in `folder`; yield (what was hashed, its hash, a readable remark)."""
     write_inputs(folder)
     nmt("train", "--config", "config.yaml", "--run", "run", "--overwrite", folder=folder)
     run = folder / "run"

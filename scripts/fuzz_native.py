@@ -1,13 +1,13 @@
-"""Feed the native decoder random models and calls, valid and invalid: it answers, or it refuses with an exception.
+"""Feed the native decoder random models and calls, valid and invalid: it must answer or raise an exception.
 
     python scripts/fuzz_native.py --seconds 60           # prints its seed
     python scripts/fuzz_native.py --seed 7 --first 1234  # from case 1,234 of seed 7 on
-    python scripts/fuzz_native.py --leaks                # 2,000 searches must leave no memory behind
+    python scripts/fuzz_native.py --leaks                # 2,000 searches must not leak memory
 
 Each case draws a configuration, weights (NaN, infinite, huge and denormal ones too), a kernel and a precision, then
 searches, scores and attends through the engine, and calls the C module with wrong ids, lengths, counts and buffers.
-ValueError, RunError and MemoryError are refusals; anything else ends the run with exit code 1. Memory errors and
-undefined behavior show under the sanitizers (scripts/sanitize.py).
+ValueError, RunError and MemoryError are expected; anything else ends the run with exit code 1. Memory errors and
+undefined behavior show up under the sanitizers (scripts/sanitize.py).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from nmt.native import _decoder
 decoder: Any = _decoder
 REFUSALS = (ValueError, RunError, MemoryError)
 MAX_LEAK = 20_000
-"""Bytes that 2,000 searches may leave: what Python itself keeps, such as grown dictionaries. A search takes more."""
+"""Bytes that 2,000 searches may leave behind, such as grown dictionaries in Python. A single search uses more."""
 
 VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
     "normal": lambda draw, shape: draw.normal(0, 0.3, shape),
@@ -56,7 +56,7 @@ VALUES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Any]] = {
 
 
 class Model:
-    """A random model that the native decoder serves."""
+    """A random model that the native decoder supports."""
 
     def __init__(self, draw: random.Random):
         self.config = random_config(draw)
@@ -102,7 +102,7 @@ def random_config(draw: random.Random) -> ModelConfig:
 
 
 def random_tokenizers(draw: random.Random, tied: bool) -> TokenizerPair:
-    """Return what the engine reads of two tokenizers."""
+    """Return the parts of two tokenizers that the engine reads."""
     src, tgt = (draw.choice((5, 6, 15, 16, 17, 43, 64, 65, 200)) for _ in range(2))
     banned = [0, 1, 2, *(id for id in range(4, tgt) if draw.random() < 0.1)]
     return cast(
@@ -121,7 +121,7 @@ def random_lists(draw: random.Random, count: int, max_len: int, vocabulary: int)
 
 
 def random_options(draw: random.Random) -> SearchOptions:
-    """Return options of a search, some at their limits; ValueError if they do not go together."""
+    """Return search options, some at their limits. ValueError if they are incompatible."""
     common = {
         "max_len_factor": draw.choice((0.0, 0.5, 2.0, 1000.0)),
         "max_len_offset": draw.choice((1, 10, 1_000_000)),
@@ -237,7 +237,7 @@ def random_shortlist(draw: random.Random, model: Model) -> Shortlist:
 
 
 def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: list[Any]) -> None:
-    """Give a call of `translate` a shortlist, valid or not: then it has none."""
+    """Add a shortlist to a call of `translate`, unless the module rejects it as invalid."""
     parts = [array("i", part) for part in random_shortlist(draw, model)]
     if draw.random() < 0.5:
         part = draw.choice(parts)
@@ -251,7 +251,7 @@ def add_shortlist(draw: random.Random, model: Model, packed: object, arguments: 
 
 
 def spoil_call(draw: random.Random, arguments: list[Any]) -> None:
-    """Put one fault into the arguments of `translate`; some leave them valid."""
+    """Put a fault into the arguments of `translate`; some faults leave them valid."""
     number = draw.choice((-(2**70), -2, -1, 0, 1, 2, 100, 2**20, 2**31 - 1, 2**40, 2**70))
     small = draw.choice((-(2**31), -2, -1, 0, 1, 2, 100, 100_000, 2**31 - 1))
     real = draw.choice((-1.0, 0.0, 5e-324, 1e308, math.inf, -math.inf, math.nan))
@@ -294,7 +294,7 @@ def call_wrongly(draw: random.Random, model: Model) -> None:
 
 
 def try_case(seed: int, case: int) -> None:
-    """Run one case, which the two numbers decide."""
+    """Run the case determined by the two numbers."""
     draw = random.Random(f"{seed} {case}")
     model = Model(draw)
     with contextlib.suppress(*REFUSALS):
@@ -305,7 +305,7 @@ def try_case(seed: int, case: int) -> None:
 
 
 def allocated_bytes() -> int:
-    """Return the bytes that are allocated (with AddressSanitizer), or that are resident."""
+    """Return the number of allocated bytes (with AddressSanitizer), else of resident bytes."""
     if count := getattr(ctypes.CDLL(None), "__sanitizer_get_current_allocated_bytes", None):
         count.restype = ctypes.c_size_t
         return int(count())
@@ -313,7 +313,7 @@ def allocated_bytes() -> int:
 
 
 def translate_once(draw: random.Random, model: Model, packed: object) -> None:
-    """Translate a few sources, or have it refused."""
+    """Translate a few sources, or catch the exception."""
     arguments = valid_call(draw, model)
     add_shortlist(draw, model, packed, arguments)
     if draw.random() < 0.5:
@@ -325,7 +325,7 @@ def translate_once(draw: random.Random, model: Model, packed: object) -> None:
 
 
 def check_leaks(seed: int, rounds: int) -> int:
-    """Return the exit code: 1 if `rounds` searches and refusals leave more memory than Python's own."""
+    """Return the exit code: 1 if `rounds` searches and exceptions leave more memory than Python itself keeps."""
     models = [Model(random.Random(f"{seed} {number}")) for number in range(8)]
     packed = [model.engine(1)._model for model in models]
 
@@ -349,7 +349,7 @@ def check_leaks(seed: int, rounds: int) -> int:
 def main() -> int:
     """Run cases until the time is up; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="time to go on for (60)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration (60)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32, help="default: from the clock")
     parser.add_argument("--first", type=int, default=0, help="number of the first case (0)")
     parser.add_argument("--verbose", action="store_true", help="print the number of each case before it runs")

@@ -1,10 +1,10 @@
-"""Take away one guard at a time, in a copy of the source, and see that a named test fails.
+"""Remove one safeguard at a time, in a copy of the source, and check that a given test fails.
 
     python scripts/guards.py            # prints the table of docs/reliability.md
     python scripts/guards.py --write    # and writes it there
 
-Each guard is a token of the source and what stands there without it. Exit code 1 if a test fails with all guards in
-place, or passes without its own.
+Each guard consists of a piece of source code and its replacement. Exit code 1 if a test fails with all guards in place,
+or passes without its guard.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- guards: made by scripts/guards.py -->\n\n", "\n\n<!-- end of 
 
 
 class Guard(NamedTuple):
-    """A guard, where it stands, the source without it, and the test that must fail then."""
+    """A guard, its file and source code, the replacement without it, and the test that must then fail."""
 
     name: str
     file: str
@@ -164,7 +164,7 @@ GUARDS = [
     Guard(
         "links out of the run are refused",
         "nmt/files.py",
-        '                raise RunError(f"a link that leads out of the {kind}", path=path, hint=hint)\n',
+        '                raise RunError(f"a link that points outside the {kind}", path=path, hint=hint)\n',
         "                pass\n",
         f"{HOSTILE}[the tokenizer is a link out of the run]",
     ),
@@ -203,7 +203,7 @@ def failed(folder: Path, tests: list[str]) -> bool:
 
 
 def without(folder: Path, guard: Guard) -> bool:
-    """Return whether the guard's test fails if it is gone."""
+    """Return whether the guard's test fails without the guard."""
     path = folder / guard.file
     whole = path.read_text(encoding="utf-8")
     if whole.count(guard.source) != 1:
@@ -243,6 +243,6 @@ def main(write: bool) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Take away one guard at a time and see that a named test fails.")
+    parser = argparse.ArgumentParser(description="Remove one safeguard at a time and check that a given test fails.")
     parser.add_argument("--write", action="store_true", help="write the table into docs/reliability.md")
     sys.exit(main(parser.parse_args().write))

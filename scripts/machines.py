@@ -1,13 +1,12 @@
-"""Run the tests of the numerics as other machines would: without AVX-512, AVX2 or MKL, on one core, with four threads.
+"""Run the numerical tests as on other machines: without AVX-512, AVX2 or MKL, on one core, with four threads.
 
     python scripts/machines.py                              # every machine, the tests named in TESTS
     python scripts/machines.py avx2 generic -- tests/model  # two machines, and pytest's own arguments
 
 Each machine is a set of environment variables that libraries read when they start: torch (ATEN_CPU_CAPABILITY),
 oneDNN (ONEDNN_MAX_CPU_ISA), MKL (MKL_ENABLE_INSTRUCTIONS) and CTranslate2 (CT2_USE_MKL, CT2_FORCE_CPU_ISA). A
-processor cannot be made to have more instructions than it has. On `one-core` the tests may use one core only (where
-the system can say so); on `four-threads` every library is told to use four threads. Exit code 1 if a test fails on any
-machine.
+processor cannot emulate instructions that it lacks. On `one-core`, the tests may use only one core (if the system
+supports that); on `four-threads`, every library uses four threads. Exit code 1 if a test fails on any machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Make the English-Mandarin demo corpus: `python scripts/make_demo_corpus.py [--out DIR]`.
+"""Generate the English-Mandarin demo corpus: `python scripts/make_demo_corpus.py [--out DIR]`.
 
-Sentences come from the templates and word tables in `scripts/demo_corpus/` and from the free sentences written there
-by hand. The result is the same bytes on every machine: all choices follow the SHA-256 of the sentence.
+Sentences come from the templates and word tables in `scripts/demo_corpus/`, and from the handwritten sentences there.
+The result is byte-identical on every machine, because all choices depend only on the SHA-256 of the sentence.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from demo_corpus.grammar import Tables, Template, fillings, read_tables, read_te
 GRAMMAR_DIR = Path(__file__).resolve().parent / "demo_corpus"
 DEFAULT_OUT = Path(__file__).resolve().parent.parent / "data" / "demo-en-zh"
 
-FREE = "free"  # stands as template name of the sentences written by hand
+FREE = "free"  # the template name of handwritten sentences
 TEST_PERCENT = 7  # of each template's rows
 VALID_PERCENT = 5
 PERCENT_WITHOUT_STOP = 18  # of the sources that end in a full stop: about 15 of 100 sentences
-MIN_WORD_COUNT = 2  # how often train must hold each word of a held-out sentence
+MIN_WORD_COUNT = 2  # minimum occurrences in train of each word of a held-out sentence
 
 
 class Row(NamedTuple):
@@ -38,7 +38,7 @@ def source_key(src: str) -> str:
 
 
 def _hash(purpose: str, text: str) -> int:
-    """Return a number that depends on nothing but the two strings."""
+    """Return a number that depends only on the two strings."""
     return int.from_bytes(hashlib.sha256(f"{purpose}\t{text}".encode()).digest()[:8], "big")
 
 
@@ -58,7 +58,7 @@ def _template_rows(template: Template, tables: Tables) -> list[Row]:
 
 
 def free_rows() -> list[Row]:
-    """Return the sentences written by hand."""
+    """Return the handwritten sentences."""
     lines = (GRAMMAR_DIR / "free_sentences.tsv").read_text(encoding="utf-8").splitlines()
     return [Row(FREE, *line.split("\t")) for line in lines]
 
@@ -91,7 +91,7 @@ def _spread(rows: list[Row], purpose: str) -> list[Row]:
 
 
 def _draw(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return the rows parted into train, valid and test, the same share of every template."""
+    """Split the rows into train, valid and test, with the same share of every template."""
     train_only = {t.name for t in read_templates(GRAMMAR_DIR / "templates.txt") if t.train_only} | {FREE}
     by_template: dict[str, list[Row]] = {}
     for row in _spread(rows, "split"):
@@ -107,10 +107,10 @@ def _draw(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def split(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return the rows parted into train, valid and test, each in a fixed random order.
+    """Split the rows into train, valid and test, each in a fixed random order.
 
-    Hand-written sentences and the templates marked `train` stay in train, and so does a row drawn for valid or test
-    one of whose words train holds less than twice.
+    Handwritten sentences and templates marked `train` stay in train. So does a row drawn for valid or test if train
+    contains one of its words less than twice.
     """
     parts = _draw(rows)
     counts = Counter(word for row in parts["train"] for word in words(row))
@@ -132,8 +132,8 @@ def write_corpus(out_dir: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Read the command line, write the corpus, and print how many rows each file holds."""
-    parser = argparse.ArgumentParser(description="Make the English-Mandarin demo corpus.")
+    """Read the command line, write the corpus, and print the number of rows in each file."""
+    parser = argparse.ArgumentParser(description="Generate the English-Mandarin demo corpus.")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, metavar="DIR", help="folder to write (%(default)s)")
     out_dir = parser.parse_args().out
     for name, num_rows in write_corpus(out_dir).items():

@@ -4,12 +4,12 @@
     python scripts/make_noisy_corpus.py --src train.de --tgt train.en --other train.fr --measure [--each 100]
     python scripts/make_noisy_corpus.py --tsv train.tsv --languages en-zh --measure
 
-The first writes noisy.src, noisy.tgt and noisy.key.tsv (line, fault), whose rows say which fault was planted where, and
-noisy.held-out.tsv: pairs that were taken out of the corpus to stand for a test set. The others plant the same faults,
+The first command writes noisy.src, noisy.tgt, noisy.key.tsv (line, fault), which lists the planted faults, and
+noisy.held-out.tsv, pairs taken out of the corpus to serve as a test set. The other commands plant the same faults,
 check the noisy and the clean corpus, and print a table: planted, found (recall), found by any rule of `nmt config new`,
 and false: rows without a fault that the rule finds in the noisy corpus but not in the clean one (so that real faults of
-the corpus do not count). Everything is a function of the seed. `--other`: sentences of a third language, for the rule
-on languages, which needs the extra langid. `--shuffle`: the rows in random order, as in a corpus that nobody sorted.
+the corpus do not count). The seed determines everything. `--other`: sentences in a third language, for the language
+rule, which needs the extra langid. `--shuffle`: put the rows in random order, as in an unsorted corpus.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _near_copy(pair: Pair, draw: random.Random) -> Pair:
 
 
 def _turn_question(text: str, draw: random.Random) -> str:
-    """Make a question of a statement, and a statement of a question."""
+    """Turn a statement into a question, and a question into a statement."""
     return text.rstrip(' .?!"。？！”') + ("." if Side(text).is_question() else "?")
 
 
@@ -125,7 +125,7 @@ FAULTS: dict[str, Fault] = {
     "spreadsheet": _on_one_side(lambda text, draw: draw.choice(_CELLS)),
     "header-row": lambda pair, draw: draw.choice(_HEADERS),
 }
-"""Faults of single rows by the rule that should find them; others need their neighbors or another text."""
+"""Faults of single rows, by the rule that should find them; other faults need neighboring rows or another text."""
 
 _OF_EARLIER_ROWS = ("duplicate", "near-duplicate", "repeated-source")
 _OF_HELD_OUT = ("overlap", "near-overlap")
@@ -133,9 +133,9 @@ _NEEDS_OTHER_TEXT = ("other-side", "wrong-language", "repeated-source", *_OF_HEL
 
 
 def hold_out(pairs: Sequence[Pair], each: int) -> tuple[list[Pair], list[Pair]]:
-    """Return the pairs without some that are spread evenly over them, and those: a test set of `each` sources or less.
+    """Split off an evenly spread test set of at most `each` sources; return the other pairs and the test set.
 
-    No pair that is kept has a source of the test set, not even nearly.
+    None of the other pairs has a source of the test set, or nearly one.
     """
     held_out = list(pairs[:: max(2, len(pairs) // each)])[:each]
     sources = {Side(src).folded for src, _ in held_out}
@@ -143,7 +143,7 @@ def hold_out(pairs: Sequence[Pair], each: int) -> tuple[list[Pair], list[Pair]]:
 
 
 def _names(languages: Pair, other: Sequence[str], held_out: Sequence[Pair]) -> list[str]:
-    """Return the faults to plant: with two scripts, a sentence of the other side is one in a wrong script."""
+    """Return the faults to plant; with two scripts, a sentence of the other side serves as one in a wrong script."""
     same_script = script_of(languages[0]) == script_of(languages[1])
     names = [*FAULTS, *(["other-side"] if same_script else []), "repeated-source"]
     return names + (["wrong-language"] if other else []) + (list(_OF_HELD_OUT) if held_out else [])
@@ -159,8 +159,8 @@ def plant(
 ) -> tuple[list[Pair], dict[int, str]]:
     """Return the pairs with `each` rows of every fault, and the fault by row (from 0).
 
-    Rows with a fault are drawn at random and all different; a duplicate takes the place of a row after its original.
-    Shifted rows are runs of 60 whose targets moved one to three rows down. Overlap is with `held_out`.
+    Rows with a fault are drawn at random without repetition; a duplicate replaces a row after its original. Shifted
+    rows are runs of 60 whose targets move one to three rows down. The overlap is with `held_out`.
     """
     draw = random.Random(seed)
     noisy, key = list(pairs), dict[int, str]()
@@ -190,7 +190,7 @@ def plant(
 
 
 def _again(name: str, original: Pair, pair: Pair, draw: random.Random) -> Pair:
-    """Return a pair that repeats `original`, in full or in part, in the place of `pair`."""
+    """Return a pair that repeats `original`, in full or in part, to replace `pair`."""
     if name == "repeated-source":
         return original[0], pair[1] if pair[1] != original[1] else f"{pair[1]} …"
     if name == "overlap":
@@ -202,7 +202,7 @@ def _again(name: str, original: Pair, pair: Pair, draw: random.Random) -> Pair:
 
 
 def _shift(noisy: list[Pair], key: dict[int, str], draw: random.Random) -> None:
-    """Move the targets of a run one to three rows down; the last ones come to its top."""
+    """Rotate the targets of a run one to three rows down."""
     start, offset = draw.randrange(len(noisy) - _SHIFTED_RUN), draw.randint(1, 3)
     rows = range(start, start + _SHIFTED_RUN)
     targets = [noisy[row][1] for row in rows]
@@ -214,7 +214,7 @@ def _shift(noisy: list[Pair], key: dict[int, str], draw: random.Random) -> None:
 def findings(
     pairs: Sequence[Pair], languages: Pair, langid: bool, held_out: Sequence[Pair] = ()
 ) -> dict[str, set[int]]:
-    """Return the rows (from 0) that each rule finds, with default thresholds."""
+    """Return the rows (from 0) that each rule finds with default thresholds."""
     rows = [SentencePair(src, tgt, number) for number, (src, tgt) in enumerate(pairs, start=1)]
     data = DataConfig(src_lang=languages[0], tgt_lang=languages[1], train=ParallelFiles(tsv="-"), filters=Filters())
     test_set = [SentencePair(src, tgt, 1) for src, tgt in held_out]
@@ -253,7 +253,7 @@ def main() -> None:
     parser.add_argument("--src", type=Path)
     parser.add_argument("--tgt", type=Path)
     parser.add_argument("--tsv", type=Path, help="one file with both languages in its first two columns")
-    parser.add_argument("--languages", help="their codes, such as en-zh; without it the endings of --src and --tgt")
+    parser.add_argument("--languages", help="language codes, such as en-zh; default: the endings of --src and --tgt")
     parser.add_argument("--other", type=Path)
     parser.add_argument("--each", type=int, default=100, help="rows of each fault")
     parser.add_argument("--seed", type=int, default=1)
@@ -273,7 +273,7 @@ def main() -> None:
         print("\n".join(table(pairs, other, languages, arguments.each, arguments.seed)))  # noqa: T201
         return
     if not arguments.output:
-        parser.error("name --output, or --measure")
+        parser.error("give --output or --measure")
     pairs, held_out = hold_out(pairs, arguments.each)
     noisy, key = plant(pairs, other, arguments.each, arguments.seed, held_out, languages)
     write_text(arguments.output.with_suffix(".held-out.tsv"), "".join(f"{src}\t{tgt}\n" for src, tgt in held_out))

@@ -1,9 +1,9 @@
-"""Check that fast settings train as well: validation losses of trainings that differ in one setting, over seeds.
+"""Check that fast settings train equally well: compare validation losses of trainings that differ in one setting.
 
     python scripts/quality.py --config configs/multi30k-de-en.yaml --seeds 1,2,3 --updates 1000
 
-fp32 beside bf16 (weights and activations in bf16, an fp32 master copy), and our dropout beside torch's: the same seed
-has the same initial weights and the same batches. Each training has one thread, and as many run at once as `--jobs`.
+Compares fp32 with bf16 (weights and activations in bf16, an fp32 master copy), and our dropout with torch's. Trainings
+with the same seed have the same initial weights and batches. Each uses one thread; `--jobs` of them run at once.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python scripts/sanitize.py                    # the tests of the native engine, 60 s of fuzzing, a leak check
     python scripts/sanitize.py --seconds 600      # fuzz for longer
-    python scripts/sanitize.py --quick            # 2 s of fuzzing alone; a build that is up to date is used again
+    python scripts/sanitize.py --quick            # only 2 s of fuzzing; reuses an up-to-date build
 
-Needs GCC or Clang on Linux. A copy of the package lies in build/sanitize with the instrumented extension; the installed
-one is left alone. Exit code 1 if a test fails, or if a sanitizer finds an error in the C code; the report names the
-line, and for the fuzzer the seed and the case to repeat.
+Needs GCC or Clang on Linux. Builds a copy of the package with the instrumented extension in build/sanitize and does not
+touch the installed one. Exit code 1 if a test fails, or if a sanitizer finds an error in the C code. The report shows
+the line and, for the fuzzer, the seed and case to repeat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "sanitize"
 COMPILER = shlex.split(os.environ.get("CC", "gcc"))
-# Conversions of floats that do not fit are undefined too, but are not part of `undefined`.
+# Overflowing conversions from floats are also undefined, but not included in `undefined`.
 SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow"
 # With AVX_VNNI_BY_AVX512, processors with AVX-512 run the kernel avx-vnni too.
 DEFINES = ["-DAVX_VNNI_BY_AVX512"]
@@ -35,13 +35,13 @@ TEST = "tests/engines/test_native_engine.py"
 
 
 def extension() -> dict[str, Any]:
-    """Return how pyproject.toml builds the extension."""
+    """Return the settings for building the extension in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return dict(project["tool"]["setuptools"]["ext-modules"][0])
 
 
 def compile_source(source: str, target: Path) -> None:
-    """Compile one file of C to `target`, unless that is newer than all sources; SystemExit if it does not compile."""
+    """Compile a C file to `target`, unless that is newer than all sources. SystemExit if it does not compile."""
     newest = max(path.stat().st_mtime for path in (ROOT / "nmt" / "native").glob("*.[ch]"))
     if target.is_file() and target.stat().st_mtime > max(newest, Path(__file__).stat().st_mtime):
         return
@@ -70,7 +70,7 @@ def build() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the variables under which a Python that was not instrumented loads the extension."""
+    """Return the environment variables with which a Python without instrumentation loads the extension."""
 
     def library(name: str) -> str:
         command = [*COMPILER, f"-print-file-name={name}"]
@@ -80,7 +80,7 @@ def environment() -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": str(COPY),
-        "PYTHONMALLOC": "malloc",  # the objects of Python are watched too
+        "PYTHONMALLOC": "malloc",  # so that Python objects are checked too
         "OMP_NUM_THREADS": "1",
         # libstdc++ before torch's exceptions, which AddressSanitizer intercepts. Python keeps memory until it exits.
         "LD_PRELOAD": f"{library(name)} {library('libstdc++.so.6')}",
@@ -100,14 +100,14 @@ def environment() -> dict[str, str]:
 def run_tests() -> bool:
     """Run the tests of the native engine with the instrumented extension; return whether they pass.
 
-    Without capture: the report of a sanitizer ends the process.
+    Output is not captured, because the report of a sanitizer ends the process.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", TEST]
     return subprocess.run(command, cwd=COPY, env=environment()).returncode == 0
 
 
 def fuzz(arguments: list[str]) -> bool:
-    """Run the fuzzer with the instrumented extension; return whether it found nothing. Says which case it was in."""
+    """Run the fuzzer with the instrumented extension; return whether it found nothing, else print the failing case."""
     command = [sys.executable, "scripts/fuzz_native.py", "--verbose", *arguments]
     last = ""
     with subprocess.Popen(command, cwd=COPY, env=environment(), stdout=subprocess.PIPE, text=True) as process:
@@ -124,7 +124,7 @@ def fuzz(arguments: list[str]) -> bool:
 
 
 def check_extension() -> None:
-    """SystemExit unless Python loads the instrumented extension, and not the installed one."""
+    """Raise SystemExit unless Python loads the instrumented extension instead of the installed one."""
     program = "from nmt.native import _decoder as d; print(d.__file__)"
     done = subprocess.run([sys.executable, "-c", program], cwd=COPY, env=environment(), capture_output=True, text=True)
     if str(COPY) not in done.stdout:
@@ -135,9 +135,9 @@ def main() -> int:
     """Build, test, fuzz and look for leaks; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="time for the fuzzer (60)")
-    parser.add_argument("--seed", help="of the fuzzer; default: from the clock")
-    parser.add_argument("--leaks", type=int, default=2000, help="searches of the leak check (2000)")
-    parser.add_argument("--quick", action="store_true", help="fuzz for 2 s and do nothing else")
+    parser.add_argument("--seed", help="seed of the fuzzer; default: from the clock")
+    parser.add_argument("--leaks", type=int, default=2000, help="searches in the leak check (2000)")
+    parser.add_argument("--quick", action="store_true", help="only fuzz for 2 s")
     arguments = parser.parse_args()
     build()
     check_extension()

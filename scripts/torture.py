@@ -1,14 +1,15 @@
-"""Kill a training at random moments, damage what it wrote, fill its disk: does it end as if nothing had happened?
+"""Kill a training at random moments, damage its files, fill its disk, and check that the result is the same.
 
     python scripts/torture.py --kills 50
 
-Trains a tiny model to the end, undisturbed, in five configurations, one of them with stages. Then the same trainings
-again, each ended by `kill -9` at a random moment, resumed (and at times killed again), and compared with the
-undisturbed one bit for bit: weights, index, training state, and the metrics but for their clocks. Then the other ways
-to stop: SIGTERM, Ctrl-C, a flipped byte, a truncated file, a full disk. Ends with exit code 1 if anything was lost or
+Trains a tiny model to the end without interruption, in five configurations, one of them with stages. Then repeats these
+trainings, ends each by `kill -9` at a random moment, resumes it (and sometimes kills it again), and compares it with
+the uninterrupted training bit for bit: weights, index, training state, and metrics except for their clocks. Then tries
+other faults: SIGTERM, Ctrl-C, a flipped byte, a truncated file, a full disk. Exit code 1 if anything was lost or
 differs.
 
-Each training is a process of its own, forked from one that has imported torch: the kill is real, the start is cheap.
+Each training is a separate process, forked from one that has already imported torch: the kill is real, and the start is
+cheap.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from nmt.rundir import RunDir
 from nmt.training import run as training_run
 from nmt.training.state import TrainState
 
-assert training_run  # imported here once, not by each child
+assert training_run  # imported here once instead of by each child
 
 CLOCKS = {
     "tokens_per_second",
@@ -54,7 +55,7 @@ TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_upda
 TRAINING |= {"log_every": 2, "lr": 3e-3, "device": "cpu", "threads": 1, "keep_checkpoints": 2, "average_checkpoints": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "fp32, accumulation": {"precision": "fp32", "tokens_per_update": 200},
-    # BLEU stays 0 in so short a training, so patience runs out.
+    # BLEU stays 0 in such a short training, so patience runs out.
     "bf16, patience": {"precision": "bf16", "early_stopping_patience": 3, "early_stopping_metric": "bleu"},
     "stages": {
         "precision": "fp32",
@@ -65,7 +66,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ],
     },
     "bf16, r_drop, ema": {"precision": "bf16", "r_drop": 5.0, "ema": 0.9},
-    # So many minutes that all updates fit into them: how many fit into fewer depends on the clock.
+    # Enough minutes for all updates; with fewer, the number of updates would depend on the clock.
     "muon, wsd, minutes": {
         "precision": "fp32",
         "optimizer": "muon",
@@ -78,7 +79,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class Reference(NamedTuple):
-    """An undisturbed training: its configuration, its run, and how long it took."""
+    """An uninterrupted training: its configuration, its run, and its duration."""
 
     config: Path
     run: RunDir
@@ -86,7 +87,7 @@ class Reference(NamedTuple):
 
 
 def say(line: str) -> None:
-    """Print a line at once, also into a file or a pipe."""
+    """Print a line and flush it, even if the output is a file or a pipe."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -101,7 +102,7 @@ def write_corpus(folder: Path) -> None:
 
 
 def write_config(folder: Path, name: str, training: dict[str, Any]) -> Path:
-    """Return a configuration of the corpus in `folder`."""
+    """Write a configuration for the corpus in `folder`, and return its path."""
     data: dict[str, Any] = {split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")}
     if "stages" in training:
         data["train"] = [data["train"], {"tsv": str(folder / "copies.tsv"), "tag": "<copy>"}]
@@ -136,7 +137,7 @@ def spawn(config: Path, run: Path) -> int:
         code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     finally:
         sys.stderr.flush()
-        os._exit(code)  # not through the clean-up of the process this one was forked from
+        os._exit(code)  # without the cleanup of the parent process
 
 
 def end_of(pid: int) -> int:
@@ -145,7 +146,7 @@ def end_of(pid: int) -> int:
 
 
 def differences(reference: RunDir, run: RunDir) -> list[str]:
-    """Return the names of what differs from the undisturbed run."""
+    """Return the names of the parts that differ from the uninterrupted run."""
     found = []
     if reference.index_file.read_bytes() != run.index_file.read_bytes():
         found.append("index.json")
@@ -162,7 +163,7 @@ def differences(reference: RunDir, run: RunDir) -> list[str]:
 
 
 def state_of(run: RunDir) -> dict[str, Any]:
-    """Return what the training state holds, without its clocks."""
+    """Return the training state without its clocks."""
     state = TrainState.load(run.state)
     tensors = {name: tensor for name, tensor in state.to_tensors().items() if name != "counters"}
     return {"counters": without_clocks(state.counters.model_dump()), "tensors": tensors}
@@ -176,7 +177,7 @@ def without_clocks(value: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two values are equal; tensors bit by bit."""
+    """Return whether two values are equal; tensors must be bit-identical."""
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):
@@ -209,7 +210,7 @@ def flip(path: Path) -> None:
 
 
 def halve(path: Path) -> None:
-    """Cut a file short."""
+    """Truncate a file."""
     os.truncate(path, path.stat().st_size // 2)
 
 
@@ -219,7 +220,7 @@ def newest_weights(run: RunDir) -> Path:
 
 
 def stopped_by(number: signal.Signals) -> Callable[[RunDir, int], int]:
-    """Return a case that sends a signal during the training, which ends it with a code of its own."""
+    """Return a case that sends a signal during training, which ends it with a specific exit code."""
 
     def case(run: RunDir, pid: int) -> int:
         wait_for_checkpoints(run, pid, 1)
@@ -241,7 +242,7 @@ def damaged(what: Callable[[RunDir], Path], how: Callable[[Path], None]) -> Call
 
 
 def full_disk(run: RunDir, pid: int) -> int:
-    """Let no file grow from the first checkpoint on, as on a full disk."""
+    """Prevent files from growing after the first checkpoint, as on a full disk."""
     wait_for_checkpoints(run, pid, 1)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (2000, 2000))
     return end_of(pid)
@@ -250,11 +251,11 @@ def full_disk(run: RunDir, pid: int) -> int:
 CASES: dict[str, tuple[Callable[[RunDir, int], int], int, str]] = {
     "SIGTERM": (stopped_by(signal.SIGTERM), 143, "stopped; the state is saved. Resume with: nmt train --resume"),
     "Ctrl-C": (stopped_by(signal.SIGINT), 130, "stopped; the state is saved. Resume with: nmt train --resume"),
-    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "continuing from the training state"),
-    "state, cut short": (damaged(lambda run: run.state, halve), -9, "continuing from the training state"),
+    "state, a flipped bit": (damaged(lambda run: run.state, flip), -9, "continuing from the previous training state"),
+    "state, cut short": (damaged(lambda run: run.state, halve), -9, "continuing from the previous training state"),
     "weights, a flipped bit": (damaged(newest_weights, flip), -9, ""),
     "weights, cut short": (damaged(newest_weights, halve), -9, ""),
-    "full disk": (full_disk, 1, "when there is space, continue with: nmt train --resume"),
+    "full disk": (full_disk, 1, "after freeing space, continue with: nmt train --resume"),
 }
 
 
@@ -278,7 +279,7 @@ class Tally:
 
 
 def undisturbed(folder: Path, name: str, training: dict[str, Any]) -> Reference:
-    """Train to the end, to compare with."""
+    """Train to the end, for comparison."""
     config = write_config(folder, name.replace(", ", "-"), training)
     place = folder / f"whole {name}"
     place.mkdir()
@@ -304,7 +305,7 @@ def random_kills(references: list[Reference], folder: Path, wanted: int, draw: r
             pid = spawn(reference.config, run.path)
             time.sleep(draw.uniform(0, reference.seconds))
             os.kill(pid, signal.SIGKILL)
-            if end_of(pid) != -signal.SIGKILL:  # it was done before
+            if end_of(pid) != -signal.SIGKILL:  # it ended before
                 break
             kills += 1
             tally.kills += 1
@@ -313,7 +314,7 @@ def random_kills(references: list[Reference], folder: Path, wanted: int, draw: r
 
 
 def all_cases(references: list[Reference], folder: Path, names: list[str], tally: Tally) -> None:
-    """Run every other way to stop or to be damaged, and print each outcome."""
+    """Run all other cases of interruption and damage, and print each outcome."""
     for number, name in enumerate(names):
         case, expected, word = CASES[name]
         reference = references[number % len(references)]
@@ -333,7 +334,7 @@ def all_cases(references: list[Reference], folder: Path, names: list[str], tally
 def main(kills: int, cases: list[str], seed: int) -> int:
     """Return the exit code."""
     torch.set_num_threads(1)
-    torch.optim.AdamW([torch.zeros(1)])  # imports what would take each child as long as its training
+    torch.optim.AdamW([torch.zeros(1)])  # triggers imports that would take each child as long as its training
     score(["1"], ["1"], "en")
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="torture-") as name:
@@ -351,8 +352,8 @@ def main(kills: int, cases: list[str], seed: int) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--kills", type=int, default=50, help="how many times to kill (50)")
-    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES), help="of the others (all)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the moments (the clock)")
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES), help="other cases to run (all)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed for the moments (from the clock)")
     given = parser.parse_args()
     say(f"seed {given.seed}")
     sys.exit(main(given.kills, given.cases, given.seed))

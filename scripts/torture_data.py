@@ -1,12 +1,12 @@
-"""Kill what reads and writes a corpus at random moments: does the next try end as if nothing had happened?
+"""Kill jobs that read and write a corpus at random moments, and check that the next try gives the same result.
 
     python scripts/torture_data.py --kills 20
 
-Four works on a generated corpus with faults: `nmt data check` (report and page), `nmt data clean`, and the preparation
-of a training (tokenizer, store) without filters and with them. Each is done once, undisturbed. Then it is ended by
-`kill -9` at a random moment, and looked at: every file under its final name is the whole one, and the processes that
-checked the corpus end by themselves. Then it is done anew, in the same folder: every file is equal, bit for bit, and
-nothing else lies beside it. Ends with exit code 1 if anything differs.
+Runs four jobs on a generated corpus with faults: `nmt data check` (report and page), `nmt data clean`, and the
+preparation of a training (tokenizer, store) with and without filters. Each job runs once without interruption. Then it
+is ended by `kill -9` at a random moment: every file under its final name must be complete, and the processes that check
+the corpus must end by themselves. Then it runs again in the same folder: every file must be bit-identical, and no other
+files may be left. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-NUM_PAIRS = 40_000  # more than are checked before other processes help
+NUM_PAIRS = 40_000  # enough pairs that several processes check them
 MODEL = {"d_model": 8, "num_heads": 1, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1}
 TRAINING = {"max_updates": 1, "warmup_updates": 0, "batch_tokens": 256, "threads": 2, "device": "cpu"}
 TRAINING |= {"precision": "fp32", "average_checkpoints": 0}
@@ -38,11 +38,11 @@ WORKS: dict[str, list[str]] = {
     "store": ["train", "--config", "plain.yaml", "--run", "out/run", "--resume-if-exists"],
     "filtered store": ["train", "--config", "filtered.yaml", "--run", "out/run", "--resume-if-exists"],
 }  # fmt: skip
-PATIENCE = 20  # seconds until the workers of a killed process must have ended
+PATIENCE = 20  # seconds within which the workers of a killed process must end
 
 
 class Whole(NamedTuple):
-    """A work that nobody disturbed: what it printed, its files by their hashes, how long it took."""
+    """An uninterrupted job: its output, the hashes of its files, and its duration."""
 
     printed: bytes
     files: dict[str, str]
@@ -72,14 +72,14 @@ def write_corpus(folder: Path) -> None:
 
 
 def start(work: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Begin a work in a process group of its own; standard output goes into a file, errors into another."""
+    """Start a job in a separate process group; standard output and errors go to two files."""
     with (folder / "printed").open("wb") as printed, (folder / "said").open("ab") as said:
         command = [sys.executable, "-m", "nmt", *WORKS[work]]
         return subprocess.Popen(command, cwd=folder, stdout=printed, stderr=said, start_new_session=True)
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Return the files below `folder/out` by their hashes, hidden ones too, but for those with clocks in them."""
+    """Return the hashes of the files in `folder/out`, including hidden ones, except files that contain clocks."""
     clocks = {"metrics.jsonl", "run.json", "index.json", "training.safetensors", "hashes.json", "README.md"}
     found = {}
     for path in sorted((folder / "out").rglob("*")):
@@ -89,7 +89,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def whole(work: str, folder: Path) -> Whole:
-    """Do a work to its end."""
+    """Run a job to its end."""
     started = time.perf_counter()
     code = start(work, folder).wait()
     if code:
@@ -98,7 +98,7 @@ def whole(work: str, folder: Path) -> Whole:
 
 
 def has_ended(group: int) -> bool:
-    """Wait until no process of a group is left; False if one stays."""
+    """Wait until no process of a group is left; return False if one remains."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -110,12 +110,12 @@ def has_ended(group: int) -> bool:
 
 
 def is_leftover(name: str) -> bool:
-    """Return whether a file is one that a killed process left under a temporary name."""
+    """Return whether a file was left by a killed process under a temporary name."""
     return any(part.startswith(".") and part.endswith((".partial", ".old", ".lock")) for part in Path(name).parts)
 
 
 def faults_of_kill(work: str, folder: Path, expected: Whole, moment: float) -> list[str]:
-    """Kill a work after `moment` seconds, look at what is there, and do it anew; return what is wrong."""
+    """Kill a job after `moment` seconds, check its files, and run it again; return what is wrong."""
     process = start(work, folder)
     time.sleep(moment)
     process.kill()
@@ -131,7 +131,7 @@ def faults_of_kill(work: str, folder: Path, expected: Whole, moment: float) -> l
 
 
 def torture(kills: int, works: list[str], seed: int) -> int:
-    """Kill each of `works` in turn; return the exit code."""
+    """Kill each of the jobs `works` in turn; return the exit code."""
     draw, lost = random.Random(seed), 0
     with tempfile.TemporaryDirectory(prefix="torture-data-") as name:
         corpus = Path(name) / "corpus"
@@ -160,7 +160,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--kills", type=int, default=20, help="how many times to kill (20)")
     parser.add_argument("--works", nargs="*", default=list(WORKS), choices=list(WORKS), help="which (all)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the moments (the clock)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed for the moments (from the clock)")
     given = parser.parse_args()
     sys.stdout.write(f"seed {given.seed}\n")
     sys.exit(torture(given.kills, given.works, given.seed))

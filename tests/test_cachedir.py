@@ -47,7 +47,7 @@ def test_the_models_used_longest_ago_leave_until_the_others_fit(messages):
     prune(31 * KILOBYTE)
     assert [folder.is_dir() for folder in folders] == [True, False, False, True, True]
     assert messages == [
-        f"removed 2 models from the cache {cache_folder()} that were used longest ago (0.00 GB): it may hold "
+        f"removed the 2 least recently used models from the cache {cache_folder()} (0.00 GB) to stay within "
         "3.1e-05 GB ($NMT_CACHE_GB)"
     ]
     prune(31 * KILOBYTE)
@@ -134,7 +134,7 @@ def test_a_cache_that_is_read_only_serves_what_it_has(tmp_path):
 def test_a_limit_that_is_no_size_is_one_message(tmp_path, monkeypatch, text):
     pack(RunDir(FROZEN), tmp_path / "model.zip")
     monkeypatch.setenv("NMT_CACHE_GB", text)
-    with pytest.raises(NmtError, match=rf"^\$NMT_CACHE_GB is '{text}'\n  write a number of gigabytes, such as 20$"):
+    with pytest.raises(NmtError, match=rf"^\$NMT_CACHE_GB is '{text}'\n  set it to a number of gigabytes, such as 20$"):
         unpack(tmp_path / "model.zip")
     assert not cache_folder().exists()
 

@@ -78,7 +78,7 @@ def test_a_second_process_waits_until_the_first_has_made_it(wanted, messages):
     waiting.start()
     while not messages:
         time.sleep(0.01)
-    assert messages == [f"another process makes {folder}; waiting for it"]
+    assert messages == [f"another process is creating {folder}; waiting for it"]
     folder.mkdir()  # as the other process does at its end
     os.close(lock)
     waiting.join(timeout=10)

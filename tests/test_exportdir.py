@@ -25,14 +25,14 @@ def test_what_is_there_is_replaced_only_if_asked_and_only_an_export(tmp_path):
     out = tmp_path / "out"
     with new_export(out, overwrite=False) as export:
         fill(export.path)
-    with pytest.raises(RunError, match="there is something here already\n  replace it by --overwrite"):
+    with pytest.raises(RunError, match="this path already exists\n  replace it with --overwrite"):
         refuse_existing_export(out, overwrite=False)
     with new_export(out, overwrite=True) as export:
         (export.path / "export.json").write_text("[]")
     assert [path.name for path in out.iterdir()] == ["export.json"]
     (out / "export.json").unlink()
     (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(RunError, match="not an export, so it is not overwritten"), new_export(out, overwrite=True):
+    with pytest.raises(RunError, match="not an export, so nmt does not overwrite it"), new_export(out, overwrite=True):
         pass
     assert (out / "thesis.txt").read_text() == "years of work"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -85,16 +85,19 @@ FAULTS = {
     "no model": (lambda folder: (folder / "model.bin").unlink(), "model.bin: cannot read this file of the export"),
     "model cut": (
         lambda folder: cut(folder / "model.bin", 1000),
-        "model.bin: this file is not as it was exported: it has 1,000 bytes, and had ",
+        "model.bin: this file has changed since the export: it has 1,000 bytes, but had ",
     ),
-    "a bit": (lambda folder: flip(folder / "model.bin"), "model.bin: this file is not as it was exported"),
+    "a bit": (
+        lambda folder: flip(folder / "model.bin"),
+        "model.bin: this file is damaged: it has changed since the export",
+    ),
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json: cannot read this file"),
     "no words": (lambda folder: (folder / "shared_vocabulary.json").unlink(), "shared_vocabulary.json: cannot read"),
     "no tokenizer": (lambda folder: shutil.rmtree(folder / "tokenizer"), "joint.model: cannot read this file"),
-    "tokenizer": (lambda folder: cut(folder / "tokenizer" / "joint.model", 50), "joint.model: this file is not as it"),
+    "tokenizer": (lambda folder: cut(folder / "tokenizer" / "joint.model", 50), "joint.model: this file has changed"),
 }
 HOSTILE = {
-    "more words": (lambda folder: more_words(folder), "the vocabularies are not those of the tokenizer"),
+    "more words": (lambda folder: more_words(folder), "the vocabularies do not match the tokenizer"),
     "words are a number": (lambda folder: (folder / "shared_vocabulary.json").write_text("7"), "not a list of tokens"),
     "words are numbers": (
         lambda folder: (folder / "shared_vocabulary.json").write_text("[7]"),
@@ -104,12 +107,12 @@ HOSTILE = {
         lambda folder: (folder / "model.bin").write_bytes(b"\6\0\0\0\1\0\0" + bytes(12)),
         "CTranslate2 cannot use this export: ",
     ),
-    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "reaches over the end of the file"),
+    "model cut": (lambda folder: cut(folder / "model.bin", 1000), "extends past the end of the file"),
     "model cut in its names": (lambda folder: cut(folder / "model.bin", 30), "damaged: it ends too early"),
-    "more after the model": (lambda folder: append(folder / "model.bin", b"x"), "bytes, and should have "),
+    "more after the model": (lambda folder: append(folder / "model.bin", b"x"), "bytes, but should have "),
     "garbage": (
         lambda folder: (folder / "model.bin").write_bytes(b"\xb5" * 4096),
-        "model.bin: this is no model of CTranslate2, or it is damaged: it does not begin as a model of CTranslate2",
+        "model.bin: not a CTranslate2 model, or damaged: it does not begin like a CTranslate2 model",
     ),
     "another name of a variable": (
         lambda folder: replace(folder / "model.bin", b"ffn/linear_0", b"ffn/linear_9"),
@@ -117,7 +120,7 @@ HOSTILE = {
     ),
     "another shape": (
         lambda folder: replace(folder / "model.bin", b"encoder/layer_norm/gamma\0\1", b"encoder/layer_norm/gamma\0\2"),
-        "encoder/layer_norm/gamma does not have the size of its shape",
+        "the size of encoder/layer_norm/gamma does not match its shape",
     ),
     "many variables": (
         lambda folder: (folder / "model.bin").write_bytes(b"\6\0\0\0\1\0\0" + bytes(4) + b"\xff" * 4),
@@ -162,7 +165,7 @@ def test_a_damaged_export_gives_one_clear_error(fault, copy):
     with pytest.raises(RunError) as caught:
         Translator.load(copy, device="cpu")
     assert message in str(caught.value)
-    assert str(caught.value).endswith("make it again with `nmt export ctranslate2`")
+    assert str(caught.value).endswith("create it again with `nmt export ctranslate2`")
 
 
 @pytest.mark.parametrize("fault", HOSTILE)
@@ -206,8 +209,8 @@ HUGE = 20_000_000_000
     ("put", "message"),
     [
         (pipe, "neither a file nor a folder"),
-        (link_out, "a link that leads out of the export"),
-        (twenty_gigabytes, "over 1|it does not begin as a model"),
+        (link_out, "a link that points outside the export"),
+        (twenty_gigabytes, "over 1|it does not begin like a CTranslate2 model"),
     ],
 )
 @pytest.mark.parametrize("name", NAMES)

@@ -79,7 +79,7 @@ def test_a_cache_that_cannot_be_written_to_is_one_message(packed, tmp_path, monk
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "file"))
     with pytest.raises(RunError) as caught:
         unpack(packed)
-    assert "in $NMT_CACHE" in caught.value.hint
+    assert "$NMT_CACHE" in caught.value.hint
 
 
 @pytest.mark.parametrize(

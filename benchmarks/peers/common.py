@@ -1,4 +1,4 @@
-"""Shared by the programs of all peers, in any environment: job, token ids, batches, one JSON line. No torch."""
+"""Shared by the programs of all peers, in any environment: job, token ids, batches, a line of JSON. No torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[list[int], list[int]]
 
 
 def read_job() -> dict[str, Any]:
-    """Return what to measure: the program's one argument, a JSON object."""
+    """Return the job, which is the program's only argument, a JSON object."""
     return json.loads(sys.argv[1])
 
 
@@ -64,7 +64,7 @@ def batches(pairs: list[Pair], batch_tokens: int, seed: int = 1) -> Iterator[lis
 
 
 def steady_rate(step: Callable[[], int], skip_seconds: float, seconds: float) -> dict[str, float]:
-    """Tokens a second of `step`, which returns the tokens of one call: `skip_seconds` run first and are left out."""
+    """Return the tokens per second of `step`, whose calls return their number of tokens, after `skip_seconds`."""
     began = time.perf_counter()
     while True:
         step()
@@ -80,10 +80,10 @@ def steady_rate(step: Callable[[], int], skip_seconds: float, seconds: float) ->
 def logged_rate(
     command: Sequence[str], read_tokens: Callable[[str, float], float | None], job: dict[str, Any]
 ) -> dict[str, float]:
-    """Tokens a second by the log of a trainer that is started by `command` and stopped when enough is seen.
+    """Start a trainer with `command`, return the tokens per second in its log, and stop it after enough log lines.
 
-    `read_tokens(line, seconds)` gives the target tokens that a line of the log reports, `seconds` after the report
-    before it; None for other lines. Time runs from the first report that comes `skip_seconds` after the first of all.
+    `read_tokens(line, seconds)` returns the target tokens reported in a log line, `seconds` after the previous report;
+    None for other lines. Timing starts with the first report that is `skip_seconds` after the very first one.
     """
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
@@ -108,7 +108,7 @@ def logged_rate(
         process.kill()
         process.wait()
         process.stdout.close()
-    sys.exit("it ended before enough was seen; it wrote:\n" + "".join(seen))
+    sys.exit("the trainer ended too early; its output:\n" + "".join(seen))
 
 
 def write_configuration(path: Path, values: dict[str, Any]) -> Path:
@@ -124,7 +124,7 @@ def log_figure(command: Sequence[str], pattern: re.Pattern[str], environment: di
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = pattern.findall(done.stdout)
     if done.returncode or not found:
-        sys.exit(f"exit code {done.returncode}; it wrote:\n{done.stdout[-3000:]}")
+        sys.exit(f"exit code {done.returncode}; output:\n{done.stdout[-3000:]}")
     return float(found[-1])
 
 

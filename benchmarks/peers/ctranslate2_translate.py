@@ -1,4 +1,4 @@
-"""Translate with CTranslate2, without torch in the process; prints one JSON line."""
+"""Translate with CTranslate2, without torch in the process. Prints one JSON line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPUTE_TYPES = {"fp32": "float32", "int8": "int8"}
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
     folder = next(Path(job["model"]).rglob("model.bin")).parent
     adds_eos = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("add_source_eos", False)
@@ -29,7 +29,7 @@ def main() -> None:
 
     def translate(texts: Sequence[str], lengths: Sequence[int] | None) -> tuple[list[str], list[int]]:
         sources = [row if adds_eos else [*row, "</s>"] for row in src_tokens.encode(list(texts), out_type=str)]
-        # One limit a call: this project's default for the longest source.
+        # A single limit per call: nmt's default for the longest source.
         shortest, longest = (lengths[0], lengths[0]) if lengths else (1, 2 * max(map(len, sources)) + 10)
         longest = min(longest, job["max_tgt_len"])
         done = translator.translate_batch(

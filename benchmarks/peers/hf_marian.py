@@ -9,7 +9,7 @@ from transformers import MarianConfig, MarianMTModel
 
 
 def make_marian(job: dict[str, Any], attention: str) -> MarianMTModel:
-    """Build the model; `attention` is sdpa or eager. Marian is post-norm, with dropout where this project has it."""
+    """Build the model; `attention` is sdpa or eager. Marian is post-norm, with dropout in the same places as nmt."""
     config = MarianConfig(
         vocab_size=job["vocab_size"],
         d_model=job["d_model"],

@@ -10,7 +10,7 @@ from torch_loop import measure_training
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)

@@ -1,8 +1,8 @@
 """Translate with Hugging Face's MarianMTModel.generate; prints one JSON line.
 
-Marian is post-norm, so weights of this project cannot be put into it. Its own are random, and its outputs are forced to
-the lengths of this project's: each batch runs to the longest of them, as it would with the same weights, and the tokens
-that count are those of the lengths.
+Marian is post-norm, so it cannot use nmt's weights. Its weights are random, and its outputs are forced to the lengths
+of nmt's: each batch runs to its longest length, as it would with the same weights, and only the tokens within these
+lengths count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from translate_loop import measure_translation
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)

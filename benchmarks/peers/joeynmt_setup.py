@@ -1,4 +1,4 @@
-"""Joey NMT's configuration and vocabulary for the workload. Its words are our token ids: it cuts no text itself."""
+"""Joey NMT's configuration and vocabulary for the workload. Its words are our token ids, so it does not tokenize."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from common import BOS, EOS, PAD, UNK
 
 
 def write_data(job: dict[str, Any]) -> Path:
-    """Write a folder with the ids of every split under the names that Joey NMT looks for, and the vocabulary."""
+    """Write a folder with the ids of every split, under the names that Joey NMT expects, and the vocabulary."""
     workload, folder = Path(job["workload"]), Path(job["scratch"])
     folder.mkdir(parents=True, exist_ok=True)
     for split in ("train", "valid", "test"):

@@ -10,13 +10,13 @@ from joeynmt_setup import configuration, write_data
 
 
 def read_tokens(line: str, seconds: float) -> float | None:
-    """Target tokens since the report before: Joey NMT gives them by the second."""
+    """Return the target tokens since the previous report; Joey NMT reports them per second."""
     found = re.search(r"Tokens per Sec: *([0-9]+)", line)
     return float(found[1]) * seconds if found else None
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
     folder = write_data(job)
     config = write_configuration(folder / "train.yaml", configuration(job, folder, updates=10_000_000))

@@ -1,6 +1,6 @@
 """Translate with Joey NMT's own command, timed by its own clock; prints one JSON line.
 
-Its weights are those of three training steps, so every output is forced to one length.
+Its weights come from three training steps, so every output is forced to a fixed length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STEPS = 3
 
 
 def main() -> None:
-    """Measure the job of the command line."""
+    """Run the job."""
     job = read_job()
     folder = write_data(job)
     values = configuration(job, folder, STEPS)

@@ -1,4 +1,4 @@
-"""Translate with this project, by its Python interface; prints one JSON line."""
+"""Translate with nmt's Python API. Prints one JSON line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nmt.rundir import RunDir
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
-    if job["threads"] is not None:  # else the project's own choice, as with `batch` below
+    if job["threads"] is not None:  # else nmt's default, as with `batch` below
         torch.set_num_threads(job["threads"])
     translator = Translator.load(job["model"], engine=job["engine"], precision=job["precision"], scores=False)
     if job["kernel"] and isinstance(translator.engine, NativeEngine):
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def force_length(options: SearchOptions, length: int) -> SearchOptions:
-    """Give every output `length` tokens: eos is not chosen before, and no output may be longer."""
+    """Force every output to `length` tokens: forbid eos before that, and limit the length."""
     return options.changed(min_len=length, max_len_factor=0.0, max_len_offset=length, retry_loops=False)
 
 

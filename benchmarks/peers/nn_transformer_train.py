@@ -24,7 +24,7 @@ class Translator(nn.Module):
         self.transformer = nn.Transformer(d_model, job["num_heads"], *depth, batch_first=True, norm_first=True)
         for module in self.transformer.modules():
             if isinstance(module, nn.MultiheadAttention):
-                module.dropout = 0.0  # as in this project's model: none on attention weights
+                module.dropout = 0.0  # as in nmt's model: no dropout of attention weights
         self.positions: Tensor
         angles = torch.arange(512)[:, None] * torch.exp(torch.arange(0, d_model, 2) * (-math.log(1e4) / d_model))
         self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], 2).reshape(512, d_model))
@@ -49,7 +49,7 @@ class Translator(nn.Module):
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)

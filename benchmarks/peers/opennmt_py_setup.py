@@ -1,4 +1,4 @@
-"""OpenNMT-py's configuration and vocabulary for the workload. Its words are our token ids: it cuts no text itself."""
+"""OpenNMT-py's configuration and vocabulary for the workload. Its words are our token ids, so it does not tokenize."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from opennmt_py_setup import configuration, write_vocabulary
 
 
 def main() -> None:
-    """Measure what the job says."""
+    """Run the job."""
     job = read_job()
     folder = write_vocabulary(job)
     values = configuration(job, folder, updates=10_000_000)
 
     def read_tokens(line: str, seconds: float) -> float | None:
-        """Target tokens since the report before: their mean a step is the second number of `bsz`."""
+        """Return the target tokens since the previous report; the second number of `bsz` is their mean per step."""
         found = re.search(r"bsz: *[0-9]+/ *([0-9]+)/", line)
         return float(found[1]) * values["report_every"] if found else None
 

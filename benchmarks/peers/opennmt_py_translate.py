@@ -1,6 +1,6 @@
 """Translate with OpenNMT-py's own command, timed by its own clock; prints one JSON line.
 
-Its weights are those of three training steps, so every output is forced to one length.
+Its weights come from three training steps, so every output is forced to a fixed length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STEPS = 3
 
 
 def main() -> None:
-    """Measure the job of the command line."""
+    """Run the job."""
     job = read_job()
     folder = write_vocabulary(job)
     model = folder / f"model_step_{STEPS}.pt"
@@ -30,7 +30,7 @@ def main() -> None:
     command = [sys.executable, "-m", "onmt.bin.translate", "-model", str(model), "-src", str(src)]
     command += ["-output", str(folder / "output"), "-beam_size", "1", "-batch_size", batch, "-batch_type", "sents"]
     command += ["-min_length", length, "-max_length", length, "-max_length_ratio", "0", "-report_time"]
-    # The checkpoint holds more than tensors; it was made three lines above.
+    # The checkpoint contains more than tensors, but is safe: it was created three lines above.
     environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
     seconds = log_figure(command, re.compile(r"Total translation time \(s\): *([0-9.]+)"), environment)
     report_forced(job, ["torch", "OpenNMT-py"], seconds)

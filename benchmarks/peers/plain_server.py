@@ -1,4 +1,4 @@
-"""A model behind a plain handler: each request is translated by itself, in a thread of starlette's own pool.
+"""A model behind a plain handler: each request is translated separately, in a thread of starlette's pool.
 
     python benchmarks/peers/plain_server.py RUN_OR_EXPORT
 
@@ -30,7 +30,7 @@ def main(model: str) -> None:
         return JSONResponse({"translatedText": found.text})
 
     app = Starlette(routes=[Route("/translate", translate, methods=["POST"])])
-    # With its protocol named, asyncio sets TCP_NODELAY, as it does for uvicorn's own sockets.
+    # With an explicit protocol, asyncio sets TCP_NODELAY, as it does for uvicorn's own sockets.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(4096)

@@ -1,4 +1,4 @@
-"""A training loop as tutorials write it, for a peer that is a model and brings no trainer."""
+"""A training loop as in tutorials, for peers that are models without a trainer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pad_rows(rows: list[list[int]]) -> Tensor:
 
 
 class MasterAdam:
-    """Adam on fp32 weights; those of a bf16 model are copies, renewed after each step."""
+    """Adam on fp32 weights; the weights of a bf16 model are copies, updated after each step."""
 
     def __init__(self, model: nn.Module, precision: str):
         self.model_weights = [weight for weight in model.parameters() if weight.requires_grad]
@@ -32,7 +32,7 @@ class MasterAdam:
         self.steps = 0
 
     def step(self) -> None:
-        """One update from the gradients of the model, clipped at norm 1, warm-up then inverse square root."""
+        """Update by the model's gradients, clipped at norm 1, with warmup and inverse-square-root decay."""
         self.steps += 1
         copied = self.master is not self.model_weights
         if copied:

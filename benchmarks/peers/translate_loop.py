@@ -10,8 +10,8 @@ from typing import Any
 
 from common import report
 
-# Texts, and the length to force on each output (None: as the model ends it), to translations and the tokens generated
-# for each: eos counted where the model ended of itself.
+# Maps texts, and the length to force on each output (None: until eos), to translations and the number of generated
+# tokens of each, counting eos if the model generated it.
 Translate = Callable[[Sequence[str], Sequence[int] | None], tuple[list[str], list[int]]]
 
 WARM_UP_SENTENCES = 128

@@ -1,1 +1,1 @@
-"""Search: ids in, ids out; sees no text. Imports nothing here, so that `hypothesis` can be used without torch."""
+"""Search: token ids in, token ids out. Imports nothing here, so that `hypothesis` can be used without torch."""

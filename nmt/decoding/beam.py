@@ -26,12 +26,13 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return up to `options.num_hypotheses` outputs per sentence, best first by length-penalized score.
 
-    Among all continuations of a sentence's W hypotheses, the W best that do not end stay in the beam; those that end
-    and are among the W best of all are collected (Sutskever et al. 2014, section 3.2). `limits` has the maximum length
-    in tokens, eos counted, for each of the first sentences of `decoder`; hypotheses that reach it are cut there and
-    ranked with the others. A sentence is done when W hypotheses have ended; with `options.exact`, when no running
-    hypothesis can enter the `num_hypotheses` best: scores only fall, so the bound is its current score at the maximum
-    length. RunError if the model's probabilities are not numbers.
+    Each step considers all continuations of a sentence's W hypotheses. The W best that do not end stay in the beam.
+    Those that end and are among the W best of all are collected as outputs (Sutskever et al. 2014, section 3.2).
+    `limits` has the maximum length in tokens, eos counted, for each of the first sentences of `decoder`; hypotheses
+    that reach it are truncated and ranked with the others. A sentence is done when W hypotheses have ended; with
+    `options.exact`, when no running hypothesis can still enter the `num_hypotheses` best. Scores only fall, so a
+    running hypothesis is bounded by its current score at the maximum length. RunError if the model's probabilities are
+    not numbers.
     """
     beam = _Beam(decoder, limits, options)
     last = torch.full((len(beam.ids),), BOS_ID, device=decoder.device)
@@ -54,7 +55,7 @@ def beam_search(
 
 
 class _Candidates(NamedTuple):
-    """Continuations of the W hypotheses of each sentence; all fields are [B, number of continuations]."""
+    """Candidate continuations of the W hypotheses of each sentence; all fields are [B, number of continuations]."""
 
     scores: Tensor  # of the whole hypothesis
     parents: Tensor  # which of the W hypotheses it continues
@@ -63,7 +64,7 @@ class _Candidates(NamedTuple):
 
 
 class _OnHost(NamedTuple):
-    """The part of a step that the host needs. The first four fields are the W best candidates: [B, W] each."""
+    """The part of a step's result that the host needs. The first four fields are the W best candidates: [B, W] each."""
 
     scores: NDArray[np.float32]
     parents: NDArray[np.float32]
@@ -74,9 +75,9 @@ class _OnHost(NamedTuple):
 
 
 def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
-    """Return the 2W best continuations by log_probs [B x W, V] of hypotheses with scores live [B, W], best first.
+    """Return the 2W best continuations of hypotheses with scores live [B, W], by log_probs [B x W, V], best first.
 
-    At most W of them are eos, so at least W continue. All are among the 2W best of their own hypothesis.
+    At most W of them are eos, so at least W continue. Each is among the 2W best continuations of its hypothesis.
     """
     width = live.size(1)
     few = min(2 * width, log_probs.size(1))
@@ -92,10 +93,10 @@ def _best(log_probs: Tensor, live: Tensor) -> _Candidates:
 
 
 def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return `log_probs.topk(count)` for [R, V], faster than torch, which scans a row token by token on a CPU.
+    """Return `log_probs.topk(count)` for [R, V], faster than torch, which on a CPU scans each row token by token.
 
-    The `count` best lie in the `count` blocks with the highest maxima, which vector instructions find quickly: a block
-    consists of every `num_blocks`-th token.
+    The `count` best tokens are in the `count` blocks with the highest maxima, which vector instructions find quickly. A
+    block consists of every `num_blocks`-th token.
     """
     num_tokens = log_probs.size(1)
     num_blocks = num_tokens // _BLOCK_TOKENS
@@ -112,7 +113,7 @@ def _top(log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _survivors(candidates: _Candidates, width: int) -> _Candidates:
-    """Return the W = `width` best candidates that do not end, each at its future row [B, W]."""
+    """Return the W = `width` best candidates that do not end, arranged by their future rows [B, W]."""
     going_on = (candidates.tokens == EOS_ID).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
     survivors = _Candidates(*(part.gather(1, going_on) for part in candidates))
     rows = _places(survivors.parents)
@@ -120,7 +121,7 @@ def _survivors(candidates: _Candidates, width: int) -> _Candidates:
 
 
 def _copy_to_host(candidates: _Candidates, survivors: _Candidates) -> _OnHost:
-    """Copy the part of a step that the host needs in one transfer, so that it waits for a GPU only once.
+    """Copy the part of a step that the host needs in a single transfer, so that it synchronizes with a GPU only once.
 
     fp32 represents ids exactly, because a vocabulary has fewer than 2^24 tokens.
     """
@@ -144,12 +145,12 @@ class _Beam:
         self.numbers = list(range(num_sentences))  # the original index of each remaining sentence
         self.ended: list[list[Hypothesis]] = [[] for _ in limits]
         self.live = torch.full((num_sentences, width), _NONE, device=device)
-        self.live[:, 0] = 0.0  # all hypotheses start equal, so only one may run
+        self.live[:, 0] = 0.0  # all hypotheses start out identical, so only one may run
         self.ids = torch.zeros((num_sentences * width, max(limits)), dtype=torch.int64, device=device)
         self.token_scores = torch.zeros(self.ids.shape, device=device)
 
     def collect(self, host: _OnHost, step: int) -> None:
-        """Collect the candidates that end at `step`, and determine which sentences are done."""
+        """Collect the candidates that end at `step`, and decide which sentences are done."""
         running = np.array(self.running)
         check_finite(float(host.best_live[running].sum()))
         at_limit = np.array([self.limits[number] == step + 1 for number in self.numbers])
@@ -162,7 +163,7 @@ class _Beam:
             self.running[sentence] = not at_limit[sentence] and self._may_improve(sentence, best_live)
 
     def _pasts(self, host: _OnHost, places: NDArray[np.int64], step: int) -> list[list[list[float]]]:
-        """Return the ids and scores before `step` of the hypotheses that the candidates at `places` [n, 2] continue."""
+        """Return the ids and scores before `step` of the hypotheses continued by the candidates at `places` [n, 2]."""
         if not len(places):
             return []
         rows = places[:, 0] * self.live.size(1) + host.parents[tuple(places.T)].astype(np.int64)
@@ -175,7 +176,7 @@ class _Beam:
         return self.options.normalized(hypothesis.score, len(hypothesis.token_scores))
 
     def _may_improve(self, sentence: int, best_live: float) -> bool:
-        """Return whether to continue a sentence whose best running hypothesis has the score `best_live`."""
+        """Return whether to continue a sentence whose best running hypothesis has score `best_live`."""
         ended = self.ended[self.numbers[sentence]]
         if best_live == _NONE:  # no continuation is allowed
             return False
@@ -203,7 +204,7 @@ class _Beam:
         return last
 
     def keep(self, kept: Tensor) -> None:
-        """Continue with the rows `kept` only, which belong to whole sentences."""
+        """Continue with only the rows `kept`, which must be all rows of certain sentences."""
         width = self.live.size(1)
         sentences = kept[::width].div(width, rounding_mode="floor")
         self.live = self.live[sentences]
@@ -225,9 +226,9 @@ def _hypothesis(host: _OnHost, place: tuple[int, int], past_ids: list[float], pa
 
 
 def _places(parents: Tensor) -> Tensor:
-    """Assign the new hypotheses to rows with the fewest copies in the cache; return the one in each row, [B, W].
+    """Assign the new hypotheses to rows such that the cache needs the fewest copies; return the one per row, [B, W].
 
-    parents [B, W] is the row that each hypothesis continues. The first child of a parent takes over its row, without a
+    parents [B, W] is the row that each hypothesis continues. The first child of a parent takes over its row without a
     copy; other children take the rows of parents without children.
     """
     width = parents.size(1)

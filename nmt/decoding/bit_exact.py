@@ -1,7 +1,8 @@
-"""The minimum number of rows for which the bits of a row do not depend on the number of rows.
+"""The minimum batch size from which the result for a row is bit-identical for any batch size.
 
-A translation must not depend on the rest of its batch, to the last bit. Kernels for few rows may sum in another order
-than others. For a model and a device where they do, `Decoder` adds empty rows to small batches, which costs time.
+A translation must not depend on the rest of its batch, not even in the last bit. But kernels for few rows may sum in a
+different order than kernels for many. If they do for a model and device, `Decoder` pads small batches with empty rows,
+which costs time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _TRIED = (1, 2, 3, 5, 8, 11, 15)
 def min_rows(model: Transformer) -> int:
     """Return 1 if every linear layer computes a single row bit-identically to the same row in a batch, else 16.
 
-    A short trial decides for models in fp32 on a CPU. Sums of integers do not depend on their order.
+    For fp32 models on a CPU, a short trial decides. Int8 models always qualify: integer sums do not depend on order.
     """
     if isinstance(model.output_proj, Int8Linear):
         return 1

@@ -1,4 +1,4 @@
-"""Constraints on an output: forbidden tokens, and a prefix that it must begin with."""
+"""Constraints on an output: forbidden tokens, and a required prefix."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NEVER = float("-inf")
 
 
 class Constraints:
-    """Sets the probability of forbidden tokens to zero, without renormalizing the others.
+    """Sets the probability of forbidden tokens to zero without renormalizing the others.
 
-    So the score of an output is always its probability under the model, however it was searched for.
+    The score of an output is therefore always its probability under the model, whatever the constraints were.
     """
 
     def __init__(
@@ -28,9 +28,9 @@ class Constraints:
         device: torch.device,
         num_tags: int = 0,
     ):
-        """Ban `never_generated` ids outside of prefixes; `prefixes` has one for each of the first rows.
+        """Ban `never_generated` ids except in prefixes; `prefixes` has one prefix for each of the first rows.
 
-        The first `num_tags` tokens of each prefix are a tag: they are given, so they have the probability 1.
+        The first `num_tags` tokens of each prefix are a tag, which is given and therefore has probability 1.
         """
         self.banned = torch.tensor([*never_generated], dtype=torch.int64, device=device)
         self.num_tags = num_tags if any(prefixes) else 0
@@ -43,7 +43,7 @@ class Constraints:
             self.prefixes[: len(rows)] = torch.tensor(rows, device=device)
 
     def apply(self, log_probs: Tensor, step: int, ids: Tensor) -> None:
-        """Constrain log_probs [R, V] in place; they are those of the token after `step` tokens of ids [R, >= step]."""
+        """Constrain log_probs [R, V] of the token that follows `step` tokens of ids [R, >= step], in place."""
         forced = log_probs.gather(1, self.prefixes[:, step, None]) if step < self.prefixes.size(1) else None
         eos = log_probs[:, EOS_ID].clone() if step < self.min_len else None
         log_probs.index_fill_(1, self.banned, _NEVER)
@@ -51,7 +51,7 @@ class Constraints:
             log_probs[:, EOS_ID] = _NEVER
         if 0 < self.no_repeat_ngram <= step + 1:
             _ban_repeats(log_probs, ids[:, :step], self.no_repeat_ngram)
-            if eos is not None:  # below the minimum length, but every other token is banned
+            if eos is not None:  # allow eos below the minimum length if every other token is banned
                 stuck = log_probs.amax(1) == _NEVER
                 log_probs[:, EOS_ID] = torch.where(stuck, eos, _NEVER)
         if forced is not None:
@@ -63,7 +63,7 @@ class Constraints:
             log_probs.scatter_(1, tokens, torch.where(inside, forced, _NEVER))
 
     def select_rows(self, rows: Tensor) -> None:
-        """Continue with `rows` [R'] only."""
+        """Continue with only the `rows` [R']."""
         if self.prefixes.size(1):
             self.prefixes = self.prefixes[rows]
 

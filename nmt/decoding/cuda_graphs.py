@@ -1,9 +1,9 @@
 """Decoding steps recorded as CUDA graphs and replayed.
 
-A decoding step consists of a hundred or more small kernels; on a GPU, launching them one by one may take longer than
-computing them. A replay launches all at once. A recording is bound to addresses and sizes, so it comes with caches of
-its own (`StaticKVCache`) and serves batches of one shape. Recordings are kept across batches, and sizes are rounded up,
-so that few shapes serve all batches.
+A decoding step consists of a hundred or more small kernels. On a GPU, launching them one by one may take longer than
+running them; a replay launches all of them at once. A recording is bound to addresses and sizes, so it has its own
+caches (`StaticKVCache`) and works for batches of one shape. Recordings are kept across batches, and sizes are rounded
+up, so that a few shapes serve all batches.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from nmt.model.transformer import Transformer
 log = logging.getLogger(__name__)
 
 Step = Callable[[Tensor], Tensor]
-# Turns a step and its input into a function that repeats the same operations on the same tensors.
+# Turns a step and its input into a function that replays the same operations on the same tensors.
 Recorder = Callable[[Step, Tensor], Callable[[], object]]
 
-STEPS_BEFORE = 3  # steps of each shape without a recording: the first one allocates
+STEPS_BEFORE = 3  # steps of each shape before it is recorded; the first one allocates memory
 MIN_STEPS_LEFT = 8  # steps that must remain for a recording to pay off
 FIRST_CAPACITY = 32  # positions; doubled as outputs grow
 
@@ -36,16 +36,16 @@ _one_at_a_time = threading.Lock()
 
 
 def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
-    """Record `step(last)` as a CUDA graph, without computing it; return a function that replays it."""
+    """Record `step(last)` as a CUDA graph without running it; return a function that replays it."""
     graph, (stream, pool) = torch.cuda.CUDAGraph(), _stream_and_pool(last.device)
     recording = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
     before = torch.cuda.current_stream(last.device)
     try:
-        # On the device of the batch: kernels launched on another device would run instead of being recorded.
+        # Select the batch's device: kernels launched on another device would run instead of being recorded.
         with _one_at_a_time, torch.cuda.device(last.device), recording:
             step(last)
     finally:
-        torch.cuda.set_stream(before)  # a failed recording may leave its own stream
+        torch.cuda.set_stream(before)  # a failed recording may leave its own stream active
     return graph.replay
 
 
@@ -53,14 +53,14 @@ def record_graph(step: Step, last: Tensor) -> Callable[[], object]:
 def _stream_and_pool(device: torch.device) -> tuple[torch.cuda.Stream, Any]:
     """Return one stream and one memory pool for all recordings on `device`.
 
-    Matrix products keep a workspace per stream. Recordings can share memory for intermediate results, because replays
-    follow each other on one stream, and nothing reads these results after a replay.
+    Matrix products keep one workspace per stream. Recordings can share memory for intermediate results, because replays
+    run one after the other on a single stream, and nothing reads these results after a replay.
     """
     return torch.cuda.Stream(device), torch.cuda.graph_pool_handle()
 
 
 def rounded_up(size: int) -> int:
-    """Round to one of four sizes between a power of two and the next: few shapes, at most a quarter of padding."""
+    """Round up to one of four sizes between a power of two and the next, for few shapes with at most 25% padding."""
     multiple = 1 << max(0, size.bit_length() - 3)
     return -(-size // multiple) * multiple
 
@@ -72,13 +72,13 @@ class Sources(NamedTuple):
     bias: Tensor  # [B, 1, 1, S]
 
     def select(self, sentences: Tensor) -> Sources:
-        """Return the part of `sentences` [B']."""
+        """Return the sources of `sentences` [B']."""
         cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
         return Sources(cross, self.bias.index_select(0, sentences))
 
 
 class Shape(NamedTuple):
-    """The shape of the batches that a recording serves."""
+    """The shape of the batches that a recording works for."""
 
     num_sentences: int
     beam_size: int
@@ -87,7 +87,7 @@ class Shape(NamedTuple):
 
 
 class StaticStep:
-    """Caches of one shape, one per model, and the recording of a step on them, once it exists."""
+    """The caches of one shape, one per model, and the recorded step on them, if there is one yet."""
 
     def __init__(self, shape: Shape, sources: Sequence[Sources]):
         self.shape = shape
@@ -104,14 +104,14 @@ class StaticStep:
 
     @property
     def num_bytes(self) -> int:
-        """The memory that the step occupies, in bytes."""
+        """The memory used by the step, in bytes."""
         log_probs = 0 if self._log_probs is None else self._log_probs.nbytes
         return log_probs + sum(cache.num_bytes for cache in self.caches)
 
     def record(self, step: Step, last: Tensor, log_probs: Tensor, record: Recorder) -> None:
         """Record `step`; `last` [R] and `log_probs` [R, V] are its latest input and output. RuntimeError on failure."""
         self._last, output = last.clone(), torch.empty_like(log_probs)
-        # Recordings share memory for intermediate results, so the final result needs memory of its own.
+        # Recordings share memory for intermediate results, so the final result needs separate memory.
         self._replay = record(lambda last: output.copy_(step(last)), self._last)
         self._log_probs = output
 
@@ -126,10 +126,10 @@ class StaticStep:
 
 
 class StepRecordings:
-    """The recorded steps of one list of models, kept from batch to batch. Threads may share them."""
+    """The recorded steps of a list of models, kept across batches. Threads may share this object."""
 
     def __init__(self, models: Sequence[Transformer], record: Recorder = record_graph, max_bytes: int | None = None):
-        """Keep up to `max_bytes` of steps that no batch uses (default: a quarter of the GPU's memory)."""
+        """Keep up to `max_bytes` of unused steps (default: a quarter of the GPU's memory)."""
         self.models = list(models)
         self.record = record
         self.may_record = True
@@ -138,7 +138,7 @@ class StepRecordings:
         self._lock = threading.Lock()
 
     def take(self, shape: Shape, sources: Sequence[Sources]) -> StaticStep:
-        """Return a step of `shape` with `sources` in its caches; it belongs to the caller until `give_back`."""
+        """Return a step of `shape` with `sources` in its caches, for exclusive use until `give_back`."""
         with self._lock:
             free = next((step for step in reversed(self._free) if step.shape == shape), None)
             if free is not None:
@@ -150,7 +150,7 @@ class StepRecordings:
         return free
 
     def give_back(self, step: StaticStep) -> None:
-        """Keep a step for later batches; drop the least recently used ones while all exceed `max_bytes`."""
+        """Keep a step for later batches; drop the least recently used steps until they fit into `max_bytes`."""
         with self._lock:
             self._free.append(step)
             while sum(free.num_bytes for free in self._free) > self.max_bytes:
@@ -162,7 +162,7 @@ class StepRecordings:
             static.record(step, last, log_probs, self.record)
         except RuntimeError as error:
             self.may_record = False
-            log.warning("decoding steps are not recorded as CUDA graphs, which would be faster: %s", error)
+            log.warning("decoding without CUDA graphs, which would be faster: recording failed: %s", error)
 
 
 def _quarter_of_memory(device: torch.device) -> int:
@@ -170,7 +170,7 @@ def _quarter_of_memory(device: torch.device) -> int:
 
 
 class CudaGraphStep:
-    """The steps of one batch, replayed from a recording once the same shape has been computed several times."""
+    """The steps of one batch, replayed from a recording once steps of the same shape have run several times."""
 
     def __init__(
         self,
@@ -216,16 +216,16 @@ class CudaGraphStep:
         return self.step.num_steps >= STEPS_BEFORE and left >= MIN_STEPS_LEFT and self.recordings.may_record
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Keep and reorder sentences with their hypotheses; `sentences` [B'] are indices into the current ones."""
+        """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""
         self._move(self.step.shape._replace(num_sentences=len(sentences)), sentences)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Copy the past of row `source[i]` to row `target[i]`; no row may be in both."""
+        """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
         for cache in self.step.caches:
             cache.copy_rows(source, target)
 
     def _move(self, shape: Shape, sentences: Tensor | None) -> None:
-        """Continue in caches of `shape` with `sentences`, or with all (None)."""
+        """Continue in caches of `shape`, with `sentences` or with all of them (None)."""
         before = self.step
         sources = [Sources(cache.cross, _bias(cache)) for cache in before.caches]
         if sentences is not None:

@@ -19,8 +19,8 @@ from nmt.model.masks import AttentionMask
 from nmt.model.transformer import Memory, Transformer
 from nmt.special_tokens import PAD_ID
 
-# A translation must not depend on the rest of its batch, to the last bit. Kernels may sum in another order for odd
-# lengths, as for few rows (`nmt.decoding.bit_exact`), so sources are padded to a multiple of this.
+# A translation must not depend on the rest of its batch, not even in the last bit. Kernels may sum in a different order
+# for odd lengths, as they do for few rows (`nmt.decoding.bit_exact`), so sources are padded to a multiple of this.
 SRC_MULTIPLE = 16
 
 
@@ -44,7 +44,7 @@ class Decoder:
     """Encodes sources once, then computes the probabilities of the next token step by step.
 
     Each of the B sentences has W = `beam_size` hypotheses: R = B x W rows, grouped by sentence. B may exceed the number
-    of sources: empty sentences fill the batch up to `min_rows` rows, or to the rows of a recording.
+    of sources, because empty sentences pad the batch to `min_rows` rows, or to the rows of a recording.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Decoder:
         min_rows: int = DEFAULT_MIN_ROWS,
         recordings: StepRecordings | None = None,
     ):
-        """Encode src [B, S], right-padded, ending in eos, to decode up to `max_len` tokens.
+        """Encode src [B, S], right-padded, ending in eos, and prepare to decode up to `max_len` tokens.
 
-        `recordings` are the CUDA graphs of `models`; without them each step launches its kernels one by one.
+        `recordings` are the CUDA graphs of `models`; without them, each step launches its kernels one by one.
         """
         self.models = models
         self.device = src.device
@@ -88,10 +88,10 @@ class Decoder:
             self.graph_step = CudaGraphStep(recordings, compute, sources, max_len, beam_size)
 
     def restrict(self, shortlists: Sequence[Sequence[int]]) -> None:
-        """Let the first sentences generate only the tokens of their shortlists, whose probabilities then sum to 1."""
+        """Restrict the first sentences to the tokens of their shortlists, whose probabilities then sum to 1."""
         vocab_size = self.models[0].tgt_embedding.tokens.num_embeddings
         self.excluded = torch.zeros((self.num_sentences, vocab_size), dtype=torch.bool, device=self.device)
-        for excluded, tokens in zip(self.excluded, shortlists, strict=False):  # empty sentences fill up the batch
+        for excluded, tokens in zip(self.excluded, shortlists, strict=False):  # the batch may end with empty sentences
             excluded.fill_(True)
             excluded[torch.tensor(tokens, device=self.device)] = False
 
@@ -105,13 +105,13 @@ class Decoder:
         return log_probs.masked_fill(excluded, float("-inf")).log_softmax(-1)
 
     def drop_finished(self, running: Tensor, num_running: int) -> Tensor | None:
-        """Drop sentences that are not `running` [B], once they are a quarter of the batch, or half with recordings.
+        """Drop sentences that are not `running` [B], once they make up a quarter of the batch (with recordings: half).
 
         Return the rows that stay, or None if all do. Some finished sentences may stay to keep the minimum batch size.
         """
         num_kept = max(num_running, self.min_sentences)
         max_share = 0.75
-        if self.graph_step is not None:  # a recording serves one batch size: few sizes, few recordings
+        if self.graph_step is not None:  # a recording works for one batch size only, so use few sizes
             num_kept, max_share = rounded_up(num_kept), 0.5
         if num_kept > max_share * self.num_sentences:
             return None
@@ -124,7 +124,7 @@ class Decoder:
         return rows_of(kept, self.beam_size)
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Copy the past of row `source[i]` to row `target[i]`; no row may be in both."""
+        """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
         for cache in self.caches if self.graph_step is None else [self.graph_step]:
             cache.copy_rows(source, target)
 
@@ -135,7 +135,7 @@ def _widened(src: Tensor, width: int) -> Tensor:
 
 
 def _packing(src: Tensor, min_rows: int) -> Packing | None:
-    """Return the packing of src [B, S] on a CPU, where the cost of a product is proportional to its rows."""
+    """Return the packing of src [B, S] on a CPU, where the cost of a matrix product is proportional to its rows."""
     if src.device.type != "cpu":
         return None
     packing = Packing.from_ids(src)
@@ -143,13 +143,13 @@ def _packing(src: Tensor, min_rows: int) -> Packing | None:
 
 
 def _padded(memory: Memory) -> Memory:
-    """Return the memory without packing, with states [B, S, D]; states at padding are arbitrary."""
+    """Return the memory unpacked, with states [B, S, D]; states at padding are arbitrary."""
     packing = memory.mask.keys
     return memory if packing is None else Memory(packing.unpack(memory.states), AttentionMask(memory.mask.bias))
 
 
 def _with_rows(memory: Memory, num_sentences: int) -> Memory:
-    """Add empty sentences to `memory`, up to `num_sentences`."""
+    """Pad `memory` with empty sentences to `num_sentences`."""
     added = num_sentences - len(memory.states)
     bias = F.pad(_bias(memory), (0, 0, 0, 0, 0, 0, 0, added))
     return Memory(F.pad(memory.states, (0, 0, 0, 0, 0, added)), AttentionMask(bias))

@@ -1,4 +1,4 @@
-"""Greedy search and sampling, which differ only in how they choose a token."""
+"""Greedy search and sampling, which differ only in how they choose the next token."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.sampling import Sampler
 from nmt.special_tokens import BOS_ID, EOS_ID
 
-_CHECK_EVERY = 8  # steps, on GPUs, where finding the finished rows needs a sync
+_CHECK_EVERY = 8  # steps, on a GPU, where finding the finished rows needs a synchronization
 
 
 @torch.inference_mode()
 def greedy_search(
     decoder: Decoder, limits: Sequence[int], constraints: Constraints, sampler: Sampler | None = None
 ) -> list[Hypothesis]:
-    """Choose the most probable next token, or one that `sampler` draws, until eos or the row's limit.
+    """Choose the most probable next token, or one drawn by `sampler`, until eos or the row's length limit.
 
     `limits` has the maximum length in tokens, eos counted, for each of the first rows of `decoder`. Finished sentences
-    leave the batch by `Decoder.drop_finished`. RunError if the model's probabilities are not numbers.
+    leave the batch through `Decoder.drop_finished`. RunError if the model's probabilities are not numbers.
     """
     rows = _GreedyState(decoder, limits)
     last = torch.full((len(rows.running),), BOS_ID, device=decoder.device)
@@ -53,7 +53,7 @@ def _most_probable(log_probs: Tensor) -> tuple[Tensor, Tensor]:
     """Return the maximum of each row of log_probs [R, V], fp32, and its id: [R] each."""
     if log_probs.device.type != "cpu":
         return log_probs.max(-1)
-    ids = torch.from_numpy(log_probs.numpy().argmax(1))  # uses vector instructions; torch's own does not
+    ids = torch.from_numpy(log_probs.numpy().argmax(1))  # numpy uses vector instructions, torch does not
     return log_probs.gather(1, ids[:, None])[:, 0], ids
 
 
@@ -73,7 +73,7 @@ class _GreedyState:
         self._hypotheses: list[Hypothesis | None] = [None] * len(limits)
 
     def add(self, ids: Tensor, scores: Tensor, step: int) -> None:
-        """Record the tokens chosen at `step`; `hypotheses` cuts off tokens after the end of a row."""
+        """Record the tokens chosen at `step`; `hypotheses` later removes tokens after the end of a row."""
         self.ids[:, step] = ids
         self.scores[:, step] = scores
         self.running.logical_and_(ids != EOS_ID)
@@ -81,7 +81,7 @@ class _GreedyState:
             self.running.logical_and_(self._limits > step + 1)
 
     def keep(self, kept: Tensor) -> None:
-        """Continue with the rows `kept` only."""
+        """Continue with only the rows `kept`."""
         self._finish(~self.running)
         self._numbers = self._numbers[kept.cpu()]
         self.ids, self.scores = self.ids[kept], self.scores[kept]
@@ -95,7 +95,7 @@ class _GreedyState:
     def _finish(self, ended: Tensor) -> None:
         numbers = self._numbers[ended.cpu()].tolist()
         for number, ids, scores in zip(numbers, self.ids[ended].tolist(), self.scores[ended].tolist(), strict=True):
-            if number >= len(self._hypotheses):  # a row that only fills up the batch
+            if number >= len(self._hypotheses):  # a row that only pads the batch
                 continue
             limit = self.limits[number]
             finished = EOS_ID in ids[:limit]

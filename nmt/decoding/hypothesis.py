@@ -13,8 +13,8 @@ class Hypothesis(NamedTuple):
 
     ids: list[int]
     score: float  # sum of natural-log probabilities of the tokens, eos included
-    finished: bool  # ended by eos, not cut at the maximum length
-    # The summands of `score`, that of eos last if the output is finished; read-only.
+    finished: bool  # ended with eos, not truncated at the maximum length
+    # The summands of `score`, including that of eos if the output is finished; read-only.
     token_scores: list[float] = []  # noqa: RUF012
 
 
@@ -23,5 +23,5 @@ def check_finite(score: float) -> None:
     if math.isnan(score):
         raise RunError(
             "the model's output is not finite: its weights are damaged, or its training diverged",
-            hint="translate with another checkpoint, or train again with a lower training.lr",
+            hint="use another checkpoint, or train again with a lower training.lr",
         )

@@ -1,4 +1,4 @@
-"""Sample tokens, each row with its own random numbers."""
+"""Sample tokens with separate random numbers for each row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nmt.decoding.sampling_numbers import sampling_numbers
 
 
 class Sampler:
-    """Draws the next token of each row by its probability, from all tokens or the most probable ones.
+    """Draws the next token of each row according to its probability, from all tokens or the most probable ones.
 
     The random numbers of a row depend only on the seed, the source and the index of the sample, not on the rest of the
-    batch or its order: the same source always gives the same samples.
+    batch or its order. The same source therefore always gives the same samples.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class Sampler:
     ):  # fmt: skip
         """Prepare `options.num_hypotheses` samples per source, grouped by source; `limits` has one entry per sample.
 
-        `draws` has a number per source that changes its random numbers.
+        `draws` has a number for each source that changes its random numbers.
         """
         self.options = options
         numbers = np.zeros((num_rows, max(limits)))
@@ -33,14 +33,14 @@ class Sampler:
             source, sample = divmod(row, options.num_hypotheses)
             draw = draws[source] if draws else 0
             numbers[row, :limit] = sampling_numbers(options.seed, sample, sources[source], limit, draw)
-        # Cumulative probabilities need fp64, which Apple's GPUs lack: there, the host draws the tokens.
+        # Cumulative probabilities need fp64, which Apple GPUs lack, so the host draws the tokens there.
         self.device = torch.device("cpu") if device.type == "mps" else device
         self.numbers = torch.from_numpy(numbers).to(self.device)  # [R, longest], uniform in [0, 1)
 
     def draw(self, log_probs: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Draw a token per row of log_probs [R, V]; return its log-probability [R] and id [R], on the same device.
+        """Draw a token for each row of log_probs [R, V]; return its log-probability [R] and id [R], on the same device.
 
-        Temperature, top_k and top_p change which tokens are drawn, not their log-probabilities.
+        Temperature, top_k and top_p change which tokens are drawn, but not their log-probabilities.
         """
         scores, ids = self._draw(log_probs.to(self.device), step)
         return scores.to(log_probs.device), ids.to(log_probs.device)
@@ -62,5 +62,5 @@ class Sampler:
         return log_probs.gather(1, ids)[:, 0], ids[:, 0]
 
     def select_rows(self, rows: Tensor) -> None:
-        """Continue with `rows` [R'] only."""
+        """Continue with only the `rows` [R']."""
         self.numbers = self.numbers[rows.to(self.device)]

@@ -1,7 +1,7 @@
-"""Token ids to hypotheses with CTranslate2, from a folder that `nmt export ctranslate2` made. Imports no torch.
+"""Translate token ids with CTranslate2, from a folder created by `nmt export ctranslate2`. Imports no torch.
 
-On a CPU, one worker of one thread for each core: docs/explanation/exports.md says why. A batch is cut into chunks of
-like lengths, which the workers take one after the other.
+On a CPU, there is one single-threaded worker per core (docs/explanation/exports.md explains why). A batch is split into
+chunks of similar length, which the workers process one after the other.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _one_sampler = PerProcess(threading.Lock)
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
-CHUNK_SENTENCES = 64  # a worker translates together, at most
+CHUNK_SENTENCES = 64  # the maximum number of sentences that a worker translates together
 _HARDLY_ANY = 1e-9
-_IMPOSSIBLE = -1e8  # scores below it belong to outputs that a rule forbids
+_IMPOSSIBLE = -1e8  # outputs with scores below this violate a constraint
 
 
 class _Chunk(NamedTuple):
-    """Sentences that one worker translates together."""
+    """Sentences that a worker translates together."""
 
-    rows: list[int]  # which sentences of the call
-    max_len: int  # longest output in tokens, eos counted
+    rows: list[int]  # indices among the sentences of the call
+    max_len: int  # maximum output length in tokens, eos counted
 
 
 class CTranslate2Engine:
-    """Translates batches of token ids with the model of one export."""
+    """Translates batches of token ids with the model of an export."""
 
-    num_threads = 1  # of one search at a time, which CTranslate2 itself shares out among the cores
+    num_threads = 1  # one search at a time, which CTranslate2 itself distributes over the cores
     forms_batches = True
 
     def __init__(
@@ -65,9 +65,9 @@ class CTranslate2Engine:
     ):
         """Load the model of `export`, whose files have been checked; with `token_scores`, rescore every output.
 
-        Without `scores`, single outputs have the score nan: CTranslate2 then computes no softmax in greedy search.
+        Without `scores`, single outputs have the score nan, and CTranslate2 computes no softmax in greedy search.
 
-        RunError if it cannot be loaded; NmtError if `device` is not served (auto, cpu and cuda are).
+        RunError if the model cannot be loaded. NmtError if `device` is not auto, cpu or cuda.
         """
         self.info = info
         self.max_src_len = info.max_src_len
@@ -78,30 +78,30 @@ class CTranslate2Engine:
         self._path = export.path
         self._src_tokens = tokenizers.src.tokens(range(tokenizers.src.vocab_size))
         self._tgt_tokens = tokenizers.tgt.tokens(range(tokenizers.tgt.vocab_size))
-        # An id beyond the model's own vocabulary would be read from outside its tables.
+        # CTranslate2 would read an id beyond the model's vocabulary from outside its tables.
         if (export.vocabulary("source"), export.vocabulary("target")) != (self._src_tokens, self._tgt_tokens):
-            raise RunError("the vocabularies are not those of the tokenizer", path=export.path)
+            raise RunError("the vocabularies do not match the tokenizer", path=export.path)
         self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
         self._eos = self._tgt_tokens[EOS_ID]
         tags = output_tags(tokenizers.tgt, info.language_tags)
-        self.num_tags = tags.length  # tokens at the start of each prefix that are no part of the output
+        self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
         self._tags = [*tags.ids.values()]
         never = (*tokenizers.tgt.never_generated, *tags.never_generated)
         self._never_generated = [[self._tgt_tokens[i]] for i in never]
         self._model = PerProcess(partial(_load_model, self._path, self._device, self._num_workers))
-        self._model.get()  # a model that cannot be used is refused now
+        self._model.get()  # so that an unusable model is rejected now
 
     @property
     def precision(self) -> str:
-        """The precision that CTranslate2 computes in on this machine: on most CPUs float16 weights become float32."""
+        """The precision that CTranslate2 computes in on this machine; on most CPUs, float16 weights become float32."""
         return self._model.get().compute_type
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
-        """Implement `Engine.map`, one input after the other: CTranslate2 distributes each search over its threads."""
+        """Implement `Engine.map` sequentially, because CTranslate2 distributes each search over its threads."""
         return [function(each) for each in inputs]
 
     def close(self) -> None:
-        """Implement `Engine.close`: delete the model with its threads."""
+        """Implement `Engine.close`: delete the model and its threads."""
         self._model.take()
 
     def search(
@@ -111,10 +111,10 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] | None = None,
         draws: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Implement `Engine.search`; NmtError for the options `exact` and `shortlist`, which CTranslate2 does not have.
+        """Implement `Engine.search`; NmtError for the options `exact` and `shortlist`, which CTranslate2 lacks.
 
-        CTranslate2 renormalizes probabilities over the tokens that may come next, and gives no scores per token. With
-        `token_scores` the scores mean the same as a run's, at the cost of one more pass over the outputs.
+        CTranslate2 renormalizes probabilities over the allowed tokens, and returns no scores per token. With
+        `token_scores`, scores mean the same as those of a run, at the cost of one more pass over the outputs.
         """
         _refuse_unsupported(options)
         if draws:
@@ -122,7 +122,7 @@ class CTranslate2Engine:
         kept = [list(ids[: self.info.max_src_len - 1]) for ids in sources]
         forced = None if prefixes is None or not any(prefixes) else [list(prefix) for prefix in prefixes]
         limits = self._limits(kept, options, forced or [[]] * len(kept))
-        # Greedy search does the same whatever the limit, as long as it stays within it; a beam does not.
+        # In greedy search, a higher limit does not change outputs that stay within it; in beam search, it may.
         greedy = options.beam_size == 1 and not options.sample
         found = self._search(kept, limits, options, forced, exact_limits=not greedy)
         if greedy:
@@ -145,7 +145,7 @@ class CTranslate2Engine:
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Implement `Engine.score`."""
         src = [self._source(ids[: self.info.max_src_len - 1]) for ids in sources]
-        # All of the target that the limit leaves; CTranslate2 adds eos, whose number is dropped where it does not fit.
+        # Truncate targets to the limit. CTranslate2 adds eos; its score is dropped if eos would exceed the limit.
         kept = [list(ids[: self.info.max_tgt_len]) for ids in targets]
         tgt = [self._target(ids) for ids in kept]
         order = sorted(range(len(src)), key=lambda i: -max(len(src[i]), len(tgt[i])))
@@ -163,14 +163,14 @@ class CTranslate2Engine:
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """Implement `Engine.cross_attention`, averaged over the heads of the last layer; NmtError for any other.
+        """Implement `Engine.cross_attention`, averaged over the heads of the last layer; NmtError for anything else.
 
         `target` includes eos if the output ended with it; S counts the source's eos.
         """
         if layer != -1 or head is not None:
             raise NmtError(
                 "CTranslate2 does not support the attention of a single layer or head",
-                hint="it gives the mean over the heads of the last layer; ask the run for others",
+                hint="it returns only the mean over the heads of the last layer; use the run for others",
             )
         if not target:
             return []
@@ -196,7 +196,7 @@ class CTranslate2Engine:
         *,
         exact_limits: bool,
     ) -> list[list[Hypothesis]]:
-        """Search in chunks; unless `exact_limits`, all sentences of a chunk share the longest of their limits."""
+        """Search in chunks; unless `exact_limits`, all sentences of a chunk share their highest length limit."""
         found: list[list[Hypothesis]] = [[] for _ in sources]
         if not sources:
             return found
@@ -224,21 +224,21 @@ class CTranslate2Engine:
         return found
 
     def _asks_for_scores(self, options: SearchOptions) -> bool:
-        """Return whether CTranslate2's own scores are read: given to the caller, or used to rank outputs."""
+        """Return whether CTranslate2's own scores are used: returned to the caller, or to rank outputs."""
         return options.num_hypotheses > 1 or (self.scores and not self.token_scores)
 
     def _limits(self, sources: list[list[int]], options: SearchOptions, prefixes: list[list[int]]) -> list[int]:
-        """Return the maximum output length of each source, eos counted; a prefix raises it up to the model's limit."""
+        """Return the maximum output length for each source, eos counted; a prefix raises it up to the model's limit."""
         most = self.info.max_tgt_len
         if (longest := max(map(len, prefixes), default=0)) >= most:
-            hint = f"the model's longest output has {most} tokens, the end counted"
+            hint = f"the model's maximum output length is {most} tokens, end of sentence included"
             raise NmtError(f"a prefix of {longest} tokens is too long", hint=hint)
         pairs = zip(sources, prefixes, strict=True)
         wanted = [options.max_len(len(ids) + 1) + min(self.num_tags, len(prefix)) for ids, prefix in pairs]
         return [min(max(limit, len(prefix) + 1), most) for limit, prefix in zip(wanted, prefixes, strict=True)]
 
     def _chunks(self, sources: list[list[int]], limits: list[int], exact_limits: bool) -> Iterator[_Chunk]:
-        """Yield chunks of sentences of similar length, longest first, so that no worker ends with a long one."""
+        """Yield chunks of sentences of similar length, longest first, so that no worker gets a long one last."""
         order = sorted(range(len(sources)), key=lambda i: (-limits[i], -len(sources[i])))
         size = self._chunk_size(len(order))
         groups = (list(rows) for _, rows in groupby(order, key=limits.__getitem__)) if exact_limits else [order]
@@ -259,7 +259,7 @@ class CTranslate2Engine:
     def _hypotheses(self, result: ctranslate2.TranslationResult, options: SearchOptions) -> list[Hypothesis]:
         """Return the hypotheses of one result, best first.
 
-        In a beam search CTranslate2 divides scores by length^penalty, eos counted; ours are sums.
+        In beam search, CTranslate2 divides scores by length^penalty, eos counted; ours are sums.
         """
         hypotheses: list[Hypothesis] = []
         for tokens, ranked_by in zip(result.hypotheses, result.scores or [math.nan], strict=True):
@@ -277,7 +277,7 @@ class CTranslate2Engine:
         prefixes: list[list[int]],
         options: SearchOptions,
     ) -> list[list[Hypothesis]]:
-        """Add the log-probabilities of the prefixes to the scores of `found`, and rank by the sums."""
+        """Add the log-probabilities of the prefixes to the scores of `found`, and rerank by the sums."""
         if max(map(len, prefixes)) <= self.num_tags:  # the tags of outputs have no score
             return found
         forced = [sum(scores[self.num_tags : -1]) for scores in self.score(sources, prefixes)]
@@ -289,7 +289,7 @@ class CTranslate2Engine:
     def _scored_anew(
         self, found: list[list[Hypothesis]], sources: list[list[int]], options: SearchOptions
     ) -> list[list[Hypothesis]]:
-        """Replace the scores of `found` by forced scores, per token too, and rank by them."""
+        """Replace the scores of `found` by forced-decoding scores, also per token, and rerank by them."""
         pairs = [(source, one.ids) for source, best in zip(sources, found, strict=True) for one in best]
         scores = iter(self.score([source for source, _ in pairs], [ids for _, ids in pairs]))
         for i, hypotheses in enumerate(found):
@@ -299,7 +299,7 @@ class CTranslate2Engine:
         return found
 
     def _without_tags(self, scores: list[float], hypothesis: Hypothesis) -> list[float]:
-        """Return `scores` with 0 for the tag that `hypothesis` begins with, if it does."""
+        """Return `scores` with 0 for the tag at the beginning of `hypothesis`, if there is one."""
         num_tags = self.num_tags if self.num_tags and hypothesis.ids[: self.num_tags] in self._tags else 0
         return [0.0] * num_tags + scores[num_tags:]
 
@@ -308,11 +308,11 @@ class CTranslate2Engine:
 
     @contextmanager
     def _model_for(self, options: SearchOptions) -> Iterator[ctranslate2.Translator]:
-        """Yield the model; for sampling, one with a single worker that is seeded with `options.seed`."""
+        """Yield the model; for sampling, a model with a single worker, seeded with `options.seed`."""
         if not options.sample:
             yield self._model.get()
             return
-        with _one_sampler.get():  # the seed is one of the process, and is read when a worker first draws
+        with _one_sampler.get():  # the seed is global to the process, and is read when a worker first draws
             yield _load_model(self._path, self._device, 1, options.seed)
 
 
@@ -325,9 +325,9 @@ def _refuse_unsupported(options: SearchOptions) -> None:
 
 
 def _load_model(path: Path, device: str, num_workers: int, seed: int | None = None) -> ctranslate2.Translator:
-    """Load the model at `path`; `seed` starts the random numbers of its workers."""
+    """Load the model at `path`; `seed` seeds the random numbers of its workers."""
     ctranslate2 = _ctranslate2()
-    ctranslate2.set_log_level(logging.ERROR)  # it would warn of a precision the processor has not: docs/export.md
+    ctranslate2.set_log_level(logging.ERROR)  # it would warn about an unsupported precision
     if seed is not None:
         ctranslate2.set_random_seed(seed)
     with _errors_of(path):
@@ -346,8 +346,8 @@ def _ctranslate2() -> ModuleType:
 
 
 def _search_arguments(options: SearchOptions) -> dict[str, Any]:
-    """Translate our options into CTranslate2's arguments. Without a beam its scores stay sums, as ours are."""
-    # Without a penalty CTranslate2 stops at the first best, whatever the others of the n-best would become.
+    """Translate our options into CTranslate2's arguments. In greedy search, its scores stay sums, like ours."""
+    # Without a penalty, CTranslate2 stops once the best hypothesis is final, even if the rest of the n-best is not.
     penalty = options.length_penalty or (_HARDLY_ANY if options.num_hypotheses > 1 else 0.0)
     arguments: dict[str, Any] = {
         "beam_size": options.beam_size,
@@ -358,7 +358,7 @@ def _search_arguments(options: SearchOptions) -> dict[str, Any]:
     if options.sample:
         if options.top_k == 1 and options.num_hypotheses > 1:
             raise NmtError(
-                "CTranslate2 does not support several samples with top_k 1", hint="they would be all the same"
+                "CTranslate2 does not support several samples with top_k 1", hint="they would all be the same"
             )
         arguments |= {
             "sampling_topk": options.top_k,

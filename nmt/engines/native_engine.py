@@ -1,7 +1,8 @@
-"""Token ids to hypotheses with the native decoder (nmt/native), on a CPU, from a run's own weights. Imports no torch.
+"""Translate token ids with the native decoder (nmt/native), on a CPU, from a run's own weights. Imports no torch.
 
-Each thread decodes several sources side by side, and takes the next one when one ends, from a counter that all share:
-there are no batches, and what is translated together changes no bit. nmt/native/kernel.h says why.
+Each thread decodes several sources side by side. When one ends, the thread takes the next source from a counter shared
+by all threads. So there are no batches, and the result for a source is bit-identical whatever is translated with it
+(nmt/native/kernel.h explains why).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from nmt.special_tokens import EOS_ID
 
 try:
     from nmt.native import _decoder
-except ImportError:  # it is built where there is a C compiler
+except ImportError:  # it is only built if there is a C compiler
     _decoder = None  # type: ignore[assignment]
 
 Input = TypeVar("Input")
@@ -38,10 +39,12 @@ Output = TypeVar("Output")
 NativePrecision = Literal["int8", "fp32"]
 
 MAX_ROWS = 32
-"""Hypotheses that one thread decodes side by side; more do not make the products faster."""
+"""Hypotheses that a thread decodes side by side; more do not make the matrix products faster."""
 
 _FEW_ROWS = 16
-_CACHED_WEIGHTS = 16_000_000  # numbers; a processor's cache keeps them, and so few rows per reading cost nothing
+_CACHED_WEIGHTS = (
+    16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
+)
 
 _POSITIONS = ("sinusoidal", "learned", "rotary")
 _ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "relu2")
@@ -54,19 +57,19 @@ def is_available() -> bool:
 
 
 def serves(config: ModelConfig) -> bool:
-    """Return whether the native decoder computes a model of `config`."""
-    widest = 65_536  # inputs of a product: their sum must fit into 32 bits
+    """Return whether the native decoder supports a model with `config`."""
+    widest = 65_536  # inputs of a matrix product, whose sums must fit into 32 bits
     padded_heads = config.num_heads * math.ceil(config.d_model / config.num_heads / 16) * 16
     return config.attention == "scaled_dot_product" and max(padded_heads, config.d_ff, config.d_model) <= widest
 
 
 def kernels() -> list[str]:
-    """Return the names of the kernels that this processor has, fastest first."""
+    """Return the names of the kernels that this processor supports, fastest first."""
     return _decoder.kernels() if _decoder is not None else []
 
 
 class _Inputs(NamedTuple):
-    """The sources of a search, with the first tokens and the greatest length of each output."""
+    """The sources of a search, with the prefix and the maximum length of each output."""
 
     sources: Sequence[Sequence[int]]
     prefixes: Sequence[Sequence[int]]
@@ -78,7 +81,7 @@ class _Inputs(NamedTuple):
 class NativeEngine:
     """Translates token ids with one model. Several threads may use it at once."""
 
-    num_threads = 1  # calls that `map` makes at once: each call uses all threads
+    num_threads = 1  # calls that `map` makes at once; each call already uses all threads
     forms_batches = False
 
     def __init__(
@@ -91,9 +94,9 @@ class NativeEngine:
         kernel: str | None = None,
         num_threads: int | None = None,
     ):
-        """Pack the weights `arrays`, in the order of `arrays_in_order`, for `kernel` (default: the fastest here).
+        """Pack the weights `arrays`, in the order of `arrays_in_order`, for `kernel` (default: the fastest one).
 
-        `num_threads` (default: one per core) translate at once. RunError if the decoder cannot use the weights.
+        Translate with `num_threads` threads (default: one per core). RunError if the decoder cannot use the weights.
         """
         self.precision: str = precision
         self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
@@ -102,10 +105,10 @@ class NativeEngine:
         shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
         num_weights = sum(map(math.prod, shapes.values()))
         self._max_rows = _FEW_ROWS if num_weights <= _CACHED_WEIGHTS else MAX_ROWS
-        self.scores = True  # False: greedy search computes none, which takes time; those of its outputs are nan
+        self.scores = True  # False: greedy search skips the computation of scores; the scores of its outputs are nan
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         tags = output_tags(tokenizers.tgt, config.language_tags)
-        self.num_tags = tags.length  # tokens at the start of each prefix that are no part of the output
+        self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
         self._never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self._num_workers = num_threads or num_cores()
         self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
@@ -124,7 +127,7 @@ class NativeEngine:
         cls, run: RunDir, tokenizers: TokenizerPair, precision: NativePrecision = "int8", *, kernel: str | None = None,
         num_threads: int | None = None, scores: bool = True,
     ) -> NativeEngine:  # fmt: skip
-        """Load the best model of `run`. RunError if its weights are damaged, or not of its configuration."""
+        """Load the best model of `run`. RunError if its weights are damaged or do not match its configuration."""
         config = run.config().model
         path = run.usable_checkpoint()
         arrays = arrays_in_order(config, tokenizers, read_arrays(path), path)
@@ -138,7 +141,7 @@ class NativeEngine:
         return _decoder.shortlist(self._model, *self.load_shortlist())
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
-        """As `Engine.map`, one after the other: each search is shared out among the threads."""
+        """Implement `Engine.map` sequentially, because each search already uses all threads."""
         return [function(each) for each in inputs]
 
     def close(self) -> None:
@@ -180,12 +183,12 @@ class NativeEngine:
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """As `Engine.cross_attention`; NmtError if there is no such layer or head."""
+        """Implement `Engine.cross_attention`; NmtError if there is no such layer or head."""
         num_layers, num_heads = self._config.decoder_layers, self._config.num_heads
         if not -num_layers <= layer < num_layers:
-            raise NmtError(f"no decoder layer {layer}", hint=f"there are 0 to {num_layers - 1}; -1 is the last")
+            raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
         if head is not None and not 0 <= head < num_heads:
-            raise NmtError(f"no attention head {head}", hint=f"there are 0 to {num_heads - 1}")
+            raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")
         if not target:
             return []
         attention = (layer % num_layers, -1 if head is None else head)
@@ -202,7 +205,7 @@ class NativeEngine:
     ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], list[list[float]]]]:
         """Return outputs (ids, score, finished, token scores) and attention weights for each source.
 
-        RunError if memory is short.
+        RunError if there is not enough memory.
         """
         sources, prefixes, limits, draws, num_tags = inputs
         if not sources:
@@ -242,7 +245,7 @@ class NativeEngine:
 
 
 def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:
-    """Return the configuration as struct Config of nmt/native/decoder.h has it."""
+    """Return the configuration in the order of struct Config in nmt/native/decoder.h."""
     return (
         config.d_model, config.num_heads, config.d_ff, config.encoder_layers, config.decoder_layers,
         tokenizers.src.vocab_size, tokenizers.tgt.vocab_size, config.max_src_len, config.max_tgt_len,
@@ -254,7 +257,7 @@ def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> 
 def _random_numbers(
     options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None = None
 ) -> array[float]:
-    """Return the numbers that decide each draw, [sources][samples][longest]: those of `nmt.decoding.sampling`."""
+    """Return the random number for each draw, [sources][samples][longest], as in `nmt.decoding.sampling`."""
     from nmt.decoding.sampling_numbers import sampling_numbers
 
     numbers = array("d")
@@ -265,7 +268,7 @@ def _random_numbers(
 
 
 class Array(NamedTuple):
-    """A tensor of a safetensors file, without numpy, which takes a while to import."""
+    """A tensor of a safetensors file. Does not use numpy, which is slow to import."""
 
     shape: tuple[int, ...]
     dtype: str  # F32 is fp32
@@ -273,7 +276,7 @@ class Array(NamedTuple):
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Read named arrays without a look at their checksum. RunError if the file cannot be read."""
+    """Read named arrays without verifying their checksum. RunError if the file cannot be read."""
     from safetensors import SafetensorError, deserialize
 
     try:
@@ -284,9 +287,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path) -> list[Any]:
-    """Return the data of the arrays at `path` in the order in which nmt/native/model.c takes them.
+    """Return the data of the `arrays`, read from `path`, in the order that nmt/native/model.c expects.
 
-    RunError if their shapes are not those of the model, or they are not in fp32.
+    RunError if their shapes do not match the model, or they are not in fp32.
     """
     found = {name: array.shape if array.dtype == "F32" else () for name, array in arrays.items()}
     check_number_of_layers(config, found, path)

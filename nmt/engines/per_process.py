@@ -1,4 +1,4 @@
-"""Values that own threads, which a forked process does not inherit: each process creates its own."""
+"""Values that own threads. A forked process does not inherit threads, so each process creates its own value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _instances: WeakSet[PerProcess[Any]] = WeakSet()
 class PerProcess(Generic[Value]):
     """A value that is created on first use, once per process; several threads may ask for it at once.
 
-    Web servers load a model, then fork (gunicorn --preload). In the child an inherited thread pool or CTranslate2 model
-    would wait forever for threads that do not exist there, even on deletion.
+    Web servers may load a model and then fork (gunicorn --preload). In the child, an inherited thread pool or
+    CTranslate2 model would wait forever for threads that do not exist there, even on deletion.
     """
 
     def __init__(self, make: Callable[[], Value]):
@@ -27,7 +27,7 @@ class PerProcess(Generic[Value]):
         _instances.add(self)
 
     def get(self) -> Value:
-        """Return the value of this process."""
+        """Return this process's value."""
         value = self._value
         if value is None:
             with self._lock:

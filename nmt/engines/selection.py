@@ -1,4 +1,4 @@
-"""The choice of an engine and of its precision for the models of runs. Imports torch only if torch is chosen."""
+"""Choose an engine and its precision for the models of runs. Imports torch only if the engine torch is chosen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.translate.engine import Engine
 log = logging.getLogger(__name__)
 
 MAX_INT8_LOSS = 0.2
-"""BLEU on the validation set that int8 may cost; a run that loses more is translated with in fp32."""
+"""The BLEU that int8 may cost on the validation set; if it costs more, nmt translates in fp32."""
 
 NOT_BUILT = "the native decoder was not built when nmt was installed (it needs a C compiler)"
 
@@ -34,10 +34,10 @@ def load_engine(
 ) -> Engine:
     """Load the best models of `runs` into the engine `engine`: native, torch, or auto.
 
-    auto is native on a CPU for everything that it serves, else torch. In the native engine the precision auto is int8,
-    unless the end of training found that int8 costs this run too much; in torch it is bf16 on a GPU that is faster
-    with it, else fp32. Without `scores` the native engine computes none where it needs none. NmtError
-    if the engine does not serve this device, precision or model.
+    The engine auto is native on a CPU if it supports the models, else torch. The precision auto is int8 in the native
+    engine, unless the measurement at the end of training found that int8 costs this run too much quality; in torch it
+    is bf16 on a GPU that is faster with it, else fp32. Without `scores`, the native engine computes scores only if
+    the search needs them. NmtError if the engine does not support this device, precision or model.
     """
     obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
@@ -49,15 +49,15 @@ def load_engine(
 
 
 def prefers_fp32(run: RunDir) -> bool:
-    """Return whether int8 costs `run` more than MAX_INT8_LOSS, as the end of its training measured.
+    """Return whether int8 costs `run` more than MAX_INT8_LOSS, as measured at the end of its training.
 
-    RunError if index.json is damaged, or all weights are.
+    RunError if index.json or all weights are damaged.
     """
     return _int8_loss(run) > MAX_INT8_LOSS
 
 
 def _int8_loss(run: RunDir) -> float:
-    """Return the BLEU that int8 costs the weights to translate with; 0 if it was not measured with them."""
+    """Return the BLEU that int8 costs with the weights that nmt translates with; 0 if not measured with these."""
     scores = run.index().int8
     return scores.loss if scores is not None and scores.checkpoint == run.usable_checkpoint().stem else 0.0
 
@@ -73,7 +73,7 @@ def _native_precision(run: RunDir, precision: str) -> NativePrecision:
 
 
 def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> str:
-    """Return what keeps the native engine from translating with `runs`, in words; empty if nothing does."""
+    """Describe what prevents the native engine from translating with `runs`; an empty string if nothing does."""
     if len(runs) > 1:
         return "ensembles"
     if device not in ("auto", "cpu"):
@@ -86,7 +86,7 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
 
 
 def _has_gpu() -> bool:
-    """Return whether torch finds a CUDA device. Without a driver, torch, which is slow to import, is not asked."""
+    """Return whether torch finds a CUDA device. Without a driver, do not import torch, which is slow, to find out."""
     drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
     if sys.platform == "linux" and not any(Path(driver).exists() for driver in drivers):
         return False
@@ -102,7 +102,7 @@ def _has_gpu() -> bool:
 def _load_torch(
     runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str, obstacle: str
 ) -> Engine:
-    """Load the engine torch; `obstacle` is what keeps the native engine from translating instead."""
+    """Load the engine torch; `obstacle` describes why the native engine is not used."""
     try:
         from nmt.engines.torch_engine import TorchEngine
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Token ids to hypotheses with torch."""
+"""Translate token ids with torch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Output = TypeVar("Output")
 
 
 class TorchEngine:
-    """Translates batches of token ids, with one model or an ensemble."""
+    """Translates batches of token ids with one model or an ensemble."""
 
     forms_batches = True
 
@@ -47,12 +47,12 @@ class TorchEngine:
         """Run `num_threads` searches at once on a CPU (default: torch's number of threads), one on a GPU."""
         self.models = list(models)
         self.device = self.models[0].device
-        # On a CPU, sentences of their own for each core beat all cores on one batch, whose products are small.
+        # On a CPU, separate sentences per core are faster than all cores on one batch, whose matrix products are small.
         self.num_threads = (num_threads or torch.get_num_threads()) if self.device.type == "cpu" else 1
         self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
         self.min_rows = max(min_rows(model) for model in models)
         tags = output_tags(tokenizers.tgt, self.models[0].config.language_tags)
-        self.num_tags = tags.length  # tokens at the start of each prefix that are no part of the output
+        self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
         self.never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
         self.max_src_len = min(model.config.max_src_len for model in models)
@@ -64,16 +64,16 @@ class TorchEngine:
     def load(
         cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
     ) -> TorchEngine:
-        """Load the best models of `runs`, which share `tokenizers`, to compute in fp32, bf16 or int8 (on a CPU).
+        """Load the best models of `runs`, which share `tokenizers`, in fp32, bf16 or int8 (on a CPU).
 
-        `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32; int8 is fp32 if a trial finds int8
-        slower.
+        `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32. int8 falls back to fp32 if a trial
+        finds int8 slower.
         """
         chosen = choose_device(device)
         if precision == "auto":
             precision = "fp32" if chosen.type == "cpu" else choose_precision(precision, chosen).name
         if precision == "int8" and chosen.type != "cpu":
-            raise NmtError(f"int8 is not available on {chosen.type}", hint="choose bf16 there, or the device cpu")
+            raise NmtError(f"int8 is not available on {chosen.type}", hint="use bf16, or the device cpu")
         models = [load_model(run, tokenizers, chosen) for run in runs]
         if precision == "int8":
             models = quantize_if_faster(models)
@@ -99,7 +99,7 @@ class TorchEngine:
             return list(self._pool.get().map(function, inputs))
         if self.device.type == "cpu":
             return [function(each) for each in inputs]
-        with self._gpu_lock:  # recorded steps write their results to the same place each time
+        with self._gpu_lock:  # recorded steps always write their results to the same memory
             return [function(each) for each in inputs]
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Implement `Engine.score`; the probability of an ensemble is the mean over its models."""
+        """Implement `Engine.score`; the probabilities of an ensemble are the mean over its models."""
         device = self.device
         src = collate_sources(sources, self.max_src_len).to(device)
         wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
@@ -160,16 +160,16 @@ class TorchEngine:
     def cross_attention(
         self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """Implement `Engine.cross_attention`; an ensemble gives that of its first model.
+        """Implement `Engine.cross_attention`; for an ensemble, return that of its first model.
 
         `target` includes eos if the output ended with it; S counts the source's eos.
         """
         model = self.models[0]
         num_layers, num_heads = model.config.decoder_layers, model.config.num_heads
         if not -num_layers <= layer < num_layers:
-            raise NmtError(f"no decoder layer {layer}", hint=f"there are 0 to {num_layers - 1}; -1 is the last")
+            raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
         if head is not None and not 0 <= head < num_heads:
-            raise NmtError(f"no attention head {head}", hint=f"there are 0 to {num_heads - 1}")
+            raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")
         src = collate_sources([source], model.config.max_src_len).to(model.device)
         tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=model.device)
         memory = model.encode(src)
@@ -181,15 +181,15 @@ class TorchEngine:
 
 
 def _start_threads(count: int) -> ThreadPoolExecutor:
-    """Start `count` threads, each of which runs torch on one core."""
+    """Start `count` threads that each run torch on one core."""
     num_threads, all_started = torch.get_num_threads(), threading.Barrier(count)
 
     def start() -> None:
-        torch.get_num_threads()  # a thread's first call takes the number that was set last, in any thread
-        torch.set_num_threads(1)  # for this thread, and as the number that was set last
+        torch.get_num_threads()  # a thread's first call adopts the number that was last set in any thread
+        torch.set_num_threads(1)  # for this thread, and as the number that was last set
         all_started.wait()
 
     pool = ThreadPoolExecutor(count, "nmt-search", initializer=start)
     list(pool.map(int, range(count)))
-    torch.set_num_threads(num_threads)  # so that threads that others start have theirs
+    torch.set_num_threads(num_threads)  # so that threads started elsewhere get the original number
     return pool

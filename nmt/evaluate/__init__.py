@@ -1,4 +1,4 @@
-"""Scores of translations, how sure they are, and where translations go wrong."""
+"""Score translations, quantify the uncertainty of scores, and show where translations go wrong."""
 
 from nmt.evaluate.scores import METRICS, MetricScore, score, score_sets
 

@@ -1,7 +1,7 @@
-"""COMET (Rei et al. 2020, 2022), a neural metric: computed by its own package, in an environment of its own.
+"""COMET (Rei et al. 2020, 2022), a neural metric, computed by its own package in a separate environment.
 
-The package unbabel-comet needs versions of numpy and protobuf that nmt does not have. `comet_worker.py` runs there as
-a program of its own; this module speaks to it in JSON lines.
+The package unbabel-comet needs versions of numpy and protobuf that conflict with nmt's. `comet_worker.py` runs in that
+environment as a separate program, with which this module exchanges JSON lines.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from nmt.evaluate.statistics import SentenceStatistics
 
 VERSION = "2.2.7"
 SCALE = 100
-"""COMET's scores times this: like those of the other metrics."""
+"""Factor that brings COMET's scores to the scale of the other metrics."""
 
 _LAST_BYTES = 10_000
 
 
 def comet_environment() -> Environment:
-    """Return the environment of COMET, which may have to be made."""
-    # torchmetrics 0.10, which COMET asks for, imports pkg_resources; newer setuptools do not have it.
+    """Return the environment of COMET, which may not exist yet."""
+    # torchmetrics 0.10, which COMET requires, imports pkg_resources, which newer setuptools lack.
     requirements = [f"unbabel-comet=={VERSION}", "setuptools<81", *_same_torch()]
     return Environment(f"comet-{VERSION}", requirements, ["comet"])
 
 
 def _same_torch() -> list[str]:
-    """Return the requirement for the build of PyTorch that nmt has: otherwise a CPU's may be replaced by CUDA's."""
+    """Return the requirement for the same PyTorch build as nmt's; otherwise pip may choose CUDA instead of CPU."""
     try:
         return [f"torch=={version('torch')}"]
     except PackageNotFoundError:
@@ -47,15 +47,15 @@ def _same_torch() -> list[str]:
 
 
 class Comet:
-    """A COMET model. The worker that holds it starts with the first `load` or `score`, and ends with the context."""
+    """A COMET model. Its worker process starts with the first `load` or `score`, and ends with the context."""
 
     def __init__(self, model: str = DEFAULT_COMET_MODEL, device: str = "auto", python: Path | None = None):
-        """Name the model as `comet_worker` takes it; `python` is that of `comet_environment()` by default."""
+        """Set the model, as in `comet_worker`; `python` is that of `comet_environment()` by default."""
         self.model, self._device = model, device
         self._python = python or comet_environment().python
         self._worker: subprocess.Popen[str] | None = None
         self._errors: IO[bytes] | None = None
-        self.signature = dict[str, str]()  # known when it is loaded
+        self.signature = dict[str, str]()  # set when the model is loaded
 
     def __enter__(self) -> Self:
         return self
@@ -73,15 +73,15 @@ class Comet:
         self._worker = self._errors = None
 
     def missing(self) -> list[str]:
-        """Return what has to be downloaded before scoring: names on the Hugging Face Hub. NmtError as `score`."""
+        """Return the names on the Hugging Face Hub that must be downloaded before scoring. Raises as `score`."""
         return self._ask("find", offline=True)
 
     def download(self) -> None:
-        """Download what is missing; the bars of the download go to standard error. NmtError as `score`."""
+        """Download what is missing, with progress bars on standard error. Raises as `score`."""
         self._ask("download", offline=False)
 
     def load(self) -> None:
-        """Start the worker, unless it runs, and wait until it has loaded the model. NmtError as `score`."""
+        """Start the worker, unless it is running, and wait until it has loaded the model. Raises as `score`."""
         if self._worker is None:
             self._start()
             header = self._read("comet")
@@ -94,7 +94,7 @@ class Comet:
         references: Sequence[str],
         report: Callable[[int], None] = lambda count: None,
     ) -> list[float]:
-        """Return COMET's score of each sentence [N], about 0 to 1; `report` is told of each score that comes.
+        """Return COMET's score of each sentence [N], about 0 to 1; call `report` as scores arrive.
 
         NmtError if there is no such model, if it cannot be read, or if the worker ends early.
         """
@@ -106,7 +106,7 @@ class Comet:
                 self._worker.stdin.write(json.dumps({"src": src, "mt": hypothesis, "ref": ref}) + "\n")
             self._worker.stdin.write("\n")
             self._worker.stdin.flush()
-        except OSError:  # it ended: its last line says why
+        except OSError:  # the worker ended; its last line tells why
             pass
         scores = list[float]()
         for _ in sources:
@@ -121,7 +121,7 @@ class Comet:
         references: Sequence[str],
         report: Callable[[int], None] = lambda count: None,
     ) -> SentenceStatistics:
-        """Return the scores of sentences as the counts of a metric. Raises as `score`."""
+        """Return sentence scores in the form of a metric's counts. Raises as `score`."""
         scores = self.score(sources, hypotheses, references, report)
         return SentenceStatistics(COMET, CometMetric(self), [[SCALE * each, 1.0] for each in scores])
 
@@ -141,7 +141,7 @@ class Comet:
         return [str(self._python), "-I", comet_worker.__file__, command, self.model]
 
     def _read(self, key: str) -> dict[str, Any]:
-        """Return the worker's next record, which has `key`. NmtError if it has another, or the worker has ended."""
+        """Return the worker's next record, which must have `key`. NmtError if it lacks it, or the worker has ended."""
         assert self._worker is not None
         assert self._worker.stdout is not None
         assert self._errors is not None
@@ -151,7 +151,7 @@ class Comet:
         code = self._worker.wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_BYTES))
         said = self._errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        hint = "the system ends a process for which there is not enough memory" if code in (-9, 137) else ""
+        hint = "the system kills a process that runs out of memory" if code in (-9, 137) else ""
         raise NmtError(f"COMET ended with code {code}" + (f": {said[:500]}" if said else ""), hint=hint)
 
     def _parse(self, line: str, key: str) -> dict[str, Any]:
@@ -160,13 +160,13 @@ class Comet:
         except ValueError:
             record = None
         if not isinstance(record, dict):
-            raise NmtError(f"an answer of COMET's worker cannot be read: {line[:200]!r}")
+            raise NmtError(f"cannot read a response of the COMET worker: {line[:200]!r}")
         if key not in record:
             raise NmtError(f"COMET cannot score with {self.model}: {record.get('error', line)}")
         return record
 
     def _ask(self, command: str, *, offline: bool) -> list[str]:
-        """Return what is missing after `command`."""
+        """Run `command` and return what is still missing."""
         variables = {**clean_environment(), **({"HF_HUB_OFFLINE": "1"} if offline else {})}
         done = subprocess.run(
             self._command(command),
@@ -183,14 +183,14 @@ class Comet:
 
 
 class CometMetric(Metric):
-    """The mean of COMET's sentence scores, in the form of a sacreBLEU metric: of counts [score x 100, 1]."""
+    """The mean of COMET's sentence scores, as a sacreBLEU metric over the counts [score x 100, 1]."""
 
     def __init__(self, comet: Comet):
-        """Keep what the signature says of `comet`, which is loaded."""
+        """Keep the signature of `comet`, which must be loaded."""
         self._signature = {"scale": SCALE, "type": "fp32", **comet.signature}
 
     def get_signature(self) -> Signature:
-        """Return the signature: the model, the type that it computes in, COMET's version."""
+        """Return the signature: the model, its data type, and COMET's version."""
         signature = Signature({"num_refs": 1})
         signature.info = {"nrefs": 1, "bs": None, "ar": None, "seed": None, **self._signature}
         return signature

@@ -1,16 +1,16 @@
-"""A program for COMET's own environment: JSON lines in, scores out. It runs as a file, and imports nothing of nmt.
+"""A program for COMET's environment: JSON lines in, scores out. It is run as a file and imports nothing from nmt.
 
     python comet_worker.py score MODEL DEVICE
 
-reads lines {"src": …, "mt": …, "ref": …}; an empty line ends a set. Per set it writes the score of each line, such as
-{"score": 0.8512}, in their order. Before the first set it writes {"comet": its version, "model": which one exactly}.
+reads lines {"src": …, "mt": …, "ref": …}; an empty line ends a set. For each set, it writes the score of each line in
+order, such as {"score": 0.8512}. Before the first set, it writes {"comet": its version, "model": which one exactly}.
 
     python comet_worker.py find MODEL
     python comet_worker.py download MODEL
 
-write {"missing": [names on the hub that are not on this machine]}; the second downloads them before. MODEL is a
-checkpoint (.ckpt), the folder of one, or a name on the Hugging Face Hub. An error is one line {"error": …} and exit
-code 1.
+write {"missing": [names on the hub that are not on this machine]}; the second command downloads them first. MODEL is a
+checkpoint (.ckpt), its folder, or a name on the Hugging Face Hub. On errors, it writes a line {"error": …} and exits
+with code 1.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-_BATCH_SIZE = 16  # that of the command comet-score
+_BATCH_SIZE = 16  # as in the command comet-score
 _BLOCK = 32 * _BATCH_SIZE  # sentences between two reports
 
 
 class ProblemError(Exception):
-    """A fault that the user can fix, in words."""
+    """An error that the user can fix."""
 
 
 def main() -> int:
-    """Do what the arguments say; return the exit code."""
+    """Run the command in the arguments; return the exit code."""
     command, model, *device = sys.argv[1:]
     out = _take_standard_output()
     try:
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def _take_standard_output() -> TextIO:
-    """Return the standard output for this program alone: what libraries print goes to standard error."""
+    """Return standard output for this program only; output of libraries goes to standard error."""
     out = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     return out
@@ -66,7 +66,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _score(name: str, device: str) -> Iterator[dict[str, object]]:
-    """Yield the records for all sets of standard input."""
+    """Yield the records for all sets on standard input."""
     from importlib.metadata import version
 
     _silence()
@@ -98,7 +98,7 @@ def _sets(lines: Iterable[str]) -> Iterator[list[dict[str, str]]]:
 
 
 def _silence() -> None:
-    """Leave errors alone: Lightning and transformers report much that is no fault."""
+    """Silence everything except errors, because Lightning and transformers report many harmless things."""
     warnings.simplefilter("ignore")
     for name in ("pytorch_lightning", "lightning", "lightning.pytorch", "transformers", "torch"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -115,7 +115,7 @@ def _num_gpus(device: str) -> int:
 
 
 def _checkpoint(name: str) -> Path:
-    """Return the file with the weights of the model, which is on this machine."""
+    """Return the weights file of the model, which must be on this machine."""
     path = Path(name)
     if path.suffix == ".ckpt" and path.is_file():
         found = path
@@ -126,20 +126,20 @@ def _checkpoint(name: str) -> Path:
 
         found = _checkpoint_in(Path(snapshot_download(name, local_files_only=True)))
     else:
-        raise ProblemError("there is no such file or folder, and it is no name on the hub")
+        raise ProblemError("no such file or folder, and not a model name on the hub")
     if not (found.parent.parent / "hparams.yaml").is_file():
         raise ProblemError(f"not a COMET model: {found.parent.parent} has no hparams.yaml")
     return found
 
 
 def _is_on_hub(name: str) -> bool:
-    """Return whether `name` can only be one on the hub."""
+    """Return whether `name` can only be a name on the hub."""
     path = Path(name)
     return not (path.exists() or path.is_absolute() or path.suffix == ".ckpt") and name.count("/") == 1
 
 
 def _label(name: str, checkpoint: Path) -> str:
-    """Return a name that no other model has: with the commit on the hub, or the SHA-256 of the file."""
+    """Return a unique name for the model, with its commit on the hub or the SHA-256 of its file."""
     if _is_on_hub(name):
         return f"{name}@{checkpoint.parent.parent.name[:8]}"
     with open(checkpoint, "rb") as file:
@@ -154,7 +154,7 @@ def _checkpoint_in(folder: Path) -> Path:
 
 
 def _missing(name: str) -> list[str]:
-    """Return what the hub has and this machine has not: the model, or the encoder that its hparams.yaml names."""
+    """Return the names on the hub that this machine lacks: the model, or the encoder named in its hparams.yaml."""
     if _is_on_hub(name):
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
@@ -179,7 +179,7 @@ def _encoder_of(checkpoint: Path) -> str:
 
 
 def _download(name: str) -> None:
-    """Download what is missing: the model, and of its encoder all but the weights, which the model has."""
+    """Download what is missing: the model, and its encoder without weights, which the model includes."""
     from huggingface_hub import snapshot_download
 
     for needed in _missing(name):

@@ -1,4 +1,4 @@
-"""Weak places of translations: scores of groups of sentences, the worst sentences, degenerate outputs."""
+"""Weak spots of translations: scores of groups of sentences, the worst sentences, degenerate outputs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nmt.translate.wrong_language import is_in_wrong_language
 
 NUM_WORST = 30
 FLAGS = ("empty", "copied", "wrong language", "looped", "too short", "too long")
-"""Signs of a degenerate output, in the order in which they are reported."""
+"""Signs of a degenerate output, in reporting order."""
 
-_LENGTHS = (1, 6, 11, 21, 31, 51)  # words: the first of each group
+_LENGTHS = (1, 6, 11, 21, 31, 51)  # words: the smallest length in each group
 _FREQUENCIES = (1, 10, 100, 1000)
 _UNSEEN = (0, 1, 2)
-_MAX_RATIO = 2  # a length that differs by more from that of every reference is wrong
-_MIN_CHARACTERS = 10  # by fewer characters, short sentences may differ
+_MAX_RATIO = 2  # a length that differs by more than this factor from every reference is suspicious
+_MIN_CHARACTERS = 10  # smaller differences, which are common in short sentences, are ignored
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TestSentence:
 
 @dataclass(frozen=True)
 class Group:
-    """The number of sentences with something in common, and their corpus scores by metric."""
+    """The number of sentences in a group, and their corpus scores by metric."""
 
     label: str
     sentences: int
@@ -54,14 +54,14 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Details:
-    """The parts of the scores of a system. `flags` counts the outputs with each of `FLAGS`."""
+    """The scores of a system in detail. `flags` counts the outputs with each of `FLAGS`."""
 
     sentences: list[TestSentence] = field(repr=False)
     groupings: list[Grouping]
     flags: dict[str, int]
 
     def worst(self) -> list[TestSentence]:
-        """Return the sentences with the lowest chrF, the worst first; equal ones in the order of the test set."""
+        """Return the sentences with the lowest chrF, worst first; ties in test-set order."""
         return sorted(self.sentences, key=lambda sentence: sentence.chrf)[:NUM_WORST]
 
 
@@ -71,10 +71,10 @@ def examine(
     src_lang: str,
     frequencies: Mapping[str, int] | None = None,
 ) -> Details:
-    """Examine the translations of `sources` (None: not known) by a system.
+    """Examine the translations of `sources` (None: unknown) by a system.
 
-    `frequencies` says how often the words of the sources are in the training data, as `count_words` returns it; without
-    it, sentences are not grouped by rare words.
+    `frequencies` has the number of occurrences of each source word in the training data, as `count_words` returns it.
+    Without it, sentences are not grouped by rare words.
     """
     direction = Direction(src_lang, system.tgt_lang)
     known = [None] * len(system.hypotheses) if sources is None else sources
@@ -91,8 +91,8 @@ def examine(
 def find_flags(source: str | None, hypothesis: str, references: Sequence[str], direction: Direction) -> list[str]:
     """Return which of `FLAGS` an output has: empty, copied, in the wrong language, in a loop, too short, too long.
 
-    What a reference does is right. An output is too short or too long if it is less than half or more than twice as
-    long as every reference, by at least 10 characters.
+    An output is not flagged for anything that a reference does too. It is too short or too long if it is less than half
+    or more than twice as long as every reference, by at least 10 characters.
     """
     if not hypothesis.strip():
         return ["empty"] if all(reference.strip() for reference in references) else []
@@ -113,7 +113,7 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
 
 
 def count_words(texts: Iterable[str], wanted: Iterable[str]) -> Counter[str]:
-    """Return how often each word of the texts `wanted` is in `texts`; 0 for those that are not."""
+    """Return how often each word of the texts `wanted` occurs in `texts`, including words that do not occur (0)."""
     counts = Counter(dict.fromkeys((word for text in wanted for word in words_of(text)), 0))
     for text in texts:
         for word in words_of(text):
@@ -141,7 +141,7 @@ def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mappi
 def _group(
     measured: Sequence[SentenceStatistics], title: str, values: Sequence[int], starts: Sequence[int]
 ) -> Grouping:
-    """Divide the sentences by `values`: a group begins at each of `starts`; smaller values have one of their own."""
+    """Group the sentences by `values`: a group begins at each of `starts`; smaller values form a separate group."""
     edges = [*([0] if starts[0] else []), *starts]
     ranges = [*pairwise(edges), (edges[-1], max([*values, edges[-1]]) + 1)]
     groups = []

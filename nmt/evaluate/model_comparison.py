@@ -1,4 +1,4 @@
-"""Two models side by side on the same test sets: scores, differences, and whether they are significant."""
+"""Compare two models on the same test sets: scores, differences, and their significance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRICS = ("bleu", "chrf")
 
 
 class SetComparison(NamedTuple):
-    """The scores of two models on one set of one direction; `value` of a difference is that of the second model."""
+    """The scores of two models on one set in one direction; a difference's `value` is the second model's score."""
 
     name: str
     direction: str  # such as de-en
@@ -28,7 +28,7 @@ class SetComparison(NamedTuple):
 
 
 def translate_set(translator: Translator, each: DirectedPairs) -> list[str]:
-    """Return one line per source of a set."""
+    """Return a translation on one line for each source of a set."""
     translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
     return [translation.text.replace("\n", " ") for translation in translations]
 
@@ -42,7 +42,7 @@ def compare_on(name: str, each: DirectedPairs, first: Sequence[str], second: Seq
 
 
 def render_table(comparisons: Sequence[SetComparison], first: str, second: str) -> list[str]:
-    """Return the lines of a table; `first` and `second` head the columns of the two models."""
+    """Return the lines of a table; `first` and `second` are the column titles of the two models."""
     names = [f"{each.name} ({each.direction})" for each in comparisons]
     width = max(map(len, names), default=0)
     lines = [f"{'test set':<{width}}  {'sentences':>9}  {'':<5}  {first:>8}  {second:>8}  difference"]

@@ -1,4 +1,4 @@
-"""An evaluation as one HTML page: scores, comparisons, pictures, and a table of all sentences to sort and filter."""
+"""Render an evaluation as an HTML page: scores, comparisons, charts, and a sortable, filterable table of sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.evaluate.significance import LEVEL, ComparedSystem, describe_test
 from nmt.html_page import bar_chart, figures, html_page, html_text
 
 MAX_ROWS = 5000
-"""A page with more sentences takes seconds to open; of a larger test set it has the worst."""
+"""A page with more sentences takes seconds to open; for larger test sets, it shows only the worst sentences."""
 
 _STEP = 5  # of chrF, per bar
 _STYLE = """
@@ -64,7 +64,7 @@ filter();
 
 
 class EvaluationReport(NamedTuple):
-    """All that a page shows of one system on one test set."""
+    """Everything that a page shows about a system on a test set."""
 
     title: str
     scores: Sequence[MetricScore]
@@ -107,7 +107,7 @@ def _comparisons(report: EvaluationReport) -> Iterator[str]:
 
 
 def _gains(details: Details, compared: ComparedSystem) -> str:
-    """Return the picture of the differences sentence by sentence."""
+    """Return a chart of the differences by sentence."""
     gains = [s.chrf - other for s, other in zip(details.sentences, compared.system.sentence_chrf(), strict=True)]
     edges = list(range(-100, 100, 2 * _STEP))
     counts = [sum(first <= gain < first + 2 * _STEP for gain in gains) for first in edges]
@@ -169,9 +169,9 @@ def _sentences(report: EvaluationReport) -> Iterator[str]:
     others = [(other.system.name, other.system.hypotheses, other.system.sentence_chrf()) for other in report.compared]
     yield "<h2>Sentences</h2>"
     left_out = len(details.sentences) - len(order)
-    yield "<p>The worst first. Words of the output that the reference does not have are <mark>marked</mark>, and words"
-    yield 'of the reference that the output does not have are <mark class="missing">marked</mark> in another color.'
-    yield "Lengths are those of the reference in characters, gains are in chrF. To sort by a column, press its head."
+    yield "<p>Worst sentences first. Words that are only in the output are <mark>marked</mark>. Words that are only"
+    yield 'in the reference are <mark class="missing">marked</mark> in another color.'
+    yield "Lengths are those of the reference in characters, gains are in chrF. Click a column title to sort by it."
     yield f"{left_out:,} better sentences are left out." if left_out else ""
     yield "</p>"
     yield from _controls(details)
@@ -206,7 +206,7 @@ def _sort_button(key: str, label: str) -> str:
 
 
 def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:
-    """Return the row of a sentence; `others` are name, output and chrF of the other systems."""
+    """Return the row of a sentence; `others` has the name, output and chrF of each other system."""
     output, reference = find_differences(sentence.hypothesis, sentence.references[0])
     length = f"{len(sentence.references[0])}"
     numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
@@ -228,7 +228,7 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
 
 
 def _marked(spans: Sequence[Span], kind: str = "extra") -> str:
-    """Return spans as HTML, those that differ marked."""
+    """Return spans as HTML, with those that differ marked."""
     if not spans:
         return html_text("")
     return "".join(

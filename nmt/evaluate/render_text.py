@@ -1,4 +1,4 @@
-"""Comparisons and details of an evaluation as text."""
+"""Render comparisons and details of an evaluation as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nmt.evaluate.details import Details, Grouping, TestSentence
 from nmt.evaluate.significance import LEVEL, ComparedSystem, describe_test
 
 MIN_NAME_WIDTH = 5
-"""Characters of the column with the names of scores."""
+"""Width of the column with the names of scores."""
 
 
 def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Several models side by side: scores, size, minutes, settings that differ, and the spread over seeds."""
+"""Compare several models: scores, size, training time, differing settings, and the spread over seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.plots.curves import read_metrics
 from nmt.rundir import RunDir
 
 SEED_KEY = "training.seed"
-_NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # what tells runs of one configuration apart
+_NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
 _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 
 
@@ -26,19 +26,19 @@ _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 class RunSummary:
     """The row of one model in `nmt compare`. Scores by set and metric: `valid BLEU`, `test chrF2`."""
 
-    run: str  # as the user named it
-    seed: int | None  # None of an export
+    run: str  # as given by the user
+    seed: int | None  # None for an export
     scores: dict[str, float]
     parameters: int | None  # None without a checkpoint
     minutes: float | None  # of training, without validation
     updates: int | None
     settings: dict[str, Any]  # by key, such as training.lr
-    test_set: str | None  # a mark of its sentences; None if the model does not hold them
+    test_set: str | None  # a hash of its sentences; None if the model does not contain them
 
 
 @dataclass(frozen=True)
 class SeedSummary:
-    """Runs of one configuration with several seeds: mean and standard deviation of each score that all of them have."""
+    """Runs of a configuration with several seeds: mean and standard deviation of each score that all runs have."""
 
     runs: list[str]
     scores: dict[str, tuple[float, float]]
@@ -46,7 +46,7 @@ class SeedSummary:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Several runs. `differing` are the keys of settings that are not the same in all of them."""
+    """Several runs, and the keys of the settings in which they differ."""
 
     runs: list[RunSummary]
     differing: list[str]
@@ -55,7 +55,7 @@ class RunComparison:
 
 
 def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()) -> RunComparison:
-    """Compare `models`, in their order, called `names` (default: their paths). RunError if one of them is damaged."""
+    """Compare `models`, called `names` (default: their paths), in order. RunError if one of them is damaged."""
     warnings: list[str] = []
     pairs = zip(models, names or [str(model.path) for model in models], strict=True)
     summaries = [
@@ -67,29 +67,29 @@ def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()
 
 
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return the keys of settings that are not the same in all models that have them."""
+    """Return the keys of settings that differ between the models that have them."""
     keys = dict.fromkeys(key for each in summaries for key in each.settings if key not in _NOT_SETTINGS)
     values = {key: {_comparable(each.settings[key]) for each in summaries if key in each.settings} for key in keys}
     return [key for key in keys if len(values[key]) > 1]
 
 
 def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield why test scores do not compare, or may not."""
+    """Yield warnings if test scores are not comparable, or may not be."""
     tested = [each for each in summaries if any(name.startswith("test") for name in each.scores)]
     if len({each.test_set for each in tested if each.test_set is not None}) > 1:
-        yield "the runs have different test sets, so their test scores do not compare"
+        yield "the runs have different test sets, so their test scores are not comparable"
     unknown = [each.run for each in tested if each.test_set is None]
     if unknown and len(tested) > 1:
-        yield f"{', '.join(unknown)}: no test set is there, so nmt cannot tell whether these test scores compare"
+        yield f"{', '.join(unknown)}: no test set, so nmt cannot tell if these test scores are comparable"
 
 
 def _summarize_export(export: ExportDir, name: str, warnings: list[str]) -> RunSummary:
-    """Return the row of an export: its BLEU on the test set of the run that it was made of, measured then."""
+    """Return the row of an export: its BLEU, measured during the export on the test set of the run."""
     info = export.info()
     bleu = info.agreement.get("bleu")
     score = bleu.get("export") if isinstance(bleu, Mapping) else None
     if not isinstance(score, int | float):
-        warnings.append(f"{name}: no test scores; the run that it was made of had no test set")
+        warnings.append(f"{name}: no test scores; the exported run had no test set")
     return RunSummary(
         run=name,
         seed=None,
@@ -127,7 +127,7 @@ def _metrics(run: RunDir) -> list[dict[str, Any]]:
 
 
 def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
-    """Return the scores that `nmt eval` with default options saved; nothing if they are of other weights."""
+    """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
     path = run.evaluations / "test.json"
     if not path.exists():
         is_packed = (run.path / PACK_INFO).is_file()
@@ -136,14 +136,12 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
         return {}
     record = run.read_json(path)
     if record.get("checkpoints") != [run.index().best]:
-        warnings.append(
-            f"{shown}/eval/test.json: these scores are of another checkpoint than the best; run `nmt eval` again"
-        )
+        warnings.append(f"{shown}/eval/test.json: these scores are not from the best checkpoint; run `nmt eval` again")
         return {}
     try:
         return {f"test {name}": round(float(score["value"]), 2) for name, score in record["scores"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise RunError("these are no scores of `nmt eval`", path=path, hint="delete it and run `nmt eval`") from None
+        raise RunError("not a file of scores by `nmt eval`", path=path, hint="delete it and run `nmt eval`") from None
 
 
 def _mark_of_test_set(run: RunDir) -> str | None:
@@ -156,7 +154,7 @@ def _mark_of_test_set(run: RunDir) -> str | None:
 
 
 def count_parameters(weights: Path) -> int:
-    """Return the number of parameters in a weights file; those that are tied count once. RunError if it is damaged."""
+    """Return the number of parameters in a weights file, counting tied ones once. RunError if it is damaged."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -167,7 +165,7 @@ def count_parameters(weights: Path) -> int:
 
 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested sections as one, with keys such as training.lr; lists are values."""
+    """Flatten nested sections into one, with keys such as training.lr; lists are values."""
     flat: dict[str, Any] = {}
     for key, inner in value.items():
         flat |= _flatten(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {f"{prefix}{key}": inner}
@@ -179,7 +177,7 @@ def _comparable(value: object) -> str:
 
 
 def _summarize_seeds(summaries: Sequence[RunSummary]) -> list[SeedSummary]:
-    """Return mean and standard deviation of the runs that differ in nothing but their seeds, if there are several."""
+    """Return mean and standard deviation of each group of several runs that differ only in their seeds."""
     groups: dict[str, list[RunSummary]] = {}
     for each in summaries:
         settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}

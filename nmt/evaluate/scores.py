@@ -1,4 +1,4 @@
-"""BLEU, chrF, TER and their kin, each with the sacreBLEU signature without which a score says little."""
+"""BLEU, chrF, TER and related metrics, each with its sacreBLEU signature, without which a score says little."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric, Score
 
 METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
-"""The metrics by the names that a user gives them. spBLEU is BLEU of the tokens of FLORES-200 (NLLB Team 2022)."""
+"""The metrics by their names on the command line. spBLEU is BLEU on FLORES-200 tokens (NLLB Team 2022)."""
 
 SPBLEU_TOKENIZER = "flores200"
 
 COMET = "COMET"
-"""The name of the score that `comet` computes; as a metric, `comet` is not among `METRICS`: it needs sources too."""
+"""The name of the score that `comet` computes. `comet` is not among `METRICS`, because it also needs sources."""
 
 DEFAULT_COMET_MODEL = "Unbabel/wmt22-comet-da"
 _UNBOUNDED = ("TER", COMET)
@@ -34,26 +34,26 @@ class Interval(NamedTuple):
 
 
 class MetricScore(NamedTuple):
-    """One corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU, COMET), its value, its signature.
+    """A corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU, COMET), its value, its signature.
 
-    Values are 0-100, higher is better; TER is edits per 100 reference words, lower is better, and can pass 100. COMET
-    is COMET's own value times 100.
+    Values are 0-100, and higher is better. TER is edits per 100 reference words: lower is better, and it may exceed
+    100. COMET is COMET's own value times 100.
     """
 
     name: str
     value: float
     signature: str
-    interval: Interval | None = None  # if it was estimated; the signature then names samples and seed
+    interval: Interval | None = None  # if estimated; the signature then includes the number of samples and the seed
 
 
 def score(
     hypotheses: list[str], references: list[str], tgt_lang: str, metrics: Sequence[str] = ("bleu", "chrf")
 ) -> list[MetricScore]:
-    """Score `hypotheses` against one reference each; return a score per metric (of `METRICS`), in order.
+    """Score `hypotheses` against one reference each; return a score for each metric (of `METRICS`), in order.
 
-    Both lists are plain text, line by line. Values and signatures are those of the `sacrebleu` command on the same
-    lines with `--tokenize` as `bleu_tokenizer(tgt_lang)` says (Post 2018, "A Call for Clarity in Reporting BLEU
-    Scores"); chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists differ in length or are
+    Both lists contain lines of plain text. Values and signatures equal those of the `sacrebleu` command on the same
+    lines with `--tokenize` set to `bleu_tokenizer(tgt_lang)` (Post 2018, "A Call for Clarity in Reporting BLEU
+    Scores"). chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists differ in length or are
     empty, NmtError for an unknown metric.
     """
     check_lengths(hypotheses, references)
@@ -70,35 +70,35 @@ def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         raise DataError(
             f"{len(hypotheses)} translations but {len(references)} references",
-            hint="line n of one must belong to line n of the other",
+            hint="line n of one must correspond to line n of the other",
         )
     if not references:
-        raise DataError("there is nothing to score: no references")
+        raise DataError("nothing to score: no references")
 
 
 def name_of(metric: str, result: Score) -> str:
-    """Return the name of a score of the metric that the user calls `metric`."""
+    """Return the name of a score of the metric whose command-line name is `metric`."""
     return "spBLEU" if metric == "spbleu" else result.name
 
 
 def value_of(result: Score) -> float:
-    """Return the value of a score, at most 100 unless it is TER or COMET: logarithms make 100.00000000000004."""
+    """Return a score's value, at most 100 unless it is TER or COMET: logarithms may give 100.00000000000004."""
     return float(result.score if result.name in _UNBOUNDED else min(result.score, 100.0))
 
 
 class DirectedScores(NamedTuple):
-    """The scores of a set of one direction or several."""
+    """The scores of a set in one or several directions."""
 
-    mean: list[MetricScore]  # over the directions; of one direction its scores
-    by_direction: dict[str, list[MetricScore]]  # such as de-en; empty if there is one
+    mean: list[MetricScore]  # over the directions; with only one direction, its scores
+    by_direction: dict[str, list[MetricScore]]  # keys such as de-en; empty if there is only one direction
 
 
 def score_sets(
     sets: Sequence[DirectedPairs], translate: Callable[[DirectedPairs], list[str]], metrics: Sequence[str]
 ) -> DirectedScores:
-    """Score what `translate` returns for each of `sets`, each by its own target language, and take the mean.
+    """Score the result of `translate` for each of `sets` by its target language, and take the mean.
 
-    Every direction counts alike in the mean, whatever its number of sentences. Raises as `score`.
+    Every direction has the same weight in the mean, whatever its number of sentences. Raises as `score`.
     """
     scores = [score(translate(each), each.references, each.direction.tgt, metrics) for each in sets]
     if len(sets) == 1:
@@ -108,7 +108,7 @@ def score_sets(
 
 
 def mean_scores(scores: Sequence[Sequence[MetricScore]]) -> list[MetricScore]:
-    """Return the mean of each metric over several directions, which all have the same metrics; without intervals."""
+    """Return the mean of each metric over several directions, all with the same metrics; without intervals."""
     return [_mean(of_metric) for of_metric in zip(*scores, strict=True)]
 
 
@@ -119,16 +119,17 @@ def _mean(scores: Sequence[MetricScore]) -> MetricScore:
 
 
 def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str]] | None = None) -> Metric:
-    """Return sacreBLEU's metric for one of `METRICS`; with `references` [R][N] it keeps them, read once.
+    """Return sacreBLEU's metric for one of `METRICS`; with `references` [R][N], it preprocesses them once.
 
-    NmtError for an unknown metric, or if the tokenizer of spBLEU is not on this machine: nmt downloads nothing.
+    NmtError for an unknown metric, or if the tokenizer of spBLEU is not on this machine, because nmt does not download
+    it.
     """
-    # Lazily: sacreBLEU brings numpy and, for its colors and locks, half a dozen packages.
+    # Imported lazily, because sacreBLEU imports numpy and, for colors and locks, half a dozen other packages.
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     if name == "bleu":
         tokenizer = bleu_tokenizer(tgt_lang)
-        # `force` silences advice on tokenized text, which is beside the point where each character is a token.
+        # `force` silences a warning about tokenized text, which is irrelevant if each character is a token.
         return BLEU(tokenize=tokenizer, force=tokenizer in {"zh", "char"}, references=references)
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
@@ -141,7 +142,7 @@ def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str
 
 
 def _check_spbleu_tokenizer() -> None:
-    """Raise NmtError unless the SentencePiece model of spBLEU is where sacreBLEU looks for it, and can be read."""
+    """Raise NmtError unless spBLEU's SentencePiece model is where sacreBLEU looks for it, and can be read."""
     from sacrebleu.tokenizers import tokenizer_spm
     from sentencepiece import SentencePieceProcessor
 
@@ -149,8 +150,8 @@ def _check_spbleu_tokenizer() -> None:
     path = Path(tokenizer_spm.SACREBLEU_DIR, "models", url.rpartition("/")[2])
     hint = f"download it: curl -L --create-dirs -o {shlex.quote(str(path))} {url}"
     if not path.is_file():
-        raise NmtError("spBLEU needs sacreBLEU's tokenizer of FLORES-200, which is not here", path=path, hint=hint)
+        raise NmtError("spBLEU needs sacreBLEU's FLORES-200 tokenizer, which is missing", path=path, hint=hint)
     try:
         SentencePieceProcessor(model_file=str(path))
     except (OSError, RuntimeError):
-        raise NmtError("this is no SentencePiece model, or it is damaged", path=path, hint=hint) from None
+        raise NmtError("this is not a SentencePiece model, or it is damaged", path=path, hint=hint) from None

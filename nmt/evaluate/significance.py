@@ -1,7 +1,7 @@
-"""Confidence intervals of scores, and tests of their differences, by resampling sentences.
+"""Confidence intervals of scores and significance tests of their differences, by resampling sentences.
 
-The numbers are those of the `sacrebleu` command with --confidence, --paired-bs and --paired-ar, which draws the same
-samples from the same seed.
+The numbers equal those of the `sacrebleu` command with --confidence, --paired-bs and --paired-ar, because both draw the
+same samples from the same seed.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from nmt.evaluate.scores import Interval, MetricScore
 from nmt.evaluate.statistics import SentenceStatistics, System
 
 SEED = 12345
-NUM_SAMPLES = 1000  # of the bootstrap
-NUM_TRIALS = 10_000  # of approximate randomization
+NUM_SAMPLES = 1000  # for the bootstrap
+NUM_TRIALS = 10_000  # for approximate randomization
 LEVEL = 0.05
-"""A difference with a smaller p-value is called significant."""
+"""A difference with a smaller p-value is significant."""
 
 MIN_DIFFERING = 6
-"""Of fewer sentences that differ, chance favors one system in all with a probability of 0.5^4 or more. sacreBLEU's
-p-values do not see that: they count the trials with a larger difference, but not those with the same."""
+"""If fewer sentences differ, chance favors the same system in all of them with a probability of at least 0.5^4.
+sacreBLEU's p-values miss that: they count the trials with a larger difference, but not those with an equal one."""
 
 Test = Literal["bootstrap", "randomization"]
 _TESTS: dict[Test, tuple[str, int]] = {"bootstrap": ("bs", NUM_SAMPLES), "randomization": ("ar", NUM_TRIALS)}
-_BLOCK = 1 << 22  # drawn numbers that are in memory at once
-_BITS = 32  # numpy draws so many booleans from one number, and begins a new one with each call
+_BLOCK = 1 << 22  # random numbers in memory at once
+_BITS = 32  # numpy draws this many booleans from one number, and starts with a new number in each call
 
 
 class Difference(NamedTuple):
-    """The difference of two systems' scores, and the probability of such a difference by chance alone."""
+    """The difference between two systems' scores, and the probability of such a difference by chance alone."""
 
     name: str  # as in MetricScore
-    value: float  # of the system
+    value: float  # the system's score
     other: float
     p_value: float
     signature: str
-    num_differing: int  # sentences with other counts
+    num_differing: int  # sentences whose counts differ
     lower_is_better: bool = False
 
     @property
@@ -49,11 +49,11 @@ class Difference(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """True if chance alone makes such a difference in fewer than 5% of cases."""
+        """True if chance alone causes such a difference in fewer than 5% of cases."""
         return self.gain != 0 and self.p_value < LEVEL and self.num_differing >= MIN_DIFFERING
 
     def verdict(self) -> str:
-        """Return in words whether the difference is real."""
+        """Describe in words if the difference is significant."""
         if self.gain == 0:
             return "no difference"
         better = "better" if self.gain > 0 else "worse"
@@ -76,8 +76,8 @@ def with_interval(statistics: SentenceStatistics) -> MetricScore:
 def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
     """Return the mean over directions of one metric's corpus scores, with its 95% confidence interval.
 
-    The sentences of each direction are resampled separately, direction k (from 0) with the seed `SEED + k`, and a
-    sample of the mean is the mean of one sample of each: what is drawn of one direction says nothing of the others.
+    The sentences of each direction are resampled separately, direction k (from 0) with the seed `SEED + k`, so that the
+    samples of different directions are independent. A sample of the mean is the mean of one sample per direction.
     """
     from sacrebleu.significance import estimate_ci
 
@@ -94,14 +94,14 @@ def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
 
 
 def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArray[Any]:
-    """Return the scores [NUM_SAMPLES] of samples of the sentences, each as large as their number, with replacement."""
+    """Return the scores [NUM_SAMPLES] of bootstrap samples of the sentences, drawn with replacement."""
     counts = statistics.counts()
     sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts), seed)])
-    return statistics.scores_of(sums.astype(np.float32))  # the precision of sacreBLEU's
+    return statistics.scores_of(sums.astype(np.float32))  # sacreBLEU's precision
 
 
 def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray[np.float64]]:
-    """Yield how often each sentence is in each sample [samples of the block, sentences]."""
+    """Yield how often each sentence occurs in each sample, [samples of the block, sentences]."""
     rng, block = np.random.default_rng(seed), max(1, _BLOCK // num_sentences)
     for start in range(0, NUM_SAMPLES, block):
         size = min(block, NUM_SAMPLES - start)
@@ -112,7 +112,7 @@ def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray
 
 
 def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = "bootstrap") -> Difference:
-    """Test whether the difference of two systems on the same sentences is more than chance.
+    """Test whether the difference between two systems on the same sentences is more than chance.
 
     `bootstrap` is paired bootstrap resampling (Koehn 2004), `randomization` approximate randomization (Riezler and
     Maxwell 2005), both two-sided.
@@ -136,14 +136,14 @@ def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = 
 
 
 def _paired_bootstrap(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
-    """Return how far the difference on each sample is from their mean [NUM_SAMPLES]."""
+    """Return the deviation of the difference on each sample from their mean, [NUM_SAMPLES]."""
     differences = np.abs(resampled_scores(system) - resampled_scores(other))
     centered: NDArray[Any] = differences - differences.mean()
     return centered
 
 
 def _approximate_randomization(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
-    """Return the differences [NUM_TRIALS] where each sentence's translations are exchanged at random."""
+    """Return the differences [NUM_TRIALS] after randomly swapping the two systems' translations of each sentence."""
     ours, theirs = system.counts(), other.counts()
     total = ours.sum(axis=0) + theirs.sum(axis=0)
     rng = np.random.default_rng(SEED)
@@ -157,7 +157,7 @@ def _approximate_randomization(system: SentenceStatistics, other: SentenceStatis
 
 
 class ComparedSystem(NamedTuple):
-    """Another system that translated the same sentences, and how the system differs from it by each metric."""
+    """Another system that translated the same sentences, and the differences from it by each metric."""
 
     system: System
     test: Test
@@ -165,7 +165,7 @@ class ComparedSystem(NamedTuple):
 
 
 def compare_systems(system: System, other: System, test: Test = "bootstrap") -> ComparedSystem:
-    """Compare `system` with `other` by each metric; both were measured by one `Scorer`."""
+    """Compare `system` with `other` by each metric; both must be measured by the same `Scorer`."""
     pairs = zip(system.measured, other.measured, strict=True)
     return ComparedSystem(other, test, [compare(ours, theirs, test) for ours, theirs in pairs])
 

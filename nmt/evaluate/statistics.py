@@ -1,7 +1,7 @@
-"""The counts from which sacreBLEU computes a score, sentence by sentence: of any subset, of any sample of them.
+"""The sentence counts from which sacreBLEU computes a score, for scores of any subset or sample of the sentences.
 
-sacreBLEU extracts the counts and turns their sum into a score; the sums are made here, because all samples at once, as
-sacreBLEU makes them, take gigabytes for a large test set.
+sacreBLEU extracts the counts and turns their sums into scores. The sums are computed here, because sacreBLEU computes
+those of all samples at once, which takes gigabytes for a large test set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SentenceStatistics:
-    """The counts of one metric for N sentences of one system, K for each."""
+    """The counts of a metric for N sentences of a system, K per sentence."""
 
     name: str  # as in MetricScore
     metric: Metric
@@ -33,16 +33,16 @@ class SentenceStatistics:
         return self.name == "TER"
 
     def score(self, sentences: Sequence[int] | None = None) -> float:
-        """Return the corpus score of the sentences with these indices; default: of all."""
+        """Return the corpus score of the sentences with these indices (default: all)."""
         rows = self.rows if sentences is None else [self.rows[index] for index in sentences]
         return value_of(self.metric._aggregate_and_compute(rows))
 
     def sentence_scores(self) -> list[float]:
-        """Return the score of each sentence alone [N], as `sacrebleu --sentence-level` does for chrF and TER."""
+        """Return the score of each sentence [N], like `sacrebleu --sentence-level` for chrF and TER."""
         return [value_of(self.metric._compute_score_from_stats(row)) for row in self.rows]
 
     def counts(self) -> NDArray[np.float64]:
-        """Return the counts as an array [N, K]. Whole numbers, as all but TER's are, stay exact in sums."""
+        """Return the counts as an array [N, K]. All except TER's are integers, whose sums are exact."""
         return np.array(self.rows, dtype=np.float64)
 
     def scores_of(self, sums: NDArray[Any]) -> NDArray[Any]:
@@ -56,7 +56,7 @@ class SentenceStatistics:
 
 @dataclass(frozen=True)
 class System:
-    """The translations of one system, measured."""
+    """The translations of a system, with their measurements."""
 
     name: str
     hypotheses: list[str]
@@ -65,7 +65,7 @@ class System:
     measured: list[SentenceStatistics]
 
     def sentence_chrf(self) -> list[float]:
-        """Return chrF of each sentence [N], whether or not it is among the metrics."""
+        """Return chrF of each sentence [N], even if it is not among the metrics."""
         for each in self.measured:
             if each.name == "chrF2":
                 return each.sentence_scores()
@@ -74,17 +74,17 @@ class System:
 
 
 class Scorer:
-    """Metrics with their references, for any number of systems that translated the same sentences."""
+    """Metrics and references, for any number of systems that translated the same sentences."""
 
     def __init__(self, references: Sequence[Sequence[str]], tgt_lang: str, metrics: Sequence[str]):
-        """Keep `references` [R][N], R for each sentence, and `metrics` (of `METRICS`). Raises as `score`."""
+        """Keep `references` [R][N], R per sentence, and `metrics` (of `METRICS`). Raises as `score`."""
         for others in references[1:]:
             check_lengths(others, references[0])
         self.references, self.tgt_lang = references, tgt_lang
         self.metrics = {name: sacrebleu_metric(name, tgt_lang, references) for name in metrics}
 
     def measure(self, name: str, hypotheses: Sequence[str]) -> System:
-        """Return the system `name`, measured by each metric, in order. DataError if it has not N `hypotheses`."""
+        """Return the system `name`, measured by each metric, in order. DataError unless there are N `hypotheses`."""
         check_lengths(hypotheses, self.references[0])
         measured = []
         for key, metric in self.metrics.items():

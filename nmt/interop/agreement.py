@@ -1,4 +1,4 @@
-"""Check that an export translates as its run does."""
+"""Check that an export translates like its run."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from nmt.translate import Engine, Translator
 
 NUM_SENTENCES = 100
 TOLERANCE = 1e-3
-"""In nats: how far forced scores may lie apart, and two tokens in a near-tie. fp32 differs by about 1e-5."""
+"""The maximum difference, in nats, of forced scores, and of two tokens in a near-tie. fp32 differs by about 1e-5."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Comparison of two engines: their greedy translations, and their scores of the run's translations."""
+    """A comparison of two engines: their greedy translations, and their scores of the run's translations."""
 
     sentences: int
     equal: int
-    near_ties: int  # differ at first in two tokens that the run finds equally probable, within `TOLERANCE`
-    different: int  # the others
-    largest_score_difference: float  # of log-probabilities of whole translations, in nats
+    near_ties: int  # the first tokens that differ are equally probable for the run, within `TOLERANCE`
+    different: int  # all others
+    largest_score_difference: float  # between log-probabilities of whole translations, in nats
 
     def as_json(self) -> dict[str, Any]:
         """Return the record for export.json."""
@@ -38,7 +38,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class QualityLoss:
-    """BLEU of the run and of its export on the run's test set, as `nmt eval` prints it."""
+    """BLEU of a run and of its export on the run's test set, as `nmt eval` prints it."""
 
     sentences: int
     run: float
@@ -47,7 +47,7 @@ class QualityLoss:
 
     @property
     def difference(self) -> float:
-        """The gain of the export over the run in BLEU; negative for a loss."""
+        """The export's BLEU minus the run's; negative if the export is worse."""
         return self.export - self.run
 
     def as_json(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class QualityLoss:
 
 
 def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Agreement:
-    """Translate source tokens (without specials) with both engines, greedily, and score the run's outputs with both."""
+    """Translate source tokens (without specials) greedily with both engines, and score the run's outputs with both."""
     greedy = SearchOptions()
     ours = [found[0] for found in run.search(sources, greedy)]
     theirs = [found[0] for found in export.search(sources, greedy)]
@@ -73,22 +73,22 @@ def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Ag
 def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: Hypothesis) -> bool:
     """Return whether two outputs first differ in tokens that `engine` finds equally probable, within `TOLERANCE`.
 
-    After such a tie greedy search may continue differently, so the tokens that follow mean nothing.
+    After such a tie, greedy search may continue differently, so the following tokens are not compared.
     """
     first, second = ([*found.ids, EOS_ID] if found.finished else [*found.ids] for found in (one, other))
     common = 0
     while common < min(len(first), len(second)) and first[common] == second[common]:
         common += 1
     if common == min(len(first), len(second)):
-        return False  # one was cut where the other goes on: that is no tie but another limit
-    # `score` adds an eos after a target, so a target that ends here has the number of its eos in the same place.
+        return False  # one was truncated where the other continues: not a tie, but a different limit
+    # `score` adds an eos after a target, so for a target that ends here, the score of its eos is at the same index.
     probed = [[*first[:common], *(i for i in (ids[common],) if i != EOS_ID)] for ids in (first, second)]
     scores = engine.score([source, source], probed)
     return abs(scores[0][common] - scores[1][common]) <= TOLERANCE
 
 
 def require_agreement(found: Agreement, *, reduced: bool) -> None:
-    """Raise RunError unless scores are within `TOLERANCE` and all translations are equal but for near-ties.
+    """Raise RunError unless scores are within `TOLERANCE` and all translations are equal, except for near-ties.
 
     In a `reduced` precision, only scores that are not numbers are an error.
     """
@@ -100,12 +100,12 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
         fault = f"{found.different} of {found.sentences} translations differ, and not in a near-tie"
     else:
         return
-    hint = "nothing was written; this is a fault of nmt or CTranslate2: please report it with the run's config.yaml"
+    hint = "nothing was written; this is a bug in nmt or CTranslate2: please report it with the run's config.yaml"
     raise RunError(f"the export does not agree with the run: {fault}", hint=hint)
 
 
 def measure_loss(run: Translator, export: Translator, sets: Sequence[DirectedPairs]) -> QualityLoss:
-    """Return BLEU of both on `sets`, translated as `nmt eval` does with the run's options."""
+    """Return BLEU of both on `sets`, translated like `nmt eval`, with the run's options."""
     before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in (run, export))
     return QualityLoss(sum(len(each.sources) for each in sets), before.value, after.value, before.signature)
 
@@ -120,5 +120,5 @@ def describe(found: Agreement) -> str:
     different = f", {found.different} different" if found.different else ""
     return (
         f"{found.equal} of {found.sentences} translations equal, {found.near_ties} near-ties{different}; "
-        f"scores differ by {found.largest_score_difference:.2g} at most"
+        f"scores differ by at most {found.largest_score_difference:.2g}"
     )

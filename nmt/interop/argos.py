@@ -1,6 +1,6 @@
-"""A run becomes a package of Argos Translate (`.argosmodel`), which LibreTranslate serves too.
+"""Export a run as a package for Argos Translate (`.argosmodel`), which LibreTranslate can also use.
 
-The layout is that of argostranslate.package 1.11: a zip file with one folder that holds metadata.json, README.md, a
+The layout is that of argostranslate.package 1.11: a zip file with one folder that contains metadata.json, README.md, a
 CTranslate2 model in `model/`, and `sentencepiece.model` for both sides.
 """
 
@@ -29,19 +29,19 @@ from nmt.packed import zip_folder
 from nmt.rundir import RunDir
 
 ARGOS_VERSION = "1.9.0"
-"""The version of Argos Translate that the package names: the first with this layout."""
+"""The version of Argos Translate declared in the package: the first one with this layout."""
 
 MAX_TOKENS = 1024
-"""Argos Translate gives CTranslate2 sources of up to so many tokens, whatever the model's limit is."""
+"""Argos Translate passes sources of up to this many tokens to CTranslate2, whatever the model's limit is."""
 
 
 class PackageOptions(NamedTuple):
-    """Facts about a package that the user gives; names of languages default to their codes."""
+    """Facts about a package given by the user; language names default to the codes."""
 
     version: str = "1.0"
     from_name: str | None = None
     to_name: str | None = None
-    sentences: Path | None = None  # a MiniSBD model (.onnx), or a folder of stanza
+    sentences: Path | None = None  # a MiniSBD model (.onnx), or a stanza folder
 
 
 DEFAULT_OPTIONS = PackageOptions()
@@ -50,7 +50,7 @@ DEFAULT_OPTIONS = PackageOptions()
 def export_argos(
     run: RunDir, out: Path, options: PackageOptions = DEFAULT_OPTIONS, quantization: Quantization = "int8"
 ) -> None:
-    """Write the best model of `run` as the package `out`, once its CTranslate2 form is found to agree with the run.
+    """Write the best model of `run` as the package `out`, after checking that its CTranslate2 form agrees with the run.
 
     RunError as in `export_ctranslate2`, or if Argos Translate cannot use such a model.
     """
@@ -72,24 +72,22 @@ def export_argos(
 
 
 def _refuse_unsupported(run: RunDir, config: Config, tokenizers: TokenizerPair, options: PackageOptions) -> None:
-    """Raise RunError, naming the obstacle, if Argos Translate cannot translate with such a run."""
+    """Raise RunError with the reason if Argos Translate cannot translate with such a run."""
     if len(config.data.directions) > 1 or language_tags(config):
         directions = ", ".join(map(str, config.data.directions))
-        hint = "export it with `nmt export ctranslate2`, or train a model of one direction"
+        hint = "export it with `nmt export ctranslate2`, or train a model for one direction"
         raise RunError(f"a package of Argos Translate has one direction, not {directions}", path=run.path, hint=hint)
     if tokenizers.tgt.byte_tokens and not tokenizers.src.byte_tokens:
         hint = "train it with tokenizer.joint, or with bytes on both sides"
-        message = (
-            "Argos Translate decodes with the tokenizer of the source, which has no bytes as tokens, as the target's"
-        )
+        message = "Argos Translate decodes with the source tokenizer, which lacks the byte tokens of the target's"
         raise RunError(message, path=run.tokenizer, hint=hint)
     path = options.sentences
     if path is not None and not (path.is_dir() or (path.is_file() and path.suffix == ".onnx")):
-        raise RunError("neither a MiniSBD model (.onnx) nor a folder of stanza", path=path)
+        raise RunError("neither a MiniSBD model (.onnx) nor a stanza folder", path=path)
 
 
 def _write_model(run: RunDir, tokenizers: TokenizerPair, folder: Path, quantization: Quantization) -> None:
-    """Write the CTranslate2 model: with positions for the longest source that it may get, and an eos for each."""
+    """Write the CTranslate2 model, with positions for the longest source it may get, and an eos after each source."""
     model = load_model(run, tokenizers, torch.device("cpu"))
     for embedding in (model.src_embedding, model.tgt_embedding):
         if embedding.sinusoidal is not None and len(embedding.sinusoidal) <= MAX_TOKENS:

@@ -1,7 +1,7 @@
-"""The model of a run as a CTranslate2 model, built through CTranslate2's own specifications.
+"""Write a run's model as a CTranslate2 model, built with CTranslate2's own specifications.
 
-The sources of the layout are `ctranslate2.specs` (which weights there are, and their names) and what CTranslate2 does
-with them; equal names mean the same thing in both. No other toolkit is involved.
+The layout follows `ctranslate2.specs` (the weights and their names) and what CTranslate2 does with the weights; equal
+names mean the same in both. No other toolkit is involved.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def require_ctranslate2() -> None:
 def write_ctranslate2(
     model: Transformer, tokenizers: TokenizerPair, folder: Path, quantization: Quantization = "none"
 ) -> None:
-    """Write model.bin, config.json and the vocabularies of `model` into `folder`, which exists.
+    """Write model.bin, config.json and the vocabularies of `model` into the existing `folder`.
 
-    The tokens of the vocabularies are those of `tokenizers`, by id.
+    The vocabularies list the tokens of `tokenizers` by id.
     """
     spec = _make_spec(model)
     spec.register_source_vocabulary(tokenizers.src.tokens(range(tokenizers.src.vocab_size)))
@@ -59,12 +59,12 @@ def _make_spec(model: Transformer) -> Any:
         "activation": activations.get(config.activation, Activation.SWISH),  # the gate of SwiGLU is a SiLU
         "ffn_glu": config.activation == "swiglu",
         "rms_norm": config.norm == "rms",
-        # 0: all dimensions of a head. Ours turns the first half of a head against the second, so not interleaved.
+        # 0: all dimensions of a head. We rotate the first half of a head with the second, so not interleaved.
         "rotary_dim": 0 if config.positions == "rotary" else None,
         "rotary_interleave": False,
     }
     encoder = TransformerEncoderSpec(config.encoder_layers, config.num_heads, **options)
-    # What is returned as attention: the mean over the heads of the last layer.
+    # The attention to return: the mean over the heads of the last layer.
     decoder = TransformerDecoderSpec(
         config.decoder_layers, config.num_heads, alignment_layer=-1, alignment_heads=config.num_heads, **options
     )
@@ -85,17 +85,17 @@ def _make_spec(model: Transformer) -> Any:
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    # A copy: CTranslate2 quantizes in place.
+    # Copy, because CTranslate2 quantizes in place.
     return tensor.detach().float().cpu().numpy().copy()
 
 
 def _set_embedding(embeddings: Any, stack: Any, embedding: Embedding) -> None:
     """Set the token table and, unless positions are rotary, their table; CTranslate2 scales by sqrt(D), as we do."""
     embeddings.weight = _array(embedding.tokens.weight)
-    # The table itself: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
+    # Write the table: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
     table = embedding.sinusoidal if embedding.learned is None else embedding.learned.weight
     if table is not None:
-        # One row more: CTranslate2 scores eos after a target as long as the limit too, where we drop the number.
+        # One more row: CTranslate2 also scores eos after a target of maximum length, where we drop the score.
         stack.position_encodings.encodings = np.concatenate([_array(table), _array(table[-1:])])
 
 
@@ -112,7 +112,7 @@ def _set_linear(made: Any, *parts: nn.Linear) -> None:
 
 
 def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """Set the variables that both kinds of layer have."""
+    """Set the variables that encoder and decoder layers share."""
     _set_self_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
     _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
 
@@ -137,6 +137,6 @@ def _set_feed_forward(made: Any, feed_forward: FeedForward, norm: nn.Module) -> 
         _set_linear(made.linear_0, feed_forward.input_proj)
         return
     weight, bias = feed_forward.input_proj.weight.chunk(2), feed_forward.input_proj.bias.chunk(2)
-    # The first half of ours goes through the activation, the second does not.
+    # The activation applies to the first half of our outputs, not to the second.
     for linear, half_weight, half_bias in zip((made.linear_0, made.linear_0_noact), weight, bias, strict=True):
         linear.weight, linear.bias = _array(half_weight), _array(half_bias)

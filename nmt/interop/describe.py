@@ -1,4 +1,4 @@
-"""Facts about a model folder: a run, an export, or a Hugging Face folder of a Marian or M2M-100 model."""
+"""Describe a model folder: a run, an export, or a Hugging Face folder with a Marian or M2M-100 model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """The contents of a folder."""
+    """Facts about a model folder."""
 
     path: str
     kind: Kind
@@ -47,12 +47,12 @@ class ModelInfo:
     can_become: dict[str, str] = field(default_factory=dict)  # by command: empty, or why not
 
     def as_json(self) -> dict[str, Any]:
-        """Return the facts as JSON has them; what can be done has no obstacle: null."""
+        """Return the facts as JSON values; commands that are possible have the obstacle null."""
         return {**asdict(self), "can_become": {name: why or None for name, why in self.can_become.items()}}
 
 
 def describe_model(model: str | None) -> ModelInfo:
-    """Describe the folder `model`, else the run that `nmt translate` would choose. RunError if it is none of these."""
+    """Describe the folder `model`, by default the run that `nmt translate` would choose. RunError if it is no model."""
     path = Path(model) if model else None
     if path is not None and not is_export(path) and HfFolder(path).config_file.is_file():
         return _describe_hf(HfFolder(path))
@@ -149,7 +149,7 @@ def _sizes(tokenizers: TokenizerPair) -> dict[str, int]:
 
 
 def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path: Path) -> str:
-    """Return why `refuse` refuses the model of `config`; empty if it does not."""
+    """Return the reason why `refuse` rejects the model of `config`; empty if it does not."""
     try:
         refuse(config.model, path)
     except NmtError as error:
@@ -158,7 +158,7 @@ def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path:
 
 
 def _count_parameters(weights: Path) -> int:
-    """Count the numbers in a file of weights, from its header."""
+    """Count the numbers in a weights file by its header."""
     try:
         with safe_open(weights, framework="np") as file:
             return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118

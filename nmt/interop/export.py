@@ -36,7 +36,7 @@ _MAX_RANDOM_TOKENS = 30
 def export_ctranslate2(
     run: RunDir, out: Path, *, quantization: Quantization = "none", overwrite: bool = False
 ) -> ExportInfo:
-    """Export the best model of `run` to the folder `out`, which appears once the export is found to agree.
+    """Export the best model of `run` to the folder `out`, which appears only after the export was found to agree.
 
     RunError if CTranslate2 is not installed or cannot run such a model, if `out` exists and may not be replaced, if the
     run has no sentences to check the export with, or if the export does not agree.
@@ -69,7 +69,7 @@ def _describe_export(run: RunDir, config: Config, quantization: Quantization) ->
         log.warning("CTranslate2 has no exact beam search: decoding.exact is off in the export")
         decoding = decoding.model_copy(update={"exact": False})
     if decoding.shortlist:
-        log.warning("CTranslate2 has no shortlists of runs: decoding.shortlist is off in the export")
+        log.warning("CTranslate2 does not support the shortlists of runs: decoding.shortlist is off in the export")
         decoding = decoding.model_copy(update={"shortlist": False})
     languages = LanguagePair.of(config)
     return ExportInfo(
@@ -115,7 +115,7 @@ def _check(
     _tell_precision(quantization, engines[1].precision)
     if not run.data.is_dir():
         log.warning(
-            "a model that was imported or packed has no test set: measure what this precision costs with `nmt eval`"
+            "this model was imported or packed and has no test set: measure the cost of this precision with `nmt eval`"
         )
         return agreement
     sets = run.read_sets("test", config.data.directions[0])
@@ -127,12 +127,12 @@ def _check(
         f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"
     )
     if loss.difference < -LOSS_WARNED_OF:
-        log.warning("this precision costs much; int16, float16 or none may cost less")
+        log.warning("this precision costs a lot of quality; int16, float16 or none may cost less")
     return {**agreement, "bleu": loss.as_json()}
 
 
 def _tell_precision(quantization: Quantization, computed: str) -> None:
-    """Log the precision of this machine; warn if it is not the requested one, because CTranslate2 does not."""
+    """Log the precision on this machine; warn if it is not the requested one, because CTranslate2 does not warn."""
     log.info(f"CTranslate2 computes {quantization} weights in {computed} on this processor")
     if computed == quantization or (quantization == "int8" and computed == "int8_float32"):
         return
@@ -146,7 +146,7 @@ def _tell_precision(quantization: Quantization, computed: str) -> None:
 
 
 def _sources(run: RunDir, config: Config, tokenizers: TokenizerPair) -> list[list[int]]:
-    """Return the tokens of `_sentences`; of a run without any, because it was imported, random tokens."""
+    """Return the tokens of `_sentences`, or random tokens for an imported run, which has no sentences."""
     if run.data.is_dir():
         return [tokenizers.src.encode(text) for text in _sentences(run, config)]
     draw = random.Random(1)
@@ -155,9 +155,9 @@ def _sources(run: RunDir, config: Config, tokenizers: TokenizerPair) -> list[lis
 
 
 def _sentences(run: RunDir, config: Config) -> list[str]:
-    """Return the first `NUM_SENTENCES` different sources of the run's test set, then of its validation set, tagged."""
+    """Return the first `NUM_SENTENCES` distinct sources of the run's test set, then of its validation set, tagged."""
     sets = [each for split in ("test", "valid") for each in run.read_sets(split, config.data.directions[0])]
     texts = [language_prefix(config, each.direction) + text for each in sets for text in each.sources if text.strip()]
     if not texts:
-        raise RunError("this run has neither test nor valid sentences to check the export with", path=run.data)
+        raise RunError("this run has no test or validation sentences to check the export with", path=run.data)
     return list(dict.fromkeys(texts))[:NUM_SENTENCES]

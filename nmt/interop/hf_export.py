@@ -1,4 +1,4 @@
-"""A run becomes a Hugging Face folder with a Marian model, which `transformers` translates with.
+"""Export a run as a Hugging Face folder with a Marian model, for use with `transformers`.
 
 The files are written without `transformers`, in the layout that its MarianMTModel and MarianTokenizer read.
 """
@@ -30,9 +30,9 @@ from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
 def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
-    """Write the best model of `run` to the folder `out`, which appears whole.
+    """Write the best model of `run` to the folder `out`, atomically.
 
-    RunError if Marian's architecture has no such model, or if `out` exists and may not be replaced.
+    RunError if Marian's architecture does not support such a model, or if `out` exists and may not be replaced.
     """
     config = run.config()
     refuse_for_marian(config.model, run.config_file)
@@ -44,7 +44,7 @@ def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     weights = to_hf(_with_rows(read_weights(path), len(vocabularies[-1])), MarianConfig(**marian), config.model)
     with new_folder(out, replace=lambda existing: _guard(existing, overwrite=overwrite)) as made:
         folder = HfFolder(made)
-        write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # transformers asks for that
+        write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # required by transformers
         _write_json(folder.config_file, marian)
         _write_json(folder.generation_file, _generation_config(config, tokenizers))
         _write_json(folder.tokenizer_file, _tokenizer_config(config, tokenizers))
@@ -62,15 +62,17 @@ def _guard(existing: Path, *, overwrite: bool) -> Iterator[None]:
 
 
 def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
-    """Raise RunError if something is at `path`, unless it is a Marian folder that may be overwritten."""
+    """Raise RunError if `path` exists, unless it is a Marian folder and `overwrite` is given."""
     if not path.exists():
         return
     if not overwrite:
-        hint = "replace it by --overwrite, or choose another folder"
-        raise RunError("there is something here already", path=path, hint=hint)
+        hint = "replace it with --overwrite, or choose another folder"
+        raise RunError("this path already exists", path=path, hint=hint)
     if not (path.is_dir() and HfFolder(path).config_file.is_file() and _is_marian(HfFolder(path))):
         hint = "choose another folder"
-        raise RunError("not a Hugging Face folder of a Marian model, so it is not overwritten", path=path, hint=hint)
+        raise RunError(
+            "not a Hugging Face folder of a Marian model, so nmt does not overwrite it", path=path, hint=hint
+        )
 
 
 def _is_marian(folder: HfFolder) -> bool:
@@ -83,7 +85,7 @@ def _is_marian(folder: HfFolder) -> bool:
 def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
     """Return the tokens of vocab.json, and of target_vocab.json if there are two vocabularies, by id.
 
-    transformers makes both embeddings of one size, so the smaller vocabulary gets tokens that nothing uses.
+    transformers gives both embeddings the same size, so the smaller vocabulary is padded with unused tokens.
     """
     sides = [hf_tokens(side) for side in ([tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt])]
     size = max(map(len, sides))
@@ -91,7 +93,7 @@ def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
 
 
 def _with_rows(weights: Weights, num_rows: int) -> Weights:
-    """Return `weights` with rows of zeros for tokens that nothing uses."""
+    """Return `weights` with rows of zeros for unused tokens."""
     names = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight", "output_proj.bias")
     grown = dict(weights)
     for name in set(names) & weights.keys():
@@ -139,7 +141,7 @@ def _marian_config(config: Config, tokenizers: TokenizerPair, vocab_size: int) -
 
 
 def _generation_config(config: Config, tokenizers: TokenizerPair) -> dict[str, Any]:
-    """Return the contents of generation_config.json: nmt's search, as far as transformers has it."""
+    """Return the contents of generation_config.json: nmt's search options, as far as transformers has them."""
     decoding = config.decoding
     never = sorted({BOS_ID, PAD_ID, *tokenizers.tgt.never_generated})
     longest = max(len(side) for side in _vocabularies(tokenizers))
@@ -151,7 +153,7 @@ def _generation_config(config: Config, tokenizers: TokenizerPair) -> dict[str, A
         "decoder_start_token_id": BOS_ID,
         "forced_eos_token_id": None,
         "bad_words_ids": [[number] for number in (*never, *unused)],
-        "max_length": config.model.max_tgt_len + 1,  # transformers counts the token that the decoder starts with
+        "max_length": config.model.max_tgt_len + 1,  # transformers counts the decoder start token
         "num_beams": decoding.beam_size,
         "length_penalty": decoding.length_penalty,
         **({"early_stopping": "never" if decoding.exact else True} if decoding.beam_size > 1 else {}),
@@ -178,7 +180,7 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def _card(name: str, run: RunDir, config: Config) -> str:
-    """Return README.md: how transformers uses the folder, and the card of the run."""
+    """Return README.md: how to use the folder with transformers, and the run's model card."""
     use = (
         "    from transformers import MarianMTModel, MarianTokenizer\n\n"
         f'    tokenizer, model = MarianTokenizer.from_pretrained("{name}"), MarianMTModel.from_pretrained("{name}")\n'

@@ -1,8 +1,8 @@
-"""A Hugging Face folder with a model that nmt imports: its files and config.json, checked. Imports no torch.
+"""Read and check the files of a Hugging Face folder with a model that nmt can import. Imports no torch.
 
-The folder may come from a stranger: files are read within limits, links and special files are refused, and nothing in
-it is executed. The formats are those of `transformers.models.marian` (OPUS-MT) and `transformers.models.m2m_100`
-(M2M-100, NLLB-200).
+The folder is untrusted: files are read within limits, links and special files are rejected, and nothing in it is
+executed. The formats are those of `transformers.models.marian` (OPUS-MT) and `transformers.models.m2m_100` (M2M-100,
+NLLB-200).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nmt.errors import RunError
 from nmt.files import read_at_most
 
 MAX_JSON_BYTES = 50_000_000
-"""A vocab.json of 256,000 tokens takes 6 million; a larger file is another thing, and is not read."""
+"""Largest JSON file that is read; a vocab.json of 256,000 tokens has 6 million bytes."""
 
 ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
-"""Values of `activation_function`, and of nmt's `model.activation`."""
+"""Values of `activation_function`, with those of nmt's `model.activation`."""
 
 NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is marian (OPUS-MT) or m2m_100 (M2M-100, NLLB)"
 
@@ -71,7 +71,7 @@ class HfConfig(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_computed(self) -> Self:
-        """Name the first value with which nmt's model would compute something else."""
+        """Raise ValueError for the first value that nmt's model does not support."""
         wrong = {name: value for name, value in self._required().items() if getattr(self, name) != value}
         for name, value in wrong.items():
             raise ValueError(f"{name} is {getattr(self, name)}; nmt imports models with {value}")
@@ -93,7 +93,7 @@ class HfConfig(BaseModel):
 
 
 class MarianConfig(HfConfig):
-    """The part of config.json that decides what a Marian model computes."""
+    """The part of config.json that determines what a Marian model computes."""
 
     decoder_vocab_size: int | None = Field(None, ge=4, le=1_000_000)
     share_encoder_decoder_embeddings: bool = True
@@ -123,7 +123,7 @@ class MarianConfig(HfConfig):
 
 
 class M2M100Config(HfConfig):
-    """The part of config.json that decides what an M2M-100 or NLLB model computes."""
+    """The part of config.json that determines what an M2M-100 or NLLB model computes."""
 
     activation_function: str = "relu"
     d_model: int = Field(1024, ge=4, le=16_384)
@@ -139,7 +139,7 @@ class M2M100Config(HfConfig):
 
 
 class GenerationConfig(BaseModel):
-    """The part of generation_config.json that nmt's search has, too."""
+    """The part of generation_config.json that nmt's search supports."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -182,13 +182,13 @@ class HfFolder:
         self.card = path / "README.md"
 
     def check(self) -> None:
-        """Raise RunError unless the folder holds the files of its architecture, none of them a link or special file."""
+        """Raise RunError unless the folder contains the files of its architecture as regular files."""
         if not self.path.is_dir():
             raise RunError("no such folder", path=self.path, hint=NOT_IMPORTED)
         for path in self._all_files():
             if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
                 hint = "files must not be links: `hf download NAME --local-dir FOLDER` writes plain files"
-                raise RunError("a link, or not a file", path=path, hint=hint)
+                raise RunError("a link, or not a regular file", path=path, hint=hint)
         if not self.config_file.exists():
             raise RunError("not a Hugging Face folder of a model: it has no config.json", path=self.path)
         name = NAMES[self.model_type()]
@@ -199,7 +199,7 @@ class HfFolder:
     def _tokenizer_files(self) -> tuple[Path, ...]:
         if self.model_type() == "marian":
             return self.vocab_file, self.source_spm, self.target_spm
-        return (self.joint_spm,)  # M2M-100 has vocab.json beside it, NLLB has not
+        return (self.joint_spm,)  # M2M-100 also has vocab.json, NLLB does not
 
     def model_files(self) -> list[Path]:
         """Return the paths of the weights and of the tokenizer."""
@@ -213,14 +213,14 @@ class HfFolder:
         return self.pickled if os.path.lexists(self.pickled) and not self.safetensors.exists() else self.safetensors
 
     def model_type(self) -> ModelType:
-        """Return the architecture that config.json names. RunError if the file is damaged, or names another one."""
+        """Return the architecture in config.json. RunError if the file is damaged, or has an unsupported one."""
         found = self.read_json(self.config_file).get("model_type")
         if found not in NAMES:
             raise RunError(f"the model_type is {found!r}", path=self.config_file, hint=NOT_IMPORTED)
         return found
 
     def config(self) -> MarianConfig:
-        """Read config.json of a Marian model. RunError if it is damaged, or not of a model that nmt computes."""
+        """Read config.json of a Marian model. RunError if it is damaged, or nmt does not support the model."""
         return self._checked(MarianConfig, self.read_json(self.config_file), self.config_file)
 
     def m2m100_config(self) -> M2M100Config:
@@ -239,16 +239,16 @@ class HfFolder:
         return self._checked(TokenizerSettings, self.read_json(self.tokenizer_file), self.tokenizer_file)
 
     def vocabulary(self, path: Path, size: int) -> dict[str, int]:
-        """Read a vocabulary: tokens with the ids 0 to `size` - 1, each once. RunError if it is something else."""
+        """Read a vocabulary: tokens with the ids 0 to `size` - 1, each once. RunError if it is invalid."""
         values = self.read_json(path)
         if not all(type(number) is int for number in values.values()):
             raise RunError("not a vocabulary: an id is not a whole number", path=path)
         if sorted(values.values()) != list(range(size)):
-            raise RunError(f"the {len(values):,} ids are not 0 to {size - 1:,}, as config.json has it", path=path)
+            raise RunError(f"the {len(values):,} ids are not 0 to {size - 1:,}, as config.json says", path=path)
         return values
 
     def read_json(self, path: Path) -> dict[str, Any]:
-        """Read a JSON object. RunError if the file is missing, damaged, too large, or no object."""
+        """Read a JSON object. RunError if the file is missing, damaged, too large, or not an object."""
         try:
             value = json.loads(read_at_most(path, MAX_JSON_BYTES))
         except RecursionError:

@@ -1,4 +1,4 @@
-"""A Hugging Face folder with a Marian (OPUS-MT) or M2M-100 (NLLB) model becomes a run."""
+"""Import a Hugging Face folder with a Marian (OPUS-MT) or M2M-100 (NLLB) model as a run."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from nmt.rundir import CheckpointIndex, RunDir, new_run
 
 CHECKPOINT = "imported"
 NO_CORPUS = "not-in-this-run"
-"""The file name that stands for the training corpus, which nmt does not know."""
+"""The file name that stands for the unknown training corpus."""
 
 
 class Languages(NamedTuple):
-    """The languages that the user names; none: as tokenizer_config.json has it. M2M-100 models take several."""
+    """The languages given by the user; none: those in tokenizer_config.json. M2M-100 models allow several."""
 
     src: tuple[str, ...] = ()
     tgt: tuple[str, ...] = ()
@@ -38,9 +38,9 @@ AS_IN_THE_FOLDER = Languages()
 
 
 def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *, overwrite: bool = False) -> RunDir:
-    """Make a run at `out` of the model in the folder `path`; it appears whole.
+    """Create a run at `out` from the model in the folder `path`, atomically.
 
-    RunError or DataError if the folder is damaged, or holds a model that nmt does not compute, or if `out` exists and
+    RunError or DataError if the folder is damaged, contains a model that nmt does not support, or if `out` exists and
     may not be replaced.
     """
     folder = HfFolder(path)
@@ -68,7 +68,7 @@ def import_hf(path: Path, out: Path, languages: Languages = AS_IN_THE_FOLDER, *,
 
 
 def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, data: dict[str, Any]) -> Config:
-    """Return the configuration of the run. RunError if the languages are no codes, or the model is too large."""
+    """Return the configuration of the run. RunError for invalid language codes, or if the model is too large."""
     try:
         return Config.model_validate(
             {
@@ -85,16 +85,16 @@ def _run_config(folder: HfFolder, hf: HfConfig, vocabularies: HfVocabularies, da
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        codes = "languages are codes such as en, deu or pt_BR; name them with --from and --to"
+        codes = "languages are codes such as en, deu or pt_BR; set them with --from and --to"
         hint = codes if name.startswith("data") else ""
         raise RunError(f"{name}: {first['msg']}", path=folder.path, hint=hint) from None
 
 
 def _m2m100_data(folder: HfFolder, known: list[str], languages: Languages) -> dict[str, Any]:
-    """Return the section `data`: every direction from one of the named languages to another."""
-    hint = "name them with --from and --to, each once or several times"
+    """Return the section `data` with all directions between the given languages."""
+    hint = "choose them with --from and --to, each once or several times"
     if not languages.src or not languages.tgt:
-        fault = f"this model translates between {len(known)} languages; the run needs to know which of them are meant"
+        fault = f"this model translates between {len(known)} languages; choose those for the run"
         raise RunError(fault, path=folder.path, hint=f"{hint}; `nmt info` of this folder lists them")
     for code in (*languages.src, *languages.tgt):
         if code not in known:
@@ -113,7 +113,7 @@ def _did_you_mean(codes: list[str]) -> str:
 
 
 def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> dict[str, Any]:
-    """Return the section `data`: the languages, and corpora that stand for those that the model was trained on."""
+    """Return the section `data`: the languages, and placeholders for the corpora that the model was trained on."""
     settings = folder.tokenizer_settings()
     if max(len(languages.src), len(languages.tgt)) > 1:
         raise RunError("a Marian model has one source language and, unless it has tags, one target", path=folder.path)
@@ -126,7 +126,7 @@ def _marian_data(folder: HfFolder, targets: list[str], languages: Languages) -> 
     elif targets and tgt not in targets:
         raise RunError(f"this model translates into {', '.join(targets)}, not into {tgt}", path=folder.path)
     if not src or not tgt:
-        hint = "name them with --from and --to"
+        hint = "set them with --from and --to"
         raise RunError("tokenizer_config.json does not name the languages", path=folder.path, hint=hint)
     corpus = {"src": NO_CORPUS, "tgt": NO_CORPUS}
     several = [{**corpus, "tgt_lang": target} for target in dict.fromkeys([tgt, *targets])]
@@ -142,14 +142,14 @@ def _decoding(generation: GenerationConfig) -> dict[str, Any]:
 
 
 def direction_options(config: Config) -> str:
-    """Return the options with which `nmt translate` is told the first direction of a run, as far as it must be."""
+    """Return the options of `nmt translate` that are needed to select the first direction of a run."""
     sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*config.data.directions, strict=True))
     from_ = f" --from {sources[0]}" if len(sources) > 1 and config.model.language_tags == "both" else ""
     return from_ + (f" --to {targets[0]}" if len(targets) > 1 else "")
 
 
 def _card(name: str, folder: HfFolder, config: Config, size: int) -> str:
-    """Return the model card of the run, with the license that the card of the folder names."""
+    """Return the model card of the run, with the license in the card of the folder."""
     model = config.model
     directions = ", ".join(f"{direction.src} to {direction.tgt}" for direction in config.data.directions)
     name_of_license = license_of(folder.card)
@@ -158,7 +158,7 @@ def _card(name: str, folder: HfFolder, config: Config, size: int) -> str:
         "size": f"{size / 1e6:.1f}M parameters: {model.encoder_layers}+{model.decoder_layers} layers, "
         f"d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads",
         "from": f"the Hugging Face folder `{folder.path.resolve().name}`, imported with nmt {__version__}",
-        "license": name_of_license or "not named there: look it up before you share this folder",
+        "license": name_of_license or "unknown: look it up before you share this folder",
     }
     table = "\n".join(["| | |", "|---|---|", *(f"| {key} | {fact} |" for key, fact in facts.items())])
     use = f'    nmt translate --model {shlex.quote(name)}{direction_options(config)} "text"'

@@ -1,4 +1,4 @@
-"""The configuration of a Marian or M2M-100 model as nmt has it. Imports no torch."""
+"""Convert the configuration of a Marian or M2M-100 model to nmt's. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.interop.hf_folder import ACTIVATIONS, HfConfig, MarianConfig
 
 
 def model_config(hf: HfConfig) -> ModelConfig:
-    """Return nmt's configuration of a model. RunError if it is too large."""
+    """Return nmt's configuration of a model. RunError if the model is too large."""
     try:
         return ModelConfig.model_validate(model_values(hf))
     except ValidationError as error:
@@ -20,8 +20,8 @@ def model_config(hf: HfConfig) -> ModelConfig:
 
 
 def model_values(hf: HfConfig) -> dict[str, Any]:
-    """Return the section `model` of a configuration that computes what the model of `hf` computes."""
-    tied = "none"  # nmt scales a tied embedding always
+    """Return the section `model` of a configuration that is equivalent to the model of `hf`."""
+    tied = "none"  # nmt always scales a tied embedding
     if hf.tie_word_embeddings and hf.scale_embedding:
         tied = "all" if hf.shares_embeddings else "target"
     own = {"positions": "sinusoidal", "norm_position": "post"}
@@ -36,7 +36,7 @@ def model_values(hf: HfConfig) -> dict[str, Any]:
         **own,
         "activation": ACTIVATIONS[hf.activation_function],
         "tied_embeddings": tied,
-        "output_bias": True,  # M2M-100 has none, but nmt's begin token needs one: it must not take probability
+        "output_bias": True,  # M2M-100 has none, but nmt needs one to give its begin token no probability
         "dropout": hf.dropout,
         "attention_dropout": hf.attention_dropout,
         "embedding_dropout": hf.dropout,

@@ -1,8 +1,8 @@
-"""Vocabularies of Marian models (vocab.json beside source.spm and target.spm) to and from nmt's. Imports no torch.
+"""Convert vocabularies of Marian models (vocab.json, source.spm, target.spm) to and from nmt's. Imports no torch.
 
-nmt's special tokens have the ids 0 to 3, and the other tokens follow in the order of vocab.json. A row of the embedding
-may serve two ids: the decoder starts with bos, which Marian takes pad for, and tokens of source.spm that vocab.json
-lacks are the unknown token. Ids added in that way are muted: their logits are far below all others.
+nmt's special tokens have the ids 0 to 3, and the other tokens follow in the order of vocab.json. An embedding row may
+serve two ids: nmt's decoder starts with bos, for which Marian uses pad, and tokens of source.spm that vocab.json lacks
+use the row of the unknown token. Ids added this way are muted: their logits are far below all others.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
 
 
 class Vocabulary(NamedTuple):
-    """The tokens of one side, by nmt's id."""
+    """The tokens of one side, indexed by nmt's ids."""
 
     tokens: list[str]
-    rows: list[int]  # the id in vocab.json, whose weights this token has
-    muted: list[int]  # ids that stand beside another one of the same row, and are never generated
+    rows: list[int]  # the id in vocab.json whose weights each token has
+    muted: list[int]  # ids that share the row of another id, and are never generated
 
 
 class HfVocabularies(NamedTuple):
-    """The tokenizers of a folder, as nmt has them."""
+    """The tokenizers of a folder in nmt's form."""
 
     tokenizers: TokenizerPair
     src: Vocabulary
     tgt: Vocabulary
-    languages: list[str]  # of the tags >>xx<<, or of nmt's own, in order; empty if there are fewer than two
+    languages: list[str]  # of the tags >>xx<<, or of nmt's tags, in order; empty if there are fewer than two
 
 
 class _Specials(NamedTuple):
@@ -64,7 +64,7 @@ class _Specials(NamedTuple):
 
 
 def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
-    """Read both sides. RunError or DataError if a file is damaged, or they do not fit together."""
+    """Read both sides. RunError or DataError if a file is damaged, or the files do not match."""
     src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
     src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))
     separate = folder.tokenizer_settings().separate_vocabs
@@ -77,8 +77,8 @@ def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
     pad, eos = (_special(src_vocab, name, folder) for name in ("<pad>", "</s>"))
     src_specials = _Specials(_special(src_vocab, "<unk>", folder), pad, pad, eos) if separate else tgt_specials
     if not separate and (pad, eos) != (tgt_specials.pad, tgt_specials.eos):
-        hint = "ids of <pad> and </s> there, pad_token_id and eos_token_id here, must be equal"
-        raise RunError("config.json and vocab.json do not fit together", path=folder.config_file, hint=hint)
+        hint = "pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json"
+        raise RunError("config.json and vocab.json do not match", path=folder.config_file, hint=hint)
     missing = [p.text for p in src_pieces if p.type in SEGMENTED and p.text not in src_vocab]
     missing_bytes = [p.text for p in tgt_pieces if p.type == BYTE and p.text not in tgt_vocab]
     tags = _tags_of(src_vocab)
@@ -113,7 +113,7 @@ def _special(vocabulary: Mapping[str, int], name: str, folder: HfFolder) -> int:
 
 
 def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
-    """Return the language of each tag `>>xx<<`, in the order of ids; empty if there is one language at most."""
+    """Return the language of each tag `>>xx<<`, in the order of ids; empty if there is at most one language."""
     found = {token: match[1] for token in vocabulary if (match := _TAG.fullmatch(token))}
     return dict(sorted(found.items(), key=lambda item: vocabulary[item[0]])) if len(found) > 1 else {}
 
@@ -132,21 +132,21 @@ def _order(
 
 
 def refuse_twins(tokens: Sequence[str], path: Path) -> None:
-    """Raise RunError if a token is there twice."""
+    """Raise RunError if a token occurs twice."""
     twice = next((token for token, count in Counter(tokens).items() if count > 1), None)
     if twice is not None:
-        raise RunError(f"the token {twice!r} is there twice", path=path)
+        raise RunError(f"the token {twice!r} occurs twice", path=path)
 
 
 def _own_text(token: str, tags: Mapping[str, str]) -> str:
-    """Return what a token of vocab.json is called in nmt: `>>fra<<` is nmt's own tag `<2fra>`."""
+    """Return nmt's name for a token of vocab.json: `>>fra<<` is nmt's tag `<2fra>`."""
     if token in tags:
         return "▁" + language_tag(tags[token])
     return f"{token}*" if token in SPECIAL_TOKENS else token
 
 
 def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, is_source: bool) -> Tokenizer:
-    """Return a tokenizer that segments as the model at `path` with `pieces`, with the ids of `vocabulary`."""
+    """Return a tokenizer that segments like the model at `path` with `pieces`, with the ids of `vocabulary`."""
     known = {piece.text: piece for piece in pieces if piece.type in SEGMENTED}
     muted = set(vocabulary.muted)
 
@@ -166,13 +166,13 @@ def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, i
     except DataError as error:
         raise DataError(f"its tokens and those of vocab.json make no model: {error.message}", path=path) from None
     if is_source and tokenizer.type == "bpe" and any(piece.type == UNUSED for piece in own):
-        hint = "nmt imports models with unigram models, or with one model for both sides"
-        raise DataError("a BPE model, and vocab.json has other tokens than it", path=path, hint=hint)
+        hint = "nmt imports models with unigram tokenizers, or with one tokenizer for both sides"
+        raise DataError("a BPE model whose tokens differ from vocab.json", path=path, hint=hint)
     return tokenizer
 
 
 def hf_tokens(tokenizer: Tokenizer) -> list[str]:
-    """Return the tokens of vocab.json for `tokenizer`, by id: nmt's tags are `>>xx<<` where Marian's are meant."""
+    """Return the tokens of vocab.json for `tokenizer`, by id; nmt's tags become Marian's `>>xx<<`."""
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     own = {token: match[1] for token in tokens if token.startswith("▁") and (match := LANGUAGE_TAG.fullmatch(token))}
     return [f">>{own[token]}<<" if token in own and not fault_of_symbol(token[1:]) else token for token in tokens]

@@ -1,8 +1,8 @@
-"""The weights of Marian and M2M-100 models (of `transformers`) to and from nmt's, by one table of names.
+"""Convert the weights of Marian and M2M-100 models (of `transformers`) to and from nmt's, by one table of names.
 
-Marian's sinusoidal positions have all sines before all cosines; nmt's alternate. The model does not care in which order
-the numbers of its states stand, so the weights are permuted instead: number i of D in a state of nmt is number
-`state_order(D)[i]` in one of Marian's. M2M-100 has sinusoids of other frequencies, which become learned positions.
+Marian's sinusoidal positions have all sines before all cosines; nmt's alternate. A model works the same whatever the
+order of the numbers in its states, so the weights are permuted instead: number i of D in a state of nmt is number
+`state_order(D)[i]` in a state of Marian. M2M-100's sinusoids have other frequencies and become learned positions.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from nmt.model.shapes import parameter_shapes
 Weights = dict[str, Tensor]
 
 MUTED_BY = 100.0
-"""Subtracted from a logit that stands beside another one of the same row: its probability is then 0 in fp32."""
+"""Subtracted from a logit that shares the row of another one, so that its probability is 0 in fp32."""
 
 _DAMAGED = "download the file again"
 
 
 class _Entry(NamedTuple):
-    """A tensor of nmt's layers, and the tensors of Marian's that it holds one after the other."""
+    """A tensor of nmt's layers, and the tensors of Marian's that it concatenates."""
 
     name: str
     parts: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Entry(NamedTuple):
 
 
 def state_order(d_model: int) -> Tensor:
-    """Return the place in Marian's states of each number of nmt's, [D]."""
+    """Return the index in Marian's states of each number in nmt's states, [D]."""
     half = torch.arange(d_model // 2)
     return torch.stack([half, half + d_model // 2], 1).flatten()
 
@@ -87,8 +87,8 @@ def _norm(ours: str, theirs: str) -> Iterator[_Entry]:
 def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary, tgt: Vocabulary) -> Weights:
     """Read the weights of a folder as those of nmt's `Transformer(config, …)`, by name, in fp32.
 
-    Each tensor is read once, and let go before the next. RunError if the file is damaged, or a tensor is missing, of
-    another shape, or not finite.
+    Each tensor is read once, and freed before the next. RunError if the file is damaged, or if a tensor is missing, has
+    another shape, or is not finite.
     """
     path = folder.weights_file()
     with _opened(path, pickled=path == folder.pickled) as (shapes, read):
@@ -106,10 +106,10 @@ def from_hf(folder: HfFolder, hf: HfConfig, config: ModelConfig, src: Vocabulary
 
 
 def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
-    """Return the positions of M2M-100 [T, D], which are sinusoids, but others than nmt's.
+    """Return the positions of M2M-100 [T, D], whose sinusoids differ from nmt's.
 
-    All sines stand before all cosines, the lowest frequency is 1/10000, and the first token is at the position after
-    the id of the padding (`M2M100SinusoidalPositionalEmbedding` of transformers).
+    All sines come before all cosines, the lowest frequency is 1/10000, and the first token has the position after the
+    padding id (`M2M100SinusoidalPositionalEmbedding` of transformers).
     """
     half, first = config.d_model // 2, hf.pad_token_id + 1
     frequencies = torch.exp(torch.arange(half).float() * -(math.log(10000) / (half - 1)))
@@ -119,7 +119,7 @@ def m2m100_positions(config: ModelConfig, hf: HfConfig) -> Tensor:
 
 
 def _order(config: ModelConfig) -> Tensor:
-    """Return the place in the states of the folder's model of each number of nmt's, [D]."""
+    """Return the index in the states of the folder's model of each number in nmt's states, [D]."""
     return state_order(config.d_model) if config.positions == "sinusoidal" else torch.arange(config.d_model)
 
 
@@ -133,7 +133,7 @@ def _joined(entry: _Entry, tensors: _Tensors, order: Tensor) -> Tensor:
 def _embeddings(
     hf: HfConfig, config: ModelConfig, tensors: _Tensors, vocabularies: tuple[Vocabulary, Vocabulary]
 ) -> Weights:
-    """Return the tables of embeddings, with the rows of nmt's tokens."""
+    """Return the embedding tables, with the rows of nmt's tokens."""
     names, order = _embedding_names(hf), _order(config)
     tables = {name: tensors[name] for name in set(names.values())}
     src, tgt = (torch.tensor(vocabulary.rows) for vocabulary in vocabularies)
@@ -155,7 +155,7 @@ def _embeddings(
 def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> Weights:
     """Return `weights` of nmt's `Transformer(config, …)` as those of the model of `hf`, by name.
 
-    Both have the same ids.
+    Both must have the same ids.
     """
     order = _order(config).argsort()
     found: Weights = {}
@@ -175,7 +175,7 @@ def to_hf(weights: Mapping[str, Tensor], hf: HfConfig, config: ModelConfig) -> W
 
 
 def _embedding_names(hf: HfConfig) -> dict[str, str]:
-    """Return the name of each table of embeddings in a file: tied ones have one name, which safetensors requires."""
+    """Return the name of each embedding table in a file; safetensors requires a single name for tied ones."""
     if hf.shares_embeddings:
         names = {"src": "model.shared.weight", "tgt": "model.shared.weight"}
     else:
@@ -196,28 +196,28 @@ def _expected(hf: HfConfig, config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 class _Tensors:
-    """The tensors of a file, in fp32, each read when it is asked for."""
+    """The tensors of a file, in fp32, each read when needed."""
 
     def __init__(self, read: Callable[[str], Tensor], names: Mapping[str, str], path: Path):
-        """Read with `read`; `names` has the name in the file for each name of the model."""
+        """Read with `read`; `names` maps names of the model to names in the file."""
         self._read, self._names, self._path = read, names, path
 
     def __getitem__(self, name: str) -> Tensor:
         tensor = self._read(self._names[name]).float()
         if not tensor.isfinite().all():
-            raise RunError(f"{name} has numbers that are not finite", path=self._path, hint=_DAMAGED)
+            raise RunError(f"{name} contains numbers that are not finite", path=self._path, hint=_DAMAGED)
         return tensor
 
 
 def _check_positions(shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], Tensor], path: Path) -> None:
-    """Raise RunError if the file has positions that are not Marian's; those of M2M-100 are not in it."""
+    """Raise RunError if the file has positions that are not Marian's; M2M-100 files contain none."""
     positions = [read(name).float() for name in shapes if name.endswith("embed_positions.weight")]
     if not all(map(_are_sinusoids, positions)):
         raise RunError("the positions are not sinusoidal", path=path, hint="nmt imports models with Marian's positions")
 
 
 def _are_sinusoids(table: Tensor) -> bool:
-    """Return whether a table of positions [T, D] is Marian's, which half precision may have rounded."""
+    """Return whether a table of positions [T, D] is Marian's, possibly rounded to half precision."""
     if table.dim() != 2 or table.size(1) % 2 or len(table) > 32_768:
         return False
     own = sinusoidal_positions(*table.shape)
@@ -228,7 +228,7 @@ def _names_in_file(
     shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], hf: HfConfig, path: Path
 ) -> dict[str, str]:
     """Return the name in the file of each tensor that the model needs; tied embeddings may have any of their names."""
-    hint = "config.json and weights must belong together"
+    hint = "config.json and weights must belong to the same model"
     tied = _tied_names(hf)
     names = {}
     for name, shape in expected.items():
@@ -236,25 +236,25 @@ def _names_in_file(
         if found is None:
             raise RunError(f"these weights have no {name}", path=path, hint=hint)
         if shapes[found] != shape:
-            raise RunError(f"{found} has the shape {shapes[found]}; config.json makes it {shape}", path=path, hint=hint)
+            raise RunError(f"{found} has shape {shapes[found]}, but should have {shape}", path=path, hint=hint)
         names[name] = found
     return names
 
 
 def _tied_names(hf: HfConfig) -> tuple[str, ...]:
-    """Return the names that tied embeddings share one table under."""
+    """Return the names of the tied embeddings, which share one table."""
     decoder = ("model.decoder.embed_tokens.weight", *(("lm_head.weight",) if hf.tie_word_embeddings else ()))
     shared = ("model.shared.weight", "model.encoder.embed_tokens.weight")
     return (*shared, *decoder) if hf.shares_embeddings else decoder
 
 
 Reader = tuple[Mapping[str, tuple[int, ...]], Callable[[str], Tensor]]
-"""The shapes of the tensors in a file, by name, and what reads one."""
+"""The shapes of the tensors in a file, by name, and a function that reads a tensor."""
 
 
 @contextmanager
 def _opened(path: Path, *, pickled: bool) -> Iterator[Reader]:
-    """Open a file of weights. RunError if it is damaged, or holds anything but tensors."""
+    """Open a weights file. RunError if it is damaged, or contains anything but tensors."""
     if pickled:
         tensors = _load_pickle(path)
         yield {name: tuple(tensor.shape) for name, tensor in tensors.items()}, tensors.__getitem__
@@ -267,25 +267,25 @@ def _opened(path: Path, *, pickled: bool) -> Iterator[Reader]:
 
 
 def _load_pickle(path: Path) -> Weights:
-    """Read a pickle with torch's safe loader, which makes nothing but tensors and plain containers."""
+    """Read a pickle with torch's safe loader, which creates only tensors and plain containers."""
     _refuse_packed(path)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever the loader raises for a file that is none
+    except Exception as error:  # the loader may raise anything for an invalid file
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        hint = "nmt reads files that hold tensors alone, such as a model.safetensors"
+        hint = "nmt reads files that contain only tensors, such as a model.safetensors"
         raise RunError(f"cannot read these weights ({reason})", path=path, hint=hint) from None
     if not isinstance(found, dict) or not all(isinstance(part, str) for part in found):
-        raise RunError("these weights are not tensors with names", path=path, hint=_DAMAGED)
+        raise RunError("these weights are not named tensors", path=path, hint=_DAMAGED)
     tensors = {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
-    # A tensor may claim to be larger than its storage, with strides of 0; tied ones may stand there under four names.
+    # With strides of 0, a tensor may claim to be larger than its storage. Tied tensors may occur under four names.
     if sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) > 4 * path.stat().st_size:
         raise RunError("these weights are larger than their file", path=path, hint=_DAMAGED)
     return tensors
 
 
 def _refuse_packed(path: Path) -> None:
-    """Raise RunError if the file is a zip archive that unpacks to more than its size: torch never compresses."""
+    """Raise RunError if the file is a zip archive that unpacks to more than its size; torch never compresses."""
     if not zipfile.is_zipfile(path):
         return
     try:

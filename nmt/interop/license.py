@@ -1,4 +1,4 @@
-"""The license of a model, in the front matter of its README.md, where Hugging Face has it too."""
+"""The license of a model, in the front matter of its README.md, as on Hugging Face."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_CARD_BYTES = 1_000_000
 
 
 def license_of(card: Path) -> str | None:
-    """Return the license that the README.md at `card` names, such as apache-2.0; None if it names none."""
+    """Return the license in the README.md at `card`, such as apache-2.0; None if there is none."""
     try:
         text = read_at_most(card, _MAX_CARD_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
     except (OSError, ValueError):
@@ -24,5 +24,5 @@ def license_of(card: Path) -> str | None:
 
 
 def front_matter(name: str | None) -> str:
-    """Return the lines before a model card that name its license; empty if there is none."""
+    """Return the front matter of a model card with its license `name`; empty if there is none."""
     return f"---\nlicense: {name}\n---\n\n" if name else ""

@@ -1,8 +1,8 @@
-"""Vocabularies of M2M-100 and NLLB models as nmt has them. Imports no torch.
+"""Convert vocabularies of M2M-100 and NLLB models to nmt's. Imports no torch.
 
-One SentencePiece model segments all languages. M2M-100 numbers its tokens by vocab.json; NLLB in the order of the
-model, with fairseq's special tokens first. The tokens of the languages follow, `__fr__` or `fra_Latn`, and then rows
-that stand for nothing. In nmt they are the tags `<2fr>` and `<2fra_Latn>`.
+A single SentencePiece model segments all languages. M2M-100 numbers its tokens by vocab.json; NLLB in the order of the
+model, after fairseq's special tokens. Then follow the language tokens, `__fr__` or `fra_Latn`, and unused rows. In nmt,
+the language tokens are the tags `<2fr>` and `<2fra_Latn>`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LANGUAGES = {
 """The languages of M2M-100, in the order of their ids, by `language_codes` of its tokenizer; no file lists them."""
 
 _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-"""Ids of the special tokens, before those of SentencePiece."""
+"""Ids of the special tokens, which precede those of SentencePiece."""
 
 _TOKENIZERS = ("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast")
 
@@ -47,12 +47,12 @@ _TOKENIZERS = ("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast")
 class _Ids(NamedTuple):
     """The ids of a folder."""
 
-    texts: Mapping[str, int]  # of tokens that spell text, and of the special ones
-    languages: Mapping[str, int]  # by the codes of the languages
+    texts: Mapping[str, int]  # ids of text tokens and special tokens
+    languages: Mapping[str, int]  # ids of language tokens, by language code
 
 
 def read_m2m100_vocabularies(folder: HfFolder, config: M2M100Config) -> HfVocabularies:
-    """Read the tokens of a folder. RunError or DataError if a file is damaged, or they do not fit together."""
+    """Read the tokens of a folder. RunError or DataError if a file is damaged, or the files do not match."""
     _refuse_other_layouts(folder)
     pieces = read_spm(folder.joint_spm)
     ids = _read_ids(folder, config, pieces)
@@ -65,14 +65,14 @@ def read_m2m100_vocabularies(folder: HfFolder, config: M2M100Config) -> HfVocabu
 
 
 def _refuse_other_layouts(folder: HfFolder) -> None:
-    """Raise RunError if the tokenizer puts its tokens elsewhere than M2M-100 and NLLB do."""
+    """Raise RunError if the tokenizer's layout differs from that of M2M-100 and NLLB."""
     settings = folder.tokenizer_settings()
     if settings.tokenizer_class not in (None, *_TOKENIZERS):
         hint = f"nmt imports models with {', '.join(_TOKENIZERS)}"
         raise RunError(f"the tokenizer_class is {settings.tokenizer_class}", path=folder.tokenizer_file, hint=hint)
     if settings.legacy_behaviour:
         hint = "NLLB was trained with the language before the source: set it to false, unless this model was not"
-        message = "legacy_behaviour is true: the language stands after the end of a source, which nmt does not do"
+        message = "legacy_behaviour is true: the language comes after the end of a source, which nmt does not support"
         raise RunError(message, path=folder.tokenizer_file, hint=hint)
 
 
@@ -83,7 +83,7 @@ def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -
     else:  # SentencePiece has the ids 0 to 2 for unk, bos and eos
         texts = {**_FAIRSEQ, **{piece.text: number + 1 for number, piece in enumerate(pieces) if number > 2}}
         if [piece.text for piece in pieces[:3]] != ["<unk>", "<s>", "</s>"] or len(texts) != len(pieces) + 1:
-            raise RunError("its first tokens are not <unk>, <s> and </s>, as NLLB has them", path=folder.joint_spm)
+            raise RunError("its first tokens are not <unk>, <s> and </s>, as in NLLB", path=folder.joint_spm)
     wrong = {name: number for name, number in _FAIRSEQ.items() if texts.get(name) != number}
     if wrong or (config.pad_token_id, config.eos_token_id, config.decoder_start_token_id) != (1, 2, 2):
         fault = "the special tokens have other ids than M2M-100: <s> 0, <pad> 1, </s> 2 and <unk> 3"
@@ -95,7 +95,7 @@ def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -
 
 
 def _languages(folder: HfFolder, config: M2M100Config, first: int) -> dict[str, int]:
-    """Return the id of each language, by its code. RunError if no file lists them, or an id is not theirs."""
+    """Return the id of each language, by its code. RunError if no file lists the languages, or an id is invalid."""
     if folder.vocab_file.exists():
         codes = _LANGUAGES.get(folder.tokenizer_settings().language_codes, "").split()
         found = {code: first + number for number, code in enumerate(codes)}
@@ -104,7 +104,7 @@ def _languages(folder: HfFolder, config: M2M100Config, first: int) -> dict[str, 
         found = {token: number for token, number in added.items() if _NLLB_CODE.fullmatch(token)}
     if not found:
         hint = "copy tokenizer_config.json and tokenizer.json from where the model was published"
-        raise RunError("no file of this folder lists the tokens of the languages", path=folder.path, hint=hint)
+        raise RunError("no file of this folder lists the language tokens", path=folder.path, hint=hint)
     uses = Counter(found.values())
     for code, number in found.items():
         if not first <= number < config.vocab_size or uses[number] > 1:
@@ -115,9 +115,9 @@ def _languages(folder: HfFolder, config: M2M100Config, first: int) -> dict[str, 
 
 
 def _added_tokens(folder: HfFolder, first: int) -> dict[str, int]:
-    """Return the ids of the tokens beside SentencePiece's, from the first file that has them.
+    """Return the ids of the tokens that SentencePiece lacks, from the first file that has them.
 
-    special_tokens_map.json has no ids: its tokens have those from `first` on.
+    special_tokens_map.json has no ids; its tokens have the ids from `first` on.
     """
     if folder.tokenizer_file.exists():
         decoder = folder.read_json(folder.tokenizer_file).get("added_tokens_decoder")
@@ -166,9 +166,9 @@ def _vocabulary(ids: _Ids, config: M2M100Config, missing: Sequence[str], folder:
 
 
 def _tokenizer(folder: HfFolder, pieces: Sequence[Piece], vocabulary: Vocabulary, tags: set[str]) -> Tokenizer:
-    """Return a tokenizer that segments as the folder's, with the ids of `vocabulary`; `tags` are one token each.
+    """Return a tokenizer that segments like the folder's, with the ids of `vocabulary`; each of `tags` is one token.
 
-    A token that the SentencePiece model lacks is never generated: it would change the segmentation of a BPE model.
+    A token that the SentencePiece model lacks is never generated, because it would change the segmentation of BPE.
     """
     known = {piece.text: piece for piece in pieces if piece.type in (*SEGMENTED, UNUSED)}
     own = []
@@ -191,4 +191,4 @@ def _check_tags(tokenizer: Tokenizer, ids: _Ids, folder: HfFolder) -> None:
     plain = tokenizer.encode("a b")
     tagged = tokenizer.encode_batch(f"{language_tag(code)} a b" for code in ids.languages)
     if any(len(row) != len(plain) + 1 or row[1:] != plain for row in tagged):
-        raise DataError("its normalization changes the tags of languages; nmt cannot use it", path=folder.joint_spm)
+        raise DataError("its normalization changes language tags, so nmt cannot use it", path=folder.joint_spm)

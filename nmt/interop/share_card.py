@@ -1,4 +1,4 @@
-"""The model card of a shared model: the run's own, with the metadata that Hugging Face reads."""
+"""The model card of a shared model: the run's card, with the metadata that Hugging Face reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARED_KEYS = ("set", "sentences", "beam_size", "length_penalty", "precision", 
 
 
 def test_record(run: RunDir, checkpoint: str) -> dict[str, Any]:
-    """Return the scores of `checkpoint` that `nmt eval` saved of the test set, without paths; empty if there are none.
+    """Return the test-set scores of `checkpoint` saved by `nmt eval`, without paths; empty if there are none.
 
     RunError if the record is damaged.
     """
@@ -37,10 +37,10 @@ def test_record(run: RunDir, checkpoint: str) -> dict[str, Any]:
 
 
 def share_card(run: RunDir, config: Config, name: str, model: str) -> str:
-    """Return README.md for the shared form, called `name`, of `run`; `model` is what users give to --model.
+    """Return README.md for the model `name` shared from `run`; `model` is the value that users pass to --model.
 
-    The front matter of the run's own card stays, and gains languages and scores; its text stays, without the folders of
-    the corpus.
+    Languages and scores are added to the front matter of the run's card. Its text stays, without the folders of the
+    corpus.
     """
     own, text = _split(_read(run) or f"# {name}\n")
     record = test_record(run, run.usable_checkpoint().stem)
@@ -70,7 +70,7 @@ def _read(run: RunDir) -> str:
 
 
 def _split(text: str) -> tuple[dict[str, Any], str]:
-    """Return the front matter of a card, and the rest. Front matter that is no YAML mapping is left out."""
+    """Return the front matter of a card, and the rest. Front matter that is not a YAML mapping is left out."""
     if not text.startswith("---\n"):
         return {}, text
     front, _, rest = text[4:].partition("\n---")
@@ -82,7 +82,7 @@ def _split(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _metadata(config: Config, name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a model card as Hugging Face defines them ("Model Cards", section `model-index`)."""
+    """Return the metadata of a model card as defined by Hugging Face ("Model Cards", section `model-index`)."""
     directions = config.data.directions
     codes = dict.fromkeys(code for direction in directions for code in (direction.src, direction.tgt))
     metadata: dict[str, Any] = {
@@ -103,6 +103,6 @@ def _metadata(config: Config, name: str, record: dict[str, Any]) -> dict[str, An
 
 
 def _metric(name: str, score: dict[str, Any]) -> dict[str, Any]:
-    """Return a score as `model-index` has it: chrF2 is of the type chrf."""
+    """Return a score in the form of `model-index`, where chrF2 has the type chrf."""
     kind = name.lower().rstrip("+0123456789")
     return {"type": kind, "value": score["value"], "name": f"{name} ({score['signature']})"}

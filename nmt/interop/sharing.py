@@ -1,4 +1,4 @@
-"""The part of a run that is shared: weights, tokenizer, configuration, card and scores; no text of its corpus."""
+"""The shareable part of a run: weights, tokenizer, configuration, card and scores, without text from its corpus."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ AnySection = TypeVar("AnySection", bound=Section)
 
 
 def pack(run: RunDir, out: Path, precision: StoredPrecision = "fp32") -> None:
-    """Write the best model of `run` to the file `out`, which appears whole.
+    """Write the best model of `run` to the file `out`, atomically.
 
-    RunError if the run is damaged, or its weights do not fit `precision`.
+    RunError if the run is damaged, or its weights are too large for `precision`.
     """
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
         write_shareable(run, Path(name), (out.stem, out.name), precision)
@@ -30,9 +30,9 @@ def pack(run: RunDir, out: Path, precision: StoredPrecision = "fp32") -> None:
 
 
 def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision: StoredPrecision = "fp32") -> None:
-    """Write what is shared of `run` into the empty `folder`, which is a run then.
+    """Write the shareable part of `run` into the empty `folder`, which becomes a run.
 
-    `names` are that of the model, and what users will give to --model. RunError as in `pack`.
+    `names` are the model's name, and the value that users will pass to --model. RunError as in `pack`.
     """
     config, weights, shared = run.config(), run.usable_checkpoint(), RunDir(folder)
     TokenizerPair.load(run.tokenizer).save(shared.tokenizer)
@@ -53,7 +53,7 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
 
 
 def _index(run: RunDir, best: str) -> CheckpointIndex:
-    """Return the index of a run with the checkpoint `best` alone."""
+    """Return the index of a run with only the checkpoint `best`."""
     index = run.index()
     int8 = index.int8 if index.int8 is not None and index.int8.checkpoint == best else None
     scores = {best: index.checkpoints.get(best, {})}
@@ -62,7 +62,7 @@ def _index(run: RunDir, best: str) -> CheckpointIndex:
 
 
 def without_folders(section: AnySection) -> AnySection:
-    """Return `section` with the last part of each path only: folders may tell more than their owner wants to."""
+    """Return `section` with only the last part of each path, because folder names may reveal private information."""
     changes: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)

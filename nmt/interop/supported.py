@@ -1,4 +1,4 @@
-"""The models that other toolkits compute as nmt does, and refusal of the others. Imports no torch."""
+"""Check which models other toolkits support, with the same results as nmt. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 
-# Per key of the model section: the values that CTranslate2 computes as nmt does. A key that is not here, and is not a
-# number, is one the export does not know.
+# For each key of the model section, the values that CTranslate2 supports with the same results. The export does not
+# know keys that are missing here, except numbers.
 IN_CTRANSLATE2: dict[str, tuple[str | bool, ...]] = {
     "attention": ("scaled_dot_product",),
     "positions": ("sinusoidal", "learned", "rotary"),
@@ -35,7 +35,7 @@ NUMBERS = {
 
 
 def refuse_for_ctranslate2(config: ModelConfig, path: Path) -> None:
-    """Raise RunError, naming the option, if CTranslate2 cannot compute a model of `config` (of the run at `path`)."""
+    """Raise RunError about the option if CTranslate2 does not support a model with `config` (of the run at `path`)."""
     for key in type(config).model_fields:
         value = getattr(config, key)
         if key in NUMBERS:
@@ -43,7 +43,7 @@ def refuse_for_ctranslate2(config: ModelConfig, path: Path) -> None:
         if value not in IN_CTRANSLATE2.get(key, ()):
             can = IN_CTRANSLATE2.get(key)
             hint = (
-                f"it can with {' or '.join(map(_as_yaml, can))}" if can else f"the export does not know model.{key} yet"
+                f"it supports {' or '.join(map(_as_yaml, can))}" if can else f"the export does not know model.{key} yet"
             )
             raise RunError(f"CTranslate2 cannot run a model with model.{key}: {_as_yaml(value)}", path=path, hint=hint)
 
@@ -62,11 +62,11 @@ _IN_MARIAN: dict[str, tuple[str | bool, ...]] = {
     "output_bias": (False, True),
     "language_tags": ("source",),
 }
-"""Per key of the model section that is no number: the values that Marian computes as nmt does."""
+"""For each non-numeric key of the model section, the values that Marian supports with the same results."""
 
 
 def refuse_for_marian(config: ModelConfig, path: Path) -> None:
-    """Raise RunError, naming the option, if Marian's architecture has no model of `config` (of the run at `path`)."""
+    """Raise RunError about the option if Marian's architecture does not support a model with `config`."""
     for key in type(config).model_fields:
         value = getattr(config, key)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -75,5 +75,5 @@ def refuse_for_marian(config: ModelConfig, path: Path) -> None:
         if can is None and value is False:  # an option of a later version that is off
             continue
         if value not in (can or ()):
-            hint = f"it has {' or '.join(map(str, can))}" if can else f"the export does not know model.{key} yet"
-            raise RunError(f"Marian's architecture has no model.{key}: {value}", path=path, hint=hint)
+            hint = f"it supports {' or '.join(map(str, can))}" if can else f"the export does not know model.{key} yet"
+            raise RunError(f"Marian's architecture does not support model.{key}: {value}", path=path, hint=hint)

@@ -1,4 +1,4 @@
-"""Multi-head attention. It knows nothing of caches: the caller passes projected keys and values."""
+"""Multi-head attention. It is independent of caching: the caller passes projected keys and values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.model.scores import attend, make_score
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention (Vaswani et al. 2017, section 3.2.2) with any of the scoring functions."""
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2) with any scoring function of `nmt.model.scores`."""
 
     def __init__(self, d_model: int, num_heads: int, *, attention: str, dropout: float, rotary: Rotary | None = None):
         super().__init__()
@@ -29,7 +29,7 @@ class MultiHeadAttention(nn.Module):
     def normalize_heads(self, eps: float) -> None:
         """Add an RMS norm to the query and the key of each head, before rotary positions (Henry et al. 2020).
 
-        The heads of a layer share its weights [K], as in OLMo 2 (2025, section 3.3).
+        The heads of a layer share the norm's weights [K], as in OLMo 2 (2025, section 3.3).
         """
         head_size = self.query_proj.out_features // self.num_heads
         self.query_norm, self.key_norm = nn.RMSNorm(head_size, eps=eps), nn.RMSNorm(head_size, eps=eps)
@@ -40,7 +40,7 @@ class MultiHeadAttention(nn.Module):
     def project_key_value(self, states: Tensor, offset: int | Tensor = 0) -> tuple[Tensor, Tensor]:
         """Project states [B, S, D] to key and value, [B, H, S, K] each.
 
-        `offset` is the position of the first state, or [S] that of each.
+        `offset` is the position of the first state, or a tensor [S] with the position of each.
         """
         key, value = (self._split_heads(half) for half in self.key_value_proj(states).chunk(2, dim=-1))
         if self.key_norm is not None:
@@ -58,7 +58,7 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from `states` [B, T, D] to key and value [B, H, S, K].
 
-        `offset` is the position of the first state, or [T] that of each.
+        `offset` is the position of the first state, or a tensor [T] with the position of each.
         Return (states [B, T, D], weights [B, H, T, S] if `keep_weights`, else None).
         """
         query = self._split_heads(self.query_proj(states))  # [B, H, T, K]

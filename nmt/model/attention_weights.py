@@ -1,4 +1,4 @@
-"""The attention weights of every layer and head of a Transformer, for pictures and for teaching."""
+"""The attention weights of every layer and head of a Transformer, for plots and for teaching."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from nmt.model.transformer import Transformer
 
 
 class AttentionWeights(NamedTuple):
-    """The softmax weights of each kind of attention, layers first: every row sums to 1."""
+    """The softmax weights of each kind of attention, with layers as the first axis. Every row sums to 1."""
 
-    encoder: Tensor  # [L, B, H, S, S], of the encoder's L layers
-    decoder: Tensor  # [L, B, H, T, T], of the decoder's L layers; 0 in the future
+    encoder: Tensor  # [L, B, H, S, S], self-attention of the L encoder layers
+    decoder: Tensor  # [L, B, H, T, T], self-attention of the L decoder layers; 0 at future positions
     cross: Tensor  # [L, B, H, T, S]
 
 
 @torch.inference_mode()
 def attention_weights(model: Transformer, src: Tensor, tgt_in: Tensor) -> AttentionWeights:
-    """Return the weights of all attention in one teacher-forced pass of `model`.
+    """Run one teacher-forced forward pass of `model` and return all its attention weights.
 
-    src [B, S], right-padded, ending in eos; tgt_in [B, T], starting with bos. Weights are those before dropout.
+    src [B, S], right-padded, ending in eos; tgt_in [B, T], starting with bos. Returns the weights before dropout.
     """
     encoder_layers = cast("list[EncoderLayer]", model.encoder_layers)
     decoder_layers = cast("list[DecoderLayer]", model.decoder_layers)
@@ -40,7 +40,7 @@ def attention_weights(model: Transformer, src: Tensor, tgt_in: Tensor) -> Attent
 
 @contextmanager
 def _recording(attentions: Sequence[MultiHeadAttention]) -> Iterator[dict[nn.Module, Tensor]]:
-    """Collect the weights that each of `attentions` computes inside the context."""
+    """Collect the weights that each module of `attentions` computes inside the context."""
     weights: dict[nn.Module, Tensor] = {}
 
     def ask(module: nn.Module, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The memory of a decoder: keys and values per layer."""
+"""The key-value cache of the decoder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ KeyValue = tuple[Tensor, Tensor]
 
 
 class KVCache:
-    """Cross keys and values of the source, and self keys and values of the target so far.
+    """The keys and values of each layer: of the source for cross-attention, of the target so far for self-attention.
 
-    This one stores no target positions, for teacher forcing: one call holds the whole target, and writing into a buffer
-    would break autograd. `nmt.model.kernels.preallocated_cache` stores them, for decoding step by step.
+    This base class is for teacher forcing and stores no target positions: one call receives the whole target, and
+    writing into a buffer would break autograd. `nmt.model.kernels.preallocated_cache` stores them, for step-by-step
+    decoding.
     """
 
     def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, *, keep_attention: bool = False):
@@ -30,13 +31,13 @@ class KVCache:
 
     @property
     def offset(self) -> int | Tensor:
-        """The position of the next token, or [N] the position of each packed one."""
+        """The position of the next token; if targets are packed, the position [N] of each token."""
         return self.length if self.cross_mask.queries is None else self.cross_mask.queries.positions
 
     def self_mask(self, num_new: int, like: Tensor) -> AttentionMask:
-        """Mask self-attention of the next `num_new` positions, so that none sees what comes after it.
+        """Return the causal mask for self-attention of the next `num_new` positions.
 
-        The bias is [num_new, length + num_new], of the dtype and device of `like`; a single position needs none.
+        Its bias is [num_new, length + num_new], with the dtype and device of `like`. A single position needs no mask.
         """
         queries = self.cross_mask.queries
         if num_new == 1 and queries is None:
@@ -45,17 +46,17 @@ class KVCache:
         return AttentionMask(bias, self.length == 0, queries, queries)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Add key and value [B, H, T, K] of `layer`; return those of all positions, here the given ones."""
+        """Append key and value [B, H, T, K] to `layer` and return those of all positions (here: the given ones)."""
         return key, value
 
     def advance(self, num_positions: int) -> None:
-        """Count `num_positions` as decoded, once every layer has appended them; nothing to count here."""
+        """Count `num_positions` as decoded, after every layer has appended them (here: do nothing)."""
 
     def by_sentence(self, states: Tensor) -> Tensor:
-        """Join the rows [R, T, D] that attend to the same source; here each row has its own."""
+        """Merge the rows [R, T, D] that attend to the same source (here: each row has its own source)."""
         return states
 
     def keep_attention(self, layer: int, weights: Tensor | None) -> None:
-        """Save the cross-attention weights [B, H, T, S] of the last call, if the cache keeps them."""
+        """Save the cross-attention weights [B, H, T, S] of this call, if the cache has `keep_attention`."""
         if self.attention is not None:
             self.attention[layer] = weights

@@ -1,4 +1,4 @@
-"""The number of floating-point operations that the formulas need for a batch, whatever kernels do."""
+"""Count the floating-point operations that training needs for a batch by the formulas, whatever the kernels do."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nmt.model.transformer import Transformer
 
 
 class TrainingFlops:
-    """Counts the operations of forward and backward for sentences of given lengths, without padding.
+    """Counts the FLOPs of a forward and backward pass for sentences of given lengths, without padding.
 
-    Two for each weight of a matrix and token, and the two products of attention (Kaplan et al. 2020, section 2.1);
-    backward takes twice as many as forward. Embedding look-ups, norms and softmax are left out, as is usual.
+    Forward: two FLOPs per matrix weight and token, plus the two matrix products of attention (Kaplan et al. 2020,
+    section 2.1). Backward takes twice as many. Embedding lookups, norms and softmax are not counted, as is usual.
     """
 
     def __init__(self, model: Transformer, num_passes: int = 1):
-        """`num_passes`: how often training computes each sentence."""
+        """`num_passes` is how many times training processes each sentence per update (2 with R-Drop)."""
         self.config, self.num_passes = model.config, num_passes
         layers = cast("list[DecoderLayer]", model.decoder_layers)
         cross = _weights(layer.cross_attention.key_value_proj for layer in layers)
@@ -29,10 +29,10 @@ class TrainingFlops:
         self.per_tgt_token = _weights(model.decoder_layers) - cross + model.output_proj.weight.numel()
 
     def __call__(self, src_len: NDArray[np.int64], tgt_len: NDArray[np.int64]) -> float:
-        """Return the operations for sentences of src_len [B] and tgt_len [B] tokens, eos included."""
+        """Return the FLOPs for sentences of src_len [B] and tgt_len [B] tokens, eos included."""
         matrices = self.per_src_token * src_len.sum() + self.per_tgt_token * tgt_len.sum()
         pairs = self.config.encoder_layers * (src_len * src_len).sum()
-        # A target position attends to itself and those before it: half of the square.
+        # A target position attends to itself and the positions before it: half of the square.
         pairs += self.config.decoder_layers * ((tgt_len * (tgt_len + 1) / 2).sum() + (src_len * tgt_len).sum())
         return float(3.0 * self.num_passes * (2.0 * matrices + 4.0 * self.config.d_model * pairs))
 

@@ -9,14 +9,14 @@ from nmt.device import on_meta_device
 
 
 def make_embedding(num_rows: int, d_model: int) -> nn.Embedding:
-    """Build a table of `num_rows` vectors."""
+    """Build an embedding table of `num_rows` vectors."""
     if on_meta_device():
         return nn.Embedding.from_pretrained(torch.empty(num_rows, d_model), freeze=False)
     return nn.Embedding(num_rows, d_model)
 
 
 def initialize(model: nn.Module, d_model: int) -> None:
-    """Initialize linear layers by Glorot and Bengio 2010, their biases with zeros, and embeddings with variance 1/D.
+    """Initialize linear weights as in Glorot and Bengio 2010, biases with 0, and embeddings with variance 1/D.
 
     `Embedding` multiplies by sqrt(D), so its outputs have variance 1.
     """
@@ -33,9 +33,9 @@ def initialize(model: nn.Module, d_model: int) -> None:
 
 @torch.no_grad()
 def zero_output_projections(layers: nn.Module) -> None:
-    """Set the last projection of each sublayer of `layers` to 0: attention and feed-forward add nothing at first.
+    """Set the last projection of each sublayer of `layers` to 0, so that sublayers add nothing at first.
 
-    Each layer then begins as the identity, but for norms after sublayers (Zhang et al. 2019, Fixup, section 3).
+    Each layer then starts as the identity, except for post-norms (Zhang et al. 2019, Fixup, section 3).
     """
     for name, parameter in layers.named_parameters():
         if ".output_proj." in name:

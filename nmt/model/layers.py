@@ -1,4 +1,4 @@
-"""Encoder and decoder layer (Vaswani et al. 2017, section 3.1), and their parts."""
+"""The encoder layer and the decoder layer (Vaswani et al. 2017, section 3.1), and their parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def make_norm(config: ModelConfig) -> nn.Module:
-    """Build a layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) over D: positions do not mix."""
+    """Build a layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) over D, separately per position."""
     norm = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
     return norm(config.d_model, eps=NORM_EPS[config.norm])
 
@@ -59,7 +59,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Transform each state of states [B, T, D]."""
+        """Transform each position of states [B, T, D] independently."""
         hidden = self.input_proj(states)  # [B, T, F], or [B, T, 2F] with a gate
         if self.gated:
             gate, linear = hidden.chunk(2, dim=-1)
@@ -72,7 +72,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """A sublayer f with its norm, dropout and residual connection.
+    """The norm, dropout and residual connection around a sublayer f.
 
     Pre-norm: x + drop(f(norm(x))) (Xiong et al. 2020). Post-norm: norm(x + drop(f(x))) (Vaswani et al. 2017).
     """
@@ -84,14 +84,14 @@ class Residual(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply `sublayer` to states [B, T, D]."""
+        """Apply `sublayer` to states [B, T, D] with norm, dropout and residual connection."""
         if self.pre:
             return add_dropped(states, sublayer(self.norm(states)), self.dropout)
         return self.norm(add_dropped(states, sublayer(states), self.dropout))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward network."""
+    """Self-attention, then a feed-forward network."""
 
     def __init__(self, config: ModelConfig, rotary: Rotary | None):
         super().__init__()
@@ -101,7 +101,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(self, states: Tensor, mask: AttentionMask, offset: int | Tensor) -> Tensor:
-        """Transform states [B, S, D]; `offset` is the position of the first state, or [S] that of each."""
+        """Transform states [B, S, D]; `offset` is the first position, or a tensor [S] with each position."""
 
         def attend_to_source(states: Tensor) -> Tensor:
             key_value = self.self_attention.project_key_value(states, offset)
@@ -112,7 +112,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention and feed-forward network."""
+    """Causal self-attention, then cross-attention to the source, then a feed-forward network."""
 
     def __init__(self, config: ModelConfig, rotary: Rotary | None):
         super().__init__()
@@ -124,7 +124,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward_residual = Residual(config)
 
     def forward(self, states: Tensor, mask: AttentionMask, cache: KVCache, layer: int) -> Tensor:
-        """Transform states [B, T, D] of the targets that follow those in the cache."""
+        """Transform states [B, T, D] of the target positions that follow those in the cache."""
 
         def attend_to_target(states: Tensor) -> Tensor:
             key_value = cache.append(layer, *self.self_attention.project_key_value(states, cache.offset))

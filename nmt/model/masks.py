@@ -1,6 +1,6 @@
-"""Masks: the keys that each query may attend to.
+"""Masks: which keys each query may attend to.
 
-Boolean masks hold True where a query may attend. (`torch.nn.MultiheadAttention` means the opposite.)
+In a boolean mask, True means that the query may attend to the key. (`torch.nn.MultiheadAttention` means the opposite.)
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from nmt.special_tokens import PAD_ID
 
 
 class AttentionMask(NamedTuple):
-    """The keys that each query may attend to, in the forms that the kernels of attention read."""
+    """Which keys each query may attend to, in the forms that the attention kernels read."""
 
-    bias: Tensor | None = None  # `mask_bias`, broadcast to scores [B, H, T, S]; None: every query sees every key
-    # True for the mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its own key
-    # and those before it.
+    bias: Tensor | None = None  # from `mask_bias`, broadcast to scores [B, H, T, S]; None: every query sees every key
+    # True for the causal mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its
+    # own key and those before it.
     causal: bool = False
-    queries: Packing | None = None  # if queries and keys are packed: `bias` is then that of the padded rows
+    queries: Packing | None = None  # set if queries and keys are packed; `bias` is then for the padded rows
     keys: Packing | None = None
 
 
 def padding_mask(ids: Tensor) -> Tensor:
-    """Return which keys are real tokens: ids [B, S] -> [B, 1, 1, S], to be broadcast over heads and queries."""
+    """Return which keys are real tokens: ids [B, S] -> [B, 1, 1, S], which broadcasts over heads and queries."""
     return (ids != PAD_ID)[:, None, None, :]
 
 
 def causal_mask(num_queries: int, num_keys: int, device: torch.device | None = None) -> Tensor:
-    """Return which keys a query may see, [num_queries, num_keys]: its own and those before it.
+    """Return which keys each query may see, [num_queries, num_keys]: its own and those before it.
 
-    The last query belongs to the last key, so a chunk decoded with a cache sees everything in the cache.
+    The last query is aligned with the last key, so a chunk decoded with a cache sees everything in the cache.
     """
     return torch.ones(num_queries, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_queries)
 
 
 def mask_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return 0 where `mask` is True and the lowest number elsewhere, to be added to scores before the softmax.
+    """Return 0 where `mask` is True and the dtype's lowest number elsewhere, to add to scores before the softmax.
 
-    Cheaper than the boolean mask, forward and backward, if every query may attend to some key.
+    Cheaper than the boolean mask, forward and backward. Every query must be allowed to attend to at least one key.
     """
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)

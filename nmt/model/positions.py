@@ -1,4 +1,4 @@
-"""Positions: the sinusoidal table, and rotary positions, which act inside attention."""
+"""Position encodings: the sinusoidal table, and rotary positions, which are applied inside attention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nmt.device import on_meta_device
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
-    """Return the table of Vaswani et al. 2017, section 3.5: sine in even columns, cosine in odd ones. [max_len, D]."""
+    """Return the table [max_len, D] of Vaswani et al. 2017, section 3.5: sine in even columns, cosine in odd ones."""
     if on_meta_device():
         return torch.empty(max_len, d_model)
     frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
@@ -35,7 +35,7 @@ class Rotary(nn.Module):
         self.register_buffer("sine", angles.sin(), persistent=False)
 
     def forward(self, heads: Tensor, offset: int | Tensor) -> Tensor:
-        """Rotate heads [B, H, T, K]; `offset` is the position of the first, or [T] that of each."""
+        """Rotate heads [B, H, T, K]; `offset` is the first position, or a tensor [T] with each position."""
         positions = offset if isinstance(offset, Tensor) else slice(offset, offset + heads.size(2))
         cosine, sine = self.cosine[positions].to(heads.dtype), self.sine[positions].to(heads.dtype)
         first, second = heads.chunk(2, dim=-1)

@@ -1,4 +1,4 @@
-"""Attention pooling: the scoring functions, the masked softmax, and the weighted mean of the values."""
+"""Attention by formula: the scoring functions, the masked softmax, and the weighted mean of the values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from torch import Tensor, nn
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Compute the softmax over the last axis of scores [..., Q, S], restricted to unmasked positions.
 
-    `mask` is boolean (True = may attend) and broadcasts to the scores; fully masked rows are all zeros. Or it holds
-    valid lengths as integers, [B] or [B, Q] for scores [B, Q, S] (Zhang et al., Dive into Deep Learning, section 11.3).
-    Or it is a `mask_bias`, which leaves at least one key to every query.
+    `mask` takes one of three forms:
+    - boolean (True = may attend), broadcast to the scores; fully masked rows become all zeros;
+    - integer valid lengths, [B] or [B, Q] for scores [B, Q, S] (Zhang et al., Dive into Deep Learning, section 11.3);
+    - a `mask_bias`, which must leave at least one key to every query.
     """
     if mask is None:
         return scores.softmax(-1)
@@ -60,10 +61,10 @@ class AdditiveScore(nn.Module):
 
 
 class GaussianScore(nn.Module):
-    """score(q, k) = -|(q - k) w|^2 / 2, w learned: the Nadaraya-Watson kernel (Watson 1964) in the exponent.
+    """score(q, k) = -|(q - k) w|^2 / 2 with w learned: Nadaraya-Watson regression (Watson 1964) with a Gaussian kernel.
 
-    `initial_width` w starts at 1; `MultiHeadAttention` starts at K^(-1/4), which scales the score's q . k term like
-    that of the dot product.
+    w starts at `initial_width`. `MultiHeadAttention` starts it at K^(-1/4), so that the q . k term of the score has the
+    scale of the scaled dot product.
     """
 
     def __init__(self, initial_width: float = 1.0):
@@ -72,7 +73,7 @@ class GaussianScore(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """query [..., Q, K], key [..., S, K] -> [..., Q, S]."""
-        # |q - k|^2 as a product, so that the [..., Q, S, K] differences are never built; in fp32, because it cancels.
+        # |q|^2 - 2 q . k + |k|^2 avoids building the [..., Q, S, K] differences; in fp32 because of cancellation.
         dtype, query, key = query.dtype, query.float(), key.float()
         squares = query.square().sum(-1)[..., :, None] + key.square().sum(-1)[..., None, :]
         distances = (squares - 2.0 * query @ key.transpose(-1, -2)).clamp_min(0.0)

@@ -1,4 +1,4 @@
-"""The parameters that a model of a configuration has, by name. Imports no torch."""
+"""The names and shapes of the parameters of a model with a given configuration. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VOCABULARIES = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "
 
 
 def check_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
-    """RunError unless the shapes `found` in the weights at `path` are those `expected` of the model, by name."""
+    """Raise RunError unless the shapes `found` in the weights at `path` are the `expected` ones of the model."""
     for name in _VOCABULARIES:
         ours, theirs = expected.get(name, ()), found.get(name, ())
         if ours[1:] == theirs[1:] and ours[:1] != theirs[:1] and ours and theirs:
@@ -29,7 +29,7 @@ def check_shapes(expected: Shapes, found: Shapes, path: Path) -> None:
 
 
 def check_number_of_layers(config: ModelConfig, found: Shapes, path: Path) -> None:
-    """RunError if `config` has more layers than there are tensors in the weights at `path`."""
+    """Raise RunError if `config` has more layers than there are tensors in the weights at `path`."""
     num_layers = config.encoder_layers + config.decoder_layers
     if num_layers > len(found):
         raise _of_another_model(f"{num_layers:,} layers, but {len(found):,} tensors", path)
@@ -41,9 +41,9 @@ def _of_another_model(difference: str, path: Path) -> RunError:
 
 
 def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int) -> Shapes:
-    """Return the shape of each parameter of `Transformer(config, …)`, by name; tied ones stand there once.
+    """Return the shape of each parameter of `Transformer(config, …)`, by name; tied parameters are listed once.
 
-    Of models with scaled dot products: the other scoring functions have parameters of their own.
+    Only for models with the scaled dot product: the other scoring functions have additional parameters.
     """
     d_model, max_len = config.d_model, max(config.max_src_len, config.max_tgt_len)
     shapes: Shapes = {"src_embedding.tokens.weight": (src_vocab_size, d_model)}

@@ -1,4 +1,4 @@
-"""The Transformer encoder-decoder: embeddings, stacks, output projection."""
+"""The Transformer encoder-decoder: embeddings, encoder and decoder stacks, output projection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 
 
 class Embedding(nn.Module):
-    """Token embedding times sqrt(D), plus position (Vaswani et al. 2017, sections 3.4 and 3.5)."""
+    """Token embedding times sqrt(D), plus position encoding (Vaswani et al. 2017, sections 3.4 and 3.5)."""
 
     def __init__(self, config: ModelConfig, vocab_size: int, max_len: int):
         super().__init__()
@@ -39,10 +39,10 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.embedding_dropout)
 
     def forward(self, ids: Tensor, offset: int | Tensor = 0) -> Tensor:
-        """Embed ids [B, T] as [B, T, D]; `offset` is the position of the first id, or [T] that of each."""
+        """Embed ids [B, T] as [B, T, D]; `offset` is the first position, or a tensor [T] with each position."""
         states = self.tokens(ids) * self.scale
         table = self.sinusoidal if self.learned is None else self.learned.weight
-        if table is not None:  # rotary positions act inside attention
+        if table is not None:  # rotary positions are applied inside attention
             positions = offset if isinstance(offset, Tensor) else slice(offset, offset + ids.size(1))
             states = states + table[positions].to(states.dtype)
         return self.dropout(states)
@@ -63,7 +63,7 @@ class Transformer(nn.Module):
         self.encoder_layers = nn.ModuleList(EncoderLayer(config, rotary) for _ in range(config.encoder_layers))
         self.tgt_embedding = Embedding(config, tgt_vocab_size, max_len)
         self.decoder_layers = nn.ModuleList(DecoderLayer(config, rotary) for _ in range(config.decoder_layers))
-        # Post-norm layers end with their own norm.
+        # Pre-norm stacks need a final norm; post-norm layers already end with one.
         pre_norm = config.norm_position == "pre"
         self.encoder_norm = make_norm(config) if pre_norm else nn.Identity()
         self.decoder_norm = make_norm(config) if pre_norm else nn.Identity()
@@ -77,7 +77,7 @@ class Transformer(nn.Module):
     def encode(self, src: Tensor, packing: Packing | None = None) -> Memory:
         """Encode src [B, S], right-padded, into a memory with states [B, S, D].
 
-        With the `packing` of `src`, the layers compute real tokens only, and the states are packed: [1, N, D].
+        With the `packing` of `src`, the layers process only real tokens, and the states are packed: [1, N, D].
         """
         ids, offset = (src, 0) if packing is None else (packing.pack(src), packing.positions)
         states = self.src_embedding(ids, offset)
@@ -92,18 +92,18 @@ class Transformer(nn.Module):
         return [layer.cross_attention.project_key_value(memory.states) for layer in layers]
 
     def start_cache(self, memory: Memory, max_len: int = 0) -> KVCache:
-        """Return an empty cache for the targets of `memory`, with room for `max_len` positions (0: for training)."""
+        """Return an empty cache to decode from `memory`, with room for `max_len` target positions (0: for training)."""
         cross = self.project_memory(memory)
         return PreallocatedKVCache(cross, memory.mask, max_len) if max_len else KVCache(cross, memory.mask)
 
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
-        """Decode tgt_in [B, T], the targets that follow those in the cache, into the last states [B, T, D].
+        """Decode tgt_in [B, T], which continues the targets in the cache, into the decoder's final states [B, T, D].
 
         If `cache.cross_mask` has a packing of the targets, the states are packed: [1, N, D].
         """
         num_new, packing = tgt_in.size(1), cache.cross_mask.queries
         states = self.tgt_embedding(tgt_in if packing is None else packing.pack(tgt_in), cache.offset)
-        # Right padding needs no mask: it is in the future of every real token.
+        # Right padding needs no mask: it comes after every real token, so the causal mask hides it.
         mask = cache.self_mask(num_new, states)
         for index, layer in enumerate(self.decoder_layers):
             states = layer(states, mask, cache, index)
@@ -111,15 +111,15 @@ class Transformer(nn.Module):
         return self.decoder_norm(states)
 
     def decode(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
-        """Return the logits [B, T, V] of the token after each of tgt_in [B, T]."""
+        """Return the logits [B, T, V] of the token that follows each token of tgt_in [B, T]."""
         return self.output_proj(self.decode_states(tgt_in, cache))
 
     def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """Return the logits [B, T, V] for src [B, S] and tgt_in [B, T], which begins with bos."""
+        """Return the logits [B, T, V] for src [B, S], right-padded, and tgt_in [B, T], which begins with bos."""
         return self.decode(tgt_in, self.start_cache(self.encode(src)))
 
     def set_dropout(self, config: ModelConfig) -> None:
-        """Take the rates `dropout` and `embedding_dropout` of `config` for further training."""
+        """Use the rates `dropout` and `embedding_dropout` of `config` in further training."""
         for module in self.modules():
             if isinstance(module, Embedding):
                 module.dropout.set_rate(config.embedding_dropout)
@@ -127,7 +127,7 @@ class Transformer(nn.Module):
                 module.dropout.set_rate(config.dropout)
 
     def num_parameters(self) -> int:
-        """Return the number of trained parameters, counting shared ones once."""
+        """Return the number of parameters, counting shared ones once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property

@@ -1,17 +1,17 @@
-/* Translating with a Transformer encoder-decoder (Vaswani et al. 2017): encoder, decoder steps, and the loop around them.
+/* Translation with a Transformer encoder-decoder (Vaswani et al. 2017): encoder, decoder steps, and the loop around them.
  *
- * A worker, which one thread uses at a time, decodes the hypotheses of several sources side by side, one row of states
- * each, without padding. A source whose hypotheses have ended leaves, and the next one takes its place at once
- * (continuous batching). No row's result depends on the others, so neither batch nor order changes a bit.
+ * A worker, which only one thread uses at a time, decodes the hypotheses of several sources side by side, one row of
+ * states each, without padding. When the hypotheses of a source have ended, the next source takes its place immediately
+ * (continuous batching). A row's result does not depend on other rows, so it is bit-identical in any batch and order.
  *
  * Buffers of a worker, for R rows (see kernel.h for A, F16 and the layout of a block):
  *   states   [R][D16]    the residual stream         normal   [R][D16]  its norm
- *   heads    [R][3A]     query, key and value        context  [R][A]    what attention returns
+ *   heads    [R][3A]     query, key and value        context  [R][A]    the output of attention
  *   hidden   [64][F16]   inside the feed-forward network, 64 rows at a time
  *   rows                 the 8-bit input of the next product
  *   logits   [R][V16], or [R][64] if they are reduced as they are computed, or [R][longest shortlist]
- * Keys and values of a hypothesis lie in blocks of 16 positions, for all layers: [layer][32 x A] numbers. Hypotheses of a beam
- * share blocks; one is copied before it is written to by one of several.
+ * Keys and values of a hypothesis are stored in blocks of 16 positions, for all layers: [layer][32 x A] numbers.
+ * Hypotheses of a beam share blocks; a shared block is copied before a hypothesis writes to it.
  */
 #include "decoder.h"
 #include "model.h"
@@ -27,7 +27,7 @@ static int reserve(void **buffer, size_t bytes) {
     return *buffer != NULL;
 }
 
-/* Makes room for `rows` rows, `positions` keys and logits of `logits_width` for `logits_rows` rows. */
+/* Allocates space for `rows` rows, `positions` keys, and logits of `logits_width` for `logits_rows` rows. */
 static int make_room(Worker *w, int rows, int positions) {
     const Model *m = w->model;
     size_t n = rows, widest = m->width > m->attention_width ? m->width : m->attention_width;
@@ -35,7 +35,7 @@ static int make_room(Worker *w, int rows, int positions) {
     widest = widest > (size_t)m->ff_width ? widest : (size_t)m->ff_width;
     int fits = 1;
     if (rows > w->capacity) {
-        w->rows.stride = widest + 32; /* rows that are a power of two apart would share their places in the cache */
+        w->rows.stride = widest + 32; /* rows that are a power of two apart would compete for the same cache lines */
         fits = reserve((void **)&w->states, n * m->width * 4) && reserve((void **)&w->normal, n * m->width * 4) &&
                reserve((void **)&w->heads, n * 3 * m->attention_width * 4) &&
                reserve((void **)&w->context, n * m->attention_width * 4) &&
@@ -75,7 +75,7 @@ void free_worker(Worker *w) {
     free(w);
 }
 
-/* Makes rows of `states` [rows][width] the input of the next product. */
+/* Sets rows of `states` [rows][width] as the input of the next matrix product. */
 static const Rows *as_input(Worker *w, const float *states, int rows, int width) {
     if (w->model->config.precision == INT8) {
         w->rows.numbers = w->quantized;
@@ -95,7 +95,7 @@ static void normalize(Worker *w, const float *states, int rows, const Norm *norm
     m->kernel->normalize(states, rows, m->config.d_model, norm->gain, norm->bias, norm->bias ? 1e-5f : 1e-6f, out);
 }
 
-/* The input of a sublayer: the norm of the states, or, with norms after sublayers, the states themselves. */
+/* The input of a sublayer: the norm of the states (pre-norm), or the states themselves (post-norm). */
 static const Rows *enter(Worker *w, const float *states, int rows, const Norm *norm) {
     const Model *m = w->model;
     if (m->config.post_norm) return as_input(w, states, rows, m->config.d_model);
@@ -127,7 +127,7 @@ static void normalize_heads(const Model *m, float *heads, const float *gain) {
     if (gain) m->kernel->normalize(heads, m->config.num_heads, m->head_size, gain, NULL, 1e-6f, heads);
 }
 
-/* Normalizes query and key of `heads` [query, key, value], and turns them for rotary positions. */
+/* Normalizes the query and key of `heads` [query, key, value], and rotates them for rotary positions. */
 static void place(const Model *m, const Attention *attention, float *heads, int position) {
     normalize_heads(m, heads, attention->query_gain);
     normalize_heads(m, heads + m->attention_width, attention->key_gain);
@@ -145,7 +145,7 @@ static uint16_t half_of(float x) {
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 64 : nearest); /* NaN stays NaN */
 }
 
-/* Writes one position's key and value, A numbers each, to its block, from number `offset` on. */
+/* Writes the key and value of a position, A numbers each, to its block at `offset`. */
 static void put_key_value(const Worker *w, const float *key, const float *value, void *block, size_t offset, int place) {
     size_t width = w->model->attention_width, values = offset + width * (BLOCK + place);
     if (w->number_bytes == 4) {
@@ -174,7 +174,7 @@ static int reserve_encoder_blocks(Worker *w, int num_blocks) {
     if (!reserve(&w->encoder_blocks, header + num_blocks * bytes)) return 0;
     void **blocks = w->encoder_blocks;
     for (int i = 0; i < num_blocks; i++) blocks[i] = (char *)w->encoder_blocks + header + i * bytes;
-    memset(blocks[0], 0, num_blocks * bytes); /* places without a key are read, and not used */
+    memset(blocks[0], 0, num_blocks * bytes); /* slots without a key are read but not used */
     w->num_encoder_blocks = num_blocks;
     return 1;
 }
@@ -200,7 +200,7 @@ static void encoder_attention(Worker *w, const Attention *attention, float *stat
     leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
 }
 
-/* Projects the encoder's output to the keys and values of each decoder layer, and keeps them with each sentence. */
+/* Projects the encoder's output to the keys and values of each decoder layer, and stores them with each sentence. */
 static void project_memory(Worker *w, const float *memory, Sentence *const *sentences, int count, int rows) {
     const Model *m = w->model;
     size_t width = m->attention_width;
@@ -248,7 +248,7 @@ static void decoder_self_attention(Worker *w, int layer, float *states) {
     size_t width = m->attention_width, offset = (size_t)layer * 2 * BLOCK * width;
     int rows = w->num_active;
     multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
-    for (int row = 0; row < rows; row++) { /* all keys first: a load soon after the store to its place would wait */
+    for (int row = 0; row < rows; row++) { /* all keys first: loading right after a store would stall */
         Row *hypothesis = w->active[row];
         float *heads = w->heads + row * 3 * width;
         place(m, attention, heads, hypothesis->length);

@@ -1,4 +1,4 @@
-/* A Transformer encoder-decoder on a CPU: what module.c offers to Python. */
+/* A Transformer encoder-decoder on a CPU: the interface that module.c wraps for Python. */
 #ifndef NMT_DECODER_H
 #define NMT_DECODER_H
 
@@ -12,7 +12,7 @@ typedef struct {
     int src_vocab_size, tgt_vocab_size, max_src_len, max_tgt_len;
     int positions; /* of the enum below */
     int post_norm, rms, activation, precision;
-    int qk_norm; /* 1: an RMS norm on the query and the key of each head */
+    int qk_norm; /* 1: an RMS norm on the query and key of each head */
 } Config;
 enum { SINUSOIDAL, LEARNED, ROTARY };
 
@@ -22,9 +22,9 @@ typedef struct Model Model;
 typedef struct {
     int beam_size, num_hypotheses, exact, sample, min_len, no_repeat_ngram, top_k;
     double temperature, top_p;
-    int num_tags;         /* tokens at the start of each prefix that are tags: their score is 0 */
-    int with_scores;      /* whether log-probabilities are wanted where the search does not need them */
-    int attention_layer;  /* whose cross-attention is wanted, from 0; -1: none */
+    int num_tags;         /* number of tag tokens at the start of each prefix; their score is 0 */
+    int with_scores;      /* compute log-probabilities even if the search does not need them */
+    int attention_layer;  /* layer whose cross-attention is returned, from 0; -1: none */
     int attention_head;   /* -1: the mean over heads */
 } Options;
 
@@ -42,11 +42,11 @@ typedef struct {
     float *attention; /* [length of the output][length of the source], or NULL */
 } Result;
 
-/* The target tokens that each source token may be translated with. */
+/* The candidate target tokens of each source token. */
 typedef struct {
     int *starts;          /* [source vocabulary + 1]: where the candidates of each source token begin */
     int *candidates;
-    int *always;          /* candidates of every source */
+    int *always;          /* candidates shared by all sources */
     int num_always;
     const Model *model;
     void *rows;           /* INT8: the weights of the model's outputs, for Kernel.product_listed */
@@ -61,41 +61,41 @@ typedef struct {
     int *src_lens;
     int **prefixes;     /* forced first tokens */
     int *prefix_lens;
-    int *limits;        /* longest output, eos counted */
+    int *limits;        /* maximum output length, eos counted */
     double *numbers;    /* sampling: uniform in [0, 1), [num_sources][num_hypotheses][longest limit] */
     int longest_limit;
     double *length_divisors; /* [longest limit + 1]: length^length_penalty */
     float *penalty;     /* [vocabulary rounded up]: -infinity for tokens that are never generated, else 0 */
     const Shortlist *shortlist; /* or NULL: every token may come next */
-    int max_rows;       /* hypotheses that one thread decodes together */
+    int max_rows;       /* hypotheses that a thread decodes side by side */
     Result *results;    /* [num_sources] */
-    volatile int next;  /* source to be taken next */
-    volatile int stop;  /* set: every thread returns soon */
+    volatile int next;  /* next source to translate */
+    volatile int stop;  /* if set, every thread returns soon */
 } Job;
 
 typedef struct Worker Worker;
 
 typedef enum { DONE, OUT_OF_MEMORY, STOPPED } Status;
 
-/* Returns a model with weights of its own, made from float arrays in the order of model.c, or NULL: *error says why. */
+/* Returns a model with its own copy of the float arrays, in the order of model.c; on failure NULL, and sets *error. */
 Model *load_model(const Config *config, const Kernel *kernel, const float *const *arrays, const size_t *counts,
                   int num_arrays, const char **error);
 void free_model(Model *model);
 const Config *model_config(const Model *model);
 int padded_vocab_size(const Model *model);
 
-/* Prepares a shortlist whose tokens are set and checked for searches with a model; 0 if memory is short. */
+/* Prepares a shortlist with checked tokens for searches with a model; returns 0 if out of memory. */
 int add_rows(Shortlist *, const Model *);
 void free_rows(Shortlist *);
 
 Worker *new_worker(const Model *model);
 void free_worker(Worker *worker);
 
-/* Translates sources of the job until none is left. `poll` is called now and then; a result other than 0 stops all. */
+/* Translates sources of the job until none is left. Calls `poll` regularly; a nonzero result stops all threads. */
 Status run_job(Worker *worker, Job *job, int (*poll)(void *), void *context);
 void free_result(Result *result);
 
-/* The kernels that this processor has, fastest first; returns their number. */
+/* Lists the kernels that this processor supports, fastest first; returns their number. */
 int list_kernels(const Kernel *out[8]);
 
 #endif

@@ -1,16 +1,16 @@
 /* The table of functions that each instruction set provides, and the data that they share.
  *
- * Layouts. `W16` is W rounded up to 16; numbers between W and W16 are 0 everywhere.
+ * Layouts. `W16` is W rounded up to a multiple of 16; numbers between W and W16 are always 0.
  *
  *   states    float [rows][W16]
- *   Rows      the input of a product: in int8 [rows][stride] with a scale and a correction per row, or fp32 states
+ *   Rows      the input of a matrix product: int8 [rows][stride] with a scale and a correction per row, or fp32 states
  *   weights   panels of 16 outputs: int8 [outputs/16][inputs/group][16][group], fp32 [outputs/16][inputs][16]
  *   block     keys and values of 16 positions, A numbers each: keys [A][16], so that one register holds one coordinate
- *             of 16 keys; then values [16][A]. A is heads x K16. In bfloat16 if the weights are in int8: reading
- *             them bounds decoding.
+ *             of 16 keys; then values [16][A]. A is heads x K16. In bfloat16 if the weights are in int8, because
+ *             reading blocks limits the speed of decoding.
  *
- * Integer sums are exact. An fp32 sum runs in one order, which depends neither on the rows beside it nor on the
- * instruction set. So the same row has the same bits on every processor, in any batch.
+ * Integer sums are exact. fp32 sums are computed in a fixed order, which depends neither on the other rows nor on the
+ * instruction set. So the result for a row is bit-identical on every processor and in any batch.
  */
 #ifndef NMT_KERNEL_H
 #define NMT_KERNEL_H
@@ -23,8 +23,8 @@
 #define ROUND_UP(n, m) (((n) + (m) - 1) / (m) * (m))
 #define LANES 16
 #define BLOCK 16       /* positions of a block of keys and values */
-#define CHUNK 64       /* outputs that are reduced together */
-#define MAX_INPUTS 65536 /* 65,536 products of 8 bits fit into a sum of 32 */
+#define CHUNK 64       /* outputs that are reduced at once */
+#define MAX_INPUTS 65536 /* a 32-bit sum holds 65,536 products of 8-bit numbers */
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define ALWAYS_INLINE __forceinline
@@ -38,11 +38,11 @@
 #define UNROLL
 #endif
 
-/* The registers and products of kernels_*.c. */
+/* The register types and product instructions of kernels_*.c. */
 #define ISA_PORTABLE 0
 #define ISA_AVX2 1
 #define ISA_AVX512 2
-/* The largest weight in whole numbers. Moved to [0, 128], two of them times 127 are below 2^15: vpmaddubsw is exact. */
+/* The largest quantized weight. Shifted to [0, 128], two of them times 127 are below 2^15, so vpmaddubsw is exact. */
 #define LARGEST_WEIGHT 64
 
 #define PRODUCT_PORTABLE 0
@@ -55,11 +55,11 @@ typedef enum { INT8, FP32 } Precision;
 typedef enum { STORE, STORE_RELU, ADD } Epilogue;
 typedef enum { RELU, GELU, SILU, SWIGLU, RELU2 } Activation;
 
-/* The rows that a product multiplies. */
+/* The input rows of a matrix product. */
 typedef struct {
     void *numbers;       /* INT8: int8_t [rows][stride]; FP32: float [rows][stride] */
     float *scale;        /* INT8, per row: number = scale x integer */
-    int32_t *correction; /* INT8, per row: what is added to each sum; see Kernel.weight_offset */
+    int32_t *correction; /* INT8, per row: added to each sum; see Kernel.weight_offset */
     size_t stride;       /* in numbers */
 } Rows;
 
@@ -75,7 +75,7 @@ typedef struct {
 /* The best of the logits seen so far, and the sum of their exponentials. */
 typedef struct {
     float best;   /* the highest logit plus penalty */
-    int id;       /* its number; the first of equals */
+    int id;       /* its index; the first one in case of a tie */
     float logit;  /* its logit */
     float max;    /* of all logits */
     float sum;    /* of exp(logit - max) */
@@ -84,15 +84,15 @@ typedef struct {
 typedef struct {
     const char *name;
     int (*is_supported)(void);
-    int group;          /* inputs that lie together in an int8 panel */
+    int group;          /* adjacent inputs in an int8 panel */
     int weight_offset;  /* added to int8 weights, so that they are unsigned */
 
-    /* Rounds states [rows][width] to 8 bits, each row with a scale of its own. Not finite: the scale is NaN. */
+    /* Quantizes states [rows][width] to 8 bits with one scale per row. If a row is not finite, its scale is NaN. */
     void (*quantize)(const float *states, int rows, int width, Rows *out);
-    /* Products of the rows with panels `first` to `last` (exclusive), to out [rows][out_stride] from panel `first` on. */
+    /* Multiplies the rows with panels `first` to `last` (exclusive), into out [rows][out_stride] from panel `first` on. */
     void (*product)(const Rows *in, int rows, const Linear *linear, int first, int last, Epilogue, float *out,
                     size_t out_stride);
-    /* INT8: products of one row with `count` outputs by number, to out [count rounded up to 16]. weights: those of all
+    /* INT8: multiplies one row with `count` listed outputs, into out [count rounded up to 16]. weights: those of all
      * outputs, [outputs][inputs rounded up to 64], with zeros behind; offset as in panels. */
     void (*product_listed)(const Rows *in, int row, const Linear *linear, const void *weights, const int *outputs,
                            int count, float *out);
@@ -103,17 +103,17 @@ typedef struct {
     void (*activate)(Activation, float *hidden, int rows, int width);
     /* embedding x scale + position (Vaswani et al. 2017, sections 3.4 and 3.5); position may be NULL. */
     void (*embed)(const float *embedding, float scale, const float *position, int width, float *out);
-    /* Turns heads [heads][K16] by the angles of one position (Su et al. 2021, section 3.2.2); K is even. */
+    /* Rotates heads [heads][K16] by the angles of one position (Su et al. 2021, section 3.2.2); K is even. */
     void (*rotate)(float *heads, int num_heads, int head_size, const float *cosine, const float *sine);
-    /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), q scaled already. blocks: those of
+    /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), with q already scaled. blocks: those of
      * `length` positions, read from number `offset` on, in bfloat16 if `half`, else fp32. scores: scratch [length
      * rounded up]. weights: [heads][length] or NULL. */
     void (*attend)(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
                    float *scores, float *out, float *weights, int half);
-    /* Takes `count` logits (a multiple of 16, at most CHUNK), numbered from `first_id`, into the reduction.
+    /* Adds `count` logits (a multiple of 16, at most CHUNK), with ids from `first_id`, to the reduction.
      * penalty: [count], 0 or -infinity, added before they are compared. with_sum: whether to sum exponentials. */
     void (*reduce)(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *);
-    /* Finds the `count` highest of logits [n], n a multiple of 16, best first, the first of equals. */
+    /* Finds the `count` highest of logits [n], n a multiple of 16, best first; in ties, lower indices first. */
     int (*top)(const float *logits, int n, int count, float *scores, int *ids);
     /* exp(x) of one number. */
     float (*exponential)(float x);

@@ -72,7 +72,7 @@ static void activate(Activation activation, float *hidden, int rows, int width) 
     int stride = ROUND_UP(width, LANES), half = stride / 2;
     for (int row = 0; row < rows; row++) {
         float *x = hidden + (size_t)row * stride;
-        if (activation == SWIGLU) { /* rows [gate, linear] become rows of half the width: none overtakes another */
+        if (activation == SWIGLU) { /* rows shrink to half the width, so none overwrites a later one */
             float *out = hidden + (size_t)row * half;
             for (int i = 0; i < half; i += LANES)
                 v_store(out + i, v_mul(silu(v_load(x + i)), v_load(x + half + i)));
@@ -103,7 +103,7 @@ static void rotate(float *heads, int num_heads, int head_size, const float *cosi
         }
 }
 
-/* Sixteen numbers of a block. */
+/* Loads sixteen numbers of a block. */
 FN vec load_numbers(const void *block, size_t at, const int half) {
     return half ? v_load_half((const uint16_t *)block + at) : v_load((const float *)block + at);
 }

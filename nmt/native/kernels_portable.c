@@ -1,4 +1,4 @@
-/* The kernel in C11 alone, for every processor. */
+/* The kernel in plain C11, for every processor. */
 #define KERNEL kernel_portable
 #define KERNEL_NAME "portable"
 #define ISA_LEVEL 0

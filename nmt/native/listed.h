@@ -1,4 +1,4 @@
-/* Products of one row with listed outputs, whose weights lie in rows instead of panels. Included by kernels.h. */
+/* Products of one row with listed outputs, whose weights are in rows instead of panels. Included by kernels.h. */
 
 #if WEIGHT_OFFSET
 typedef uint8_t row_weight;

@@ -1,4 +1,4 @@
-/* Packing the weights of a run for a kernel: padding, rounding to 8 bits, and tables of positions. */
+/* Packs the weights of a run for a kernel: padding, quantization to 8 bits, and tables of positions. */
 #include "model.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void free_aligned(void *memory) {
 #endif
 }
 
-/* Arrays are taken one after the other; the first fault is kept, and everything after it does nothing. */
+/* Arrays are consumed in order. The first error is kept, and everything after it does nothing. */
 typedef struct {
     Model *model;
     const float *const *arrays;
@@ -75,7 +75,7 @@ static Norm take_norm(Loader *loader) {
     return norm;
 }
 
-/* Outputs of a linear layer that come from one array: groups, such as heads, are padded to 16 each. */
+/* Outputs of a linear layer from one array; groups, such as heads, are each padded to a multiple of 16. */
 typedef struct {
     const float *weight, *bias; /* [outputs][inputs]; [outputs] or NULL */
     int outputs, group;
@@ -88,7 +88,7 @@ static Part take_part(Loader *loader, int outputs, int inputs, int group, float 
     return part;
 }
 
-/* Rounds `row` [inputs] to whole numbers of at most LARGEST_WEIGHT; returns the scale. */
+/* Quantizes `row` [inputs] to integers of at most LARGEST_WEIGHT; returns the scale. */
 static float quantize_weights(const float *row, int inputs, float scale, float *out) {
     float largest = 0.0f;
     for (int i = 0; i < inputs; i++) {
@@ -100,7 +100,7 @@ static float quantize_weights(const float *row, int inputs, float scale, float *
     return largest / LARGEST_WEIGHT * scale;
 }
 
-/* Writes row number `n` of the padded matrix: its weights, in groups of inputs that are padded to 16. */
+/* Writes row `n` of the padded matrix: its weights, in groups of inputs padded to a multiple of 16. */
 static void pack_row(const Model *model, Linear *linear, const float *row, int inputs, int group, int n) {
     int padded = ROUND_UP(group, LANES), width = linear->precision == INT8 ? model->kernel->group : 1;
     for (int i = 0; i < inputs; i++) {
@@ -150,7 +150,7 @@ static Attention take_attention(Loader *loader, int is_cross) {
     int d = config->d_model, k = loader->model->head_size;
     Attention attention = {0};
     Part parts[2];
-    float scale = 1.0f / sqrtf((float)k); /* of the scores; a norm of the query would take it away */
+    float scale = 1.0f / sqrtf((float)k); /* scale of the scores; a norm of the query would cancel it */
     parts[0] = take_part(loader, d, d, k, config->qk_norm ? 1.0f : scale);
     parts[1] = take_part(loader, 2 * d, d, k, 1.0f);
     Part output = take_part(loader, d, d, d, 1.0f);
@@ -190,7 +190,7 @@ static Layer *take_layers(Loader *loader, int count, int is_decoder) {
     return layers;
 }
 
-/* sin(x) for 0 <= x < 10^6, the same on every platform: reduced by multiples of pi/2 (fdlibm), then Taylor series. */
+/* sin(x) for 0 <= x < 10^6, identical on every platform: reduction by multiples of pi/2 (fdlibm), then Taylor series. */
 static const double inverse_factorials[18] = {
     1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800,
     1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200, 1.0 / 1307674368000, 1.0 / 20922789888000,
@@ -206,7 +206,7 @@ static double sine(double x, int quarter_turns) {
     return quarter >= 2 ? -sum : sum;
 }
 
-/* Angles position x 10000^(-2i/width) (Vaswani et al. 2017, section 3.5), rounded to fp32 as torch rounds them. */
+/* Angles position x 10000^(-2i/width) (Vaswani et al. 2017, section 3.5), rounded to fp32 like in torch. */
 static void make_positions(Loader *loader, const float *frequencies, int max_len, int width) {
     Model *model = loader->model;
     int half = width / 2;

@@ -8,7 +8,7 @@ typedef struct {
     float *gain, *bias; /* [D16]; bias is NULL in an RMS norm */
 } Norm;
 
-/* One attention sublayer. Self-attention projects query, key and value at once; cross-attention the query alone. */
+/* An attention sublayer. Self-attention projects query, key and value at once; cross-attention only the query. */
 typedef struct {
     Linear input;     /* [query, key, value] of A each, or the query */
     Linear key_value; /* cross-attention: of the encoder's output */
@@ -35,7 +35,7 @@ struct Model {
     float *src_positions, *tgt_positions; /* [max_len][D16], or NULL */
     float *cosine, *sine;                 /* rotary: [max_len][K/2], or NULL */
     Layer *encoder, *decoder;
-    Norm encoder_norm, decoder_norm;      /* gain is NULL with norms after sublayers, which end in their own */
+    Norm encoder_norm, decoder_norm;      /* gain is NULL with post-norm, where each layer ends with its own norm */
     Linear output;
     void **allocations;
     size_t num_allocations;

@@ -1,16 +1,16 @@
-/* The Python module nmt.native._decoder, in the stable ABI of Python 3.11. nmt/engines/native_engine.py is its user.
+/* The Python module nmt.native._decoder, in the stable ABI of Python 3.11, used by nmt/engines/native_engine.py.
  *
- *   kernels() -> list of str                        the kernels that this processor has, fastest first
+ *   kernels() -> list of str                        the kernels that this processor supports, fastest first
  *   load(kernel, config, arrays) -> model           config: the numbers of struct Config, in order; arrays: buffers of
  *                                                   float, in the order of model.c
  *   shortlist(model, starts, candidates, always) -> shortlist
  *                                                   starts, candidates, always: buffers of int; see struct Shortlist
  *   translate(model, sources, prefixes, limits, options, max_rows, numbers, divisors, never_generated, shortlist) -> job
  *                                                   shortlist: or None
- *   run(job)                                        to be called by several threads at once; releases the GIL
+ *   run(job)                                        may be called by several threads at once; releases the GIL
  *   results(job) -> list of (outputs, attention)
  *
- * Everything is checked here, before the decoder sees it: ids, lengths, shapes, options.
+ * This file checks everything before the decoder sees it: ids, lengths, shapes, options.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -25,14 +25,14 @@
 #define SHORTLIST_NAME "nmt.native.shortlist"
 #define MAX_WORKERS 64
 
-/* A model and the workers that are idle; the GIL guards them. */
+/* A model and its idle workers, protected by the GIL. */
 typedef struct {
     Model *model;
     Worker *idle[MAX_WORKERS];
     int num_idle;
 } SharedModel;
 
-/* A job, and the model and the shortlist that it needs. */
+/* A job with its model and shortlist. */
 typedef struct {
     Job job;
     SharedModel *shared;
@@ -64,7 +64,7 @@ static void free_shared(PyObject *capsule) {
     free(shared);
 }
 
-/* The ints of a sequence; -1 with an exception if there are not `count`. */
+/* Reads the ints of a sequence; returns -1 with an exception unless there are `count`. */
 static int read_ints(PyObject *sequence, int count, int *out) {
     if (PySequence_Size(sequence) != count) return fail(PyExc_ValueError, "a sequence has another length"), -1;
     for (int i = 0; i < count; i++) {
@@ -132,7 +132,7 @@ static void free_shortlist(PyObject *capsule) {
     free(shortlist);
 }
 
-/* A copy of the ints in a buffer, and their number; NULL with an exception if it is none. */
+/* Returns a copy of the ints in a buffer, and their number; NULL with an exception if it is not a buffer of ints. */
 static int *copy_ints(PyObject *object, int *count) {
     Py_buffer view;
     if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE)) return NULL;
@@ -153,7 +153,7 @@ static int are_within(const int *ids, int count, int vocabulary) {
     return 1;
 }
 
-/* Fills a shortlist from buffers; -1 with an exception unless they hold tokens of the model. */
+/* Fills a shortlist from buffers; returns -1 with an exception unless they contain tokens of the model. */
 static int fill_shortlist(Shortlist *list, const Model *model, PyObject *starts, PyObject *candidates, PyObject *always) {
     const Config *config = model_config(model);
     int num_starts = 0, num_candidates = 0;
@@ -179,7 +179,7 @@ static PyObject *shortlist(PyObject *self, PyObject *args) {
     if (!list) return PyErr_NoMemory();
     PyObject *capsule = PyCapsule_New(list, SHORTLIST_NAME, free_shortlist);
     if (!capsule) return free(list), NULL;
-    Py_INCREF(model); /* its address tells which model the shortlist is for */
+    Py_INCREF(model); /* its address identifies the model of the shortlist */
     if (PyCapsule_SetContext(capsule, model) || fill_shortlist(list, shared->model, starts, candidates, always))
         Py_CLEAR(capsule);
     return capsule;
@@ -200,7 +200,7 @@ static void free_job(PyObject *capsule) {
     free(py);
 }
 
-/* Lists of token ids below `vocabulary`, each of at least `min` and at most `max`; 0 if all are. */
+/* Reads lists of `min` to `max` token ids below `vocabulary`; returns 0 if all are valid. */
 static int read_lists(PyObject *lists, int count, int vocabulary, int min, int max, int **out, int *lengths) {
     if (PySequence_Size(lists) != count) return fail(PyExc_ValueError, "there are not as many lists as sources"), -1;
     for (int i = 0; i < count; i++) {
@@ -230,7 +230,7 @@ static int read_limits(PyObject *limits, Job *job) {
     return 0;
 }
 
-/* A copy of `count` doubles in a buffer. */
+/* Returns a copy of the `count` doubles in a buffer. */
 static double *read_doubles(PyObject *object, size_t count) {
     Py_buffer view;
     if (count > SIZE_MAX / 16) return fail(PyExc_ValueError, "a buffer has another size"), NULL;
@@ -268,7 +268,7 @@ static int are_sound(const Options *o, const Config *config) {
            (o->attention_layer < 0 || (o->beam_size == 1 && !o->sample && !o->exact));
 }
 
-/* Fills the job; the capsule frees what is there already if this fails. */
+/* Fills the job. If this fails, the capsule frees the parts that are already filled. */
 static int fill_job(PyJob *py, PyObject *sources, PyObject *prefixes, PyObject *limits, PyObject *numbers,
                     PyObject *divisors, PyObject *never_generated) {
     Job *job = &py->job;
@@ -337,7 +337,7 @@ static PyObject *translate(PyObject *self, PyObject *args) {
     return job;
 }
 
-/* Lets signals such as Ctrl-C be seen; a handler that raises ends the job. */
+/* Handles signals such as Ctrl-C; a handler that raises ends the job. */
 static int check_signals(void *unused) {
     (void)unused;
     PyGILState_STATE state = PyGILState_Ensure();

@@ -1,7 +1,7 @@
-/* Matrix products of rows with panels of 16 outputs, and the rounding of rows to 8 bits. Included by kernels.h. */
+/* Matrix products of rows with panels of 16 outputs, and the quantization of rows to 8 bits. Included by kernels.h. */
 
 #if PRODUCT == PRODUCT_VNNI512 || PRODUCT == PRODUCT_VNNI256
-/* vpdpbusd: unsigned times signed bytes. Weights are stored plus 128; the correction takes that away. */
+/* vpdpbusd: unsigned times signed bytes. Weights are stored with an offset of 128, which the correction removes. */
 #define GROUP 4
 #define WEIGHT_OFFSET 128
 #elif PRODUCT == PRODUCT_AVX2
@@ -51,7 +51,7 @@ FN vec sums_to_float(sums s) { return (vec){_mm256_cvtepi32_ps(s.a), _mm256_cvte
 #elif PRODUCT == PRODUCT_AVX2
 #define TILE_ROWS 6
 #define WIDE_SUMS 4
-/* Without it GCC multiplies for all rows before it adds, has too few registers for that, and keeps sums in memory. */
+/* Without this, GCC multiplies for all rows before it adds, runs out of registers, and keeps sums in memory. */
 #if defined(__GNUC__)
 #define ADD_NOW(a, b) __asm__ volatile("" : "+x"(a), "+x"(b))
 #else
@@ -97,7 +97,7 @@ FN vec sums_to_float(sums s) {
 }
 
 #else
-/* Two inputs at a time: the sum of two products fits into 16 bits, which compilers turn into vector instructions. */
+/* Two inputs at a time: the sum of two products fits into 16 bits, so compilers can use vector instructions. */
 #define STEP 2
 #define TILE_ROWS 4
 #define WIDE_SUMS 2
@@ -130,7 +130,7 @@ FN vec sums_to_float(sums s) { return v_from_int(s.x); }
 #endif
 #define WIDEST_TILE 4
 
-/* Writes the outputs of a panel, as `epilogue` says. */
+/* Writes the outputs of a panel according to `epilogue`. */
 FN void write_outputs(vec value, Epilogue epilogue, float *out) {
     if (epilogue == STORE_RELU) value = v_max(v_set(0.0f), value); /* NaN stays NaN */
     if (epilogue == ADD) value = v_add(v_load(out), value);
@@ -180,7 +180,7 @@ FN void fp32_tile(const int R, const int P, const float *in, size_t stride, cons
     }
 }
 
-/* A tile of R rows, which are a constant in each case; nothing where `multiply_panels` is not called for so many. */
+/* A tile of R rows, a constant in each case; nothing if `multiply_panels` is never called for so many rows. */
 #define TILE(R) case R: if (R <= TILE_ROWS && (P == 1 || R * P <= WIDE_SUMS)) { \
         const int rows_of_tile = R <= TILE_ROWS ? R : 1; \
         if (linear->precision == INT8) \
@@ -204,8 +204,8 @@ FN void multiply_panels(const int P, const Rows *in, int rows, const Linear *lin
 }
 #undef TILE
 
-/* As Kernel.product. A tile has as many panels as registers have room for: few rows need several, so that enough sums
- * are under way to hide their latency. */
+/* Kernel.product. A tile has as many panels as fit into the registers. With few rows, several panels keep enough sums
+ * in flight to hide their latency. */
 static void product(const Rows *in, int rows, const Linear *linear, int first, int last, Epilogue epilogue, float *out,
                     size_t out_stride) {
     const int height = rows < TILE_ROWS ? rows : TILE_ROWS;

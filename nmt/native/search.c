@@ -1,4 +1,4 @@
-/* Choosing tokens: greedy search, beam search, sampling, forced prefixes, and the loop that keeps rows occupied. */
+/* Chooses tokens: greedy search, beam search, sampling, forced prefixes, and the loop that keeps all rows busy. */
 #include "search.h"
 
 #include "model.h"
@@ -11,17 +11,17 @@
 #define FETCH_ADD(counter) __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)
 #endif
 
-#define ENCODED_TOGETHER 256 /* tokens; a longer source is encoded alone */
+#define ENCODED_TOGETHER 256 /* tokens; longer sources are encoded one at a time */
 #define POLL_STEPS 16
 
-/* What happens in one call of run_job. */
+/* The state of one call of run_job. */
 typedef struct {
     Worker *worker;
     Job *job;
     int rows_per_source, max_sentences;
     int fused; /* greedy search without prefixes or shortlists: logits are reduced as they are computed */
     size_t stride; /* of the rows of logits */
-    float first_penalty[CHUNK]; /* of the first tokens, with eos forbidden */
+    float first_penalty[CHUNK]; /* for the first tokens, with eos forbidden */
     Reduction *reductions;
     struct Candidate *candidates;
     float *top_scores;
@@ -35,7 +35,7 @@ typedef struct Candidate {
     int row, token, order;
 } Candidate;
 
-/* ln(x) of a positive number, the same on every platform: x = 2^e m, ln m = 2 artanh((m - 1) / (m + 1)). */
+/* ln(x) of a positive number, identical on every platform: x = 2^e m, ln m = 2 artanh((m - 1) / (m + 1)). */
 static double natural_log(double x) {
     int exponent;
     double m = frexp(x, &exponent);
@@ -78,7 +78,7 @@ static void release(Worker *w, Block *block) {
     w->free_blocks = block;
 }
 
-/* Gives the row a block of its own for its next position. */
+/* Ensures that the row has its own block for its next position. */
 static int own_last_block(Worker *w, Row *row) {
     int at = row->length / BLOCK;
     Block *shared = row->length % BLOCK ? row->blocks[at] : NULL;
@@ -128,7 +128,7 @@ static void free_sentence(Worker *w, Sentence *s) {
     free(s);
 }
 
-/* Rows with their arrays behind them, in one piece of memory. */
+/* Rows followed by their arrays, in a single allocation. */
 static Row *new_rows(Sentence *s, int count) {
     size_t blocks = s->limit / BLOCK + 1, limit = s->limit;
     size_t each = blocks * (sizeof(Block *) + sizeof(void *)) + ROUND_UP(limit, 2) * (sizeof(int) + sizeof(float));
@@ -171,7 +171,7 @@ static Sentence *new_sentence(const Search *search, int source) {
         free_sentence(w, s);
         return NULL;
     }
-    /* A beam begins with one hypothesis: all of them would be the same. */
+    /* A beam starts with one hypothesis, because all of them would be the same. */
     s->num_rows = s->num_running = is_beam ? 1 : search->rows_per_source;
     for (int i = 0; i < s->num_rows; i++) s->rows[i].running = 1;
     for (size_t i = 0; i < blocks; i++) s->memory[i] = (char *)s->memory_storage + i * w->block_bytes;
@@ -194,7 +194,7 @@ static int fill_output(Output *output, const Row *row, float score) {
     return 1;
 }
 
-/* Hands the outputs of a sentence that is done to the job. */
+/* Moves the outputs of a finished sentence to the job. */
 static int deliver(const Search *search, Sentence *s) {
     Result *result = &search->job->results[s->source];
     int count = s->spare ? s->num_ended : s->num_rows;
@@ -214,7 +214,7 @@ static int deliver(const Search *search, Sentence *s) {
     return 1;
 }
 
-/* Takes sources from the job, and encodes them, until no row is free or no source is left. */
+/* Takes sources from the job and encodes them until no row is free or no source is left. */
 static Status take_sources(Search *search) {
     Worker *w = search->worker;
     Job *job = search->job;
@@ -256,7 +256,7 @@ static int place_of(const Sentence *s, int token) {
 
 /* ---- Conditions ---- */
 
-/* Forbids tokens that would end an n-gram that the row holds already (Paulus et al. 2018, section 2.5). */
+/* Forbids tokens that would repeat an n-gram of the row (Paulus et al. 2018, section 2.5). */
 static void forbid_repeats(const Row *row, int n, float *logits) {
     const int *latest = row->ids + row->length - n + 1;
     for (int start = 0; start + n <= row->length; start++) {
@@ -272,18 +272,18 @@ static int nothing_is_left(const float *logits, int count) {
     return 1;
 }
 
-/* Whether the row's next token is a tag, which is no part of the output. */
+/* Whether the row's next token is a tag, which is not part of the output. */
 static int is_tag(const Job *job, const Row *row) {
     return row->length < job->options.num_tags && row->length < job->prefix_lens[row->sentence->source];
 }
 
-/* Whether the row is shorter than the options ask for, without its tags. */
+/* Whether the row, without its tags, is below the minimum length. */
 static int is_too_short(const Job *job, const Row *row) {
     int tags = job->options.num_tags, prefix = job->prefix_lens[row->sentence->source];
     return row->length - (tags < prefix ? tags : prefix) < job->options.min_len;
 }
 
-/* Sets the logits of tokens that may not come next to -infinity; the same rules as nmt/decoding/constraints.py. */
+/* Sets the logits of forbidden next tokens to -infinity, by the same rules as nmt/decoding/constraints.py. */
 static void apply_conditions(const Job *job, const Row *row, float *logits, int count) {
     const Options *options = &job->options;
     const Sentence *s = row->sentence;
@@ -303,13 +303,13 @@ static void apply_conditions(const Job *job, const Row *row, float *logits, int 
     if (too_short) logits[eos_place] = -INFINITY;
     if (options->no_repeat_ngram > 0 && options->no_repeat_ngram <= row->length + 1) {
         forbid_repeats(row, options->no_repeat_ngram, logits);
-        if (too_short && nothing_is_left(logits, count)) logits[eos_place] = eos; /* too short, but nothing else may come */
+        if (too_short && nothing_is_left(logits, count)) logits[eos_place] = eos; /* too short, but nothing else is allowed */
     }
 }
 
 /* ---- Greedy search and sampling ---- */
 
-/* Appends a token; a row that has ended gives its blocks back. */
+/* Appends a token; a row that has ended frees its blocks. */
 static void append(Worker *w, Row *row, int token, float score) {
     Sentence *s = row->sentence;
     row->ids[row->length] = row->last = token;
@@ -348,7 +348,7 @@ static int draw(const Search *search, const Row *row, const float *logits, int c
     }
     double sum = 0.0;
     for (int i = 0; i < n; i++) {
-        if (i && sum / total >= options->top_p) n = i; /* the first, before which there is nothing, stays */
+        if (i && sum / total >= options->top_p) n = i; /* always keep the first one */
         else cumulative[i] = sum += cumulative[i];
     }
     size_t at = ((size_t)row->sentence->source * options->num_hypotheses + row->sample) * job->longest_limit + row->length;
@@ -368,7 +368,7 @@ static void choose(const Search *search, Row *row, const float *logits, const Re
 
 static double rank(const Job *job, float score, int length) { return score / job->length_divisors[length]; }
 
-/* Keeps `row` as a hypothesis that has ended, behind those that are as good. */
+/* Adds `row` to the ended hypotheses, after those with an equal score. */
 static int collect(const Search *search, Sentence *s, const Row *row, float score) {
     if (s->num_ended == s->ended_capacity) {
         int capacity = 2 * s->ended_capacity + 8;
@@ -386,7 +386,7 @@ static int collect(const Search *search, Sentence *s, const Row *row, float scor
     return 1;
 }
 
-/* Whether a sentence, whose best running hypothesis has the score `best`, goes on. */
+/* Whether to continue a sentence whose best running hypothesis has score `best`. */
 static int may_improve(const Search *search, Sentence *s, float best) {
     const Options *options = &search->job->options;
     if (best == -INFINITY) return 0;
@@ -451,7 +451,7 @@ static Status advance_beam(const Search *search, Sentence *s, const float *logit
     int n = find_candidates(search, s, logits, totals), width = search->job->options.beam_size;
     int at_limit = s->rows[0].length + 1 == s->limit;
     float best = -INFINITY;
-    if (n < 0) { /* the model's numbers are not numbers: one output says so */
+    if (n < 0) { /* the model's output is NaN: report it in one output */
         s->num_running = 0;
         return collect(search, s, &s->rows[0], NAN) ? DONE : OUT_OF_MEMORY;
     }
@@ -473,7 +473,7 @@ static Status advance_beam(const Search *search, Sentence *s, const float *logit
 
 /* ---- The loop ---- */
 
-/* Computes logits and reduces them, 64 at a time: they are never written as a whole. */
+/* Computes and reduces logits 64 at a time, without ever storing all of them. */
 static void reduce_fused(const Search *search, const Rows *input) {
     Worker *w = search->worker;
     const Model *m = w->model;
@@ -500,7 +500,7 @@ static void reduce_row(const Model *m, const float *logits, int places, int with
     }
 }
 
-/* Computes the logits of all rows, and their sums before anything is forbidden. */
+/* Computes the logits of all rows, and their sums before any token is forbidden. */
 static void compute_logits(const Search *search, const Rows *input) {
     Worker *w = search->worker;
     const Model *m = w->model;
@@ -519,7 +519,7 @@ static void compute_logits(const Search *search, const Rows *input) {
     }
 }
 
-/* Collects the rows that are running, and makes room for their step; 0 if memory is short. */
+/* Collects the running rows and allocates space for their step; returns 0 if out of memory. */
 static int prepare_step(Search *search) {
     Worker *w = search->worker;
     int longest = 0;
@@ -569,7 +569,7 @@ static Status step(Search *search) {
     return status;
 }
 
-/* Hands over the sentences that are done. */
+/* Moves the outputs of finished sentences to the job. */
 static Status drop_finished(Search *search) {
     Worker *w = search->worker;
     int kept = 0, fits = 1;

@@ -1,4 +1,4 @@
-/* What the search (search.c) and the model's steps (decoder.c) share: a worker, its sentences and their hypotheses. */
+/* Data shared by the search (search.c) and the model's steps (decoder.c): a worker, its sentences and hypotheses. */
 #ifndef NMT_SEARCH_H
 #define NMT_SEARCH_H
 
@@ -8,7 +8,7 @@
 /* Keys and values of 16 positions, of all decoder layers. */
 typedef struct Block {
     void *numbers;
-    int references; /* hypotheses that read it */
+    int references; /* number of hypotheses that use it */
     struct Block *next; /* while it is free */
 } Block;
 
@@ -25,7 +25,7 @@ typedef struct {
     Block **blocks;   /* [limit / 16], num_blocks of them in use */
     void **numbers;   /* their contents */
     int num_blocks;
-    int sample;       /* its number among the samples */
+    int sample;       /* its index among the samples */
     int running;
 } Row;
 
@@ -33,11 +33,11 @@ typedef struct {
 typedef struct Sentence {
     int source, src_len, limit;
     void **memory;    /* [src_len / 16] blocks of keys and values of the source */
-    float *weights;   /* scratch [heads][src_len], where attention is kept */
+    float *weights;   /* scratch [heads][src_len], if attention is kept */
     float *attention; /* [limit][src_len], or NULL */
-    Row *rows, *spare; /* [num_rows]; a beam's next generation is built in the other */
+    Row *rows, *spare; /* [num_rows]; the next generation of a beam is built in the other one */
     int num_rows, num_running;
-    Output *ended;    /* a beam's hypotheses that have ended */
+    Output *ended;    /* ended hypotheses of a beam */
     int num_ended, ended_capacity;
     void *memory_storage;
     int *outputs;     /* [num_outputs]: the tokens of its shortlist, by id; NULL without one */

@@ -1,9 +1,9 @@
-/* Lexical shortlists: for each source, only the outputs that its tokens may be translated with are computed.
+/* Lexical shortlists: for each source, compute only the outputs that are candidate translations of its tokens.
  *
- * The rows that a worker decodes side by side belong to different sources, so each has a list of its own. In int8 each
- * row is multiplied with the listed rows of a second copy of the output weights, which are not in panels: nothing is
- * gathered, and the rows that many sources list stay in the cache. In fp32 each source gathers panels of its own, because
- * a sum must add its products in the order in which panels do.
+ * The rows that a worker decodes side by side belong to different sources, so each has its own list. In int8, each row is
+ * multiplied with the listed rows of a second copy of the output weights, which is not in panels: nothing is gathered,
+ * and rows that many sources list stay in the cache. In fp32, each source gathers its own panels, because sums must add
+ * their products in the same order as with panels.
  */
 #include "shortlist.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- The shortlist ---- */
 
-/* Copies output `n` of packed weights, pieces of `width` bytes that lie LANES x width bytes apart, to `to`. */
+/* Copies output `n` of packed weights, which consists of `width` bytes every LANES x width bytes, to `to`. */
 static void copy_output(const Linear *linear, int n, size_t width, char *to, size_t to_step) {
     size_t bytes = linear->inputs * (linear->precision == INT8 ? 1 : sizeof(float));
     const char *from = (const char *)linear->panels + (size_t)(n / LANES) * bytes * LANES + n % LANES * width;
@@ -42,7 +42,7 @@ static void mark(unsigned char *marked, const int *tokens, int count) {
     for (int i = 0; i < count; i++) marked[tokens[i]] = 1;
 }
 
-/* Marks what a source may be translated with, eos, and the prefix, which may hold any token. */
+/* Marks the candidate tokens of a source, eos, and the tokens of the prefix, which may be any. */
 static void mark_outputs(unsigned char *marked, const Job *job, int source) {
     const Shortlist *shortlist = job->shortlist;
     marked[EOS_ID] = 1;
@@ -54,7 +54,7 @@ static void mark_outputs(unsigned char *marked, const Job *job, int source) {
     }
 }
 
-/* Writes the marked tokens to `outputs`, in order, and returns their number; only counts them if it is NULL. */
+/* Writes the marked tokens to `outputs` in order and returns their number; if `outputs` is NULL, only counts them. */
 static int collect_marked(const unsigned char *marked, int vocabulary, int *outputs) {
     int count = 0;
     for (int start = 0; start < vocabulary; start += 8) {
@@ -69,7 +69,7 @@ static int collect_marked(const unsigned char *marked, int vocabulary, int *outp
     return count;
 }
 
-/* Packs the outputs of a source: a layer of its own. */
+/* Packs the outputs of a source as a separate layer. */
 static int gather_panels(const Model *model, Sentence *s) {
     const Linear *all = &model->output;
     Linear *own = &s->output;
@@ -113,7 +113,7 @@ void compute_listed_logits(Worker *w, const Job *job, const Rows *input, size_t 
     const Model *m = w->model;
     for (int row = 0; row < w->num_active;) {
         const Sentence *s = w->active[row]->sentence;
-        int count = 1; /* rows of this source: they have one list */
+        int count = 1; /* rows of this source, which share one list */
         while (row + count < w->num_active && w->active[row + count]->sentence == s) count++;
         float *logits = w->logits + row * stride;
         if (m->output.precision == INT8) {

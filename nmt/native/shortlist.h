@@ -6,7 +6,7 @@
 
 struct Sentence;
 
-/* Lists the outputs of a source, by token id; 0 if memory is short. */
+/* Lists the outputs of a source, by token id; returns 0 if out of memory. */
 int list_outputs(Worker *, const Job *, struct Sentence *);
 void release_outputs(struct Sentence *);
 /* Writes the logits of each active row's own outputs to w->logits [rows][stride]. */

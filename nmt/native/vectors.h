@@ -1,9 +1,9 @@
-/* Sixteen fp32 lanes, on the registers that an instruction set has. Included once per instruction set, by kernels.h.
+/* Sixteen fp32 lanes, in the registers of an instruction set. Included once per instruction set, by kernels.h.
  *
- * Every operation here is exact in the same way everywhere: IEEE 754 addition, multiplication, division and fused
- * multiply-add, per lane; v_max(a, b) is a > b ? a : b, so b where either is NaN; v_sum and v_highest take the lanes in
- * one fixed order. So the functions of kernels.h, which are written in these operations alone, return the same bits on
- * every processor.
+ * Every operation here gives the same result on every processor: IEEE 754 addition, multiplication, division and fused
+ * multiply-add, per lane; v_max(a, b) is a > b ? a : b, so b if either is NaN; v_sum and v_highest combine the lanes in
+ * a fixed order. So the functions of kernels.h, which use only these operations, return the same bits on every
+ * processor.
  */
 
 #if ISA_LEVEL == ISA_AVX512
@@ -93,7 +93,7 @@ FN vec v_from_int(const int32_t *p) {
                  _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(p + 8)))};
 }
 
-#else /* portable C, and NEON, whose compilers make four registers of sixteen lanes */
+#else /* portable C, and NEON, where compilers split sixteen lanes into four registers */
 
 typedef struct { float x[16]; } vec;
 #define EACH_LANE for (int i = 0; i < 16; i++)
@@ -152,7 +152,7 @@ FN vec v_from_int(const int32_t *p) { vec a; EACH_LANE a.x[i] = (float)p[i]; ret
 
 #endif
 
-/* The lanes of v_sum and v_highest are taken together in one order: i and i + 8, then + 4, + 2, + 1. */
+/* v_sum and v_highest combine the lanes in a fixed order: i and i + 8, then + 4, + 2, + 1. */
 #if ISA_LEVEL == ISA_PORTABLE
 FN float v_sum(vec a) {
     for (int width = 8; width; width >>= 1)

@@ -1,4 +1,4 @@
-"""Pictures of attention, positions and learning curves. matplotlib is imported when one is drawn, not before."""
+"""Plots of attention, positions and learning curves. matplotlib is imported only when a plot is drawn."""
 
 from __future__ import annotations
 

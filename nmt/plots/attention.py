@@ -1,4 +1,4 @@
-"""Cross-attention as a heat map: the source tokens that the decoder attended to at each target token."""
+"""Draw cross-attention as a heat map: the source tokens that the decoder attended to at each target token."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 # Lengths in inches, font sizes in points.
 _CELL = 0.34  # height of a row
-_MAX_CELL_WIDTH = 0.8  # up to which cells widen so that the source tokens can lie flat
-_MAX_SIDE = 40.0  # of the map; beyond it cells and labels shrink
+_MAX_CELL_WIDTH = 0.8  # cells widen up to this width so that source tokens can be horizontal
+_MAX_SIDE = 40.0  # of the map; in larger maps, cells and labels shrink
 _FONT_SIZE = 10.0
 _READABLE = 5.0
 _NARROW, _WIDE = 0.08, 0.145  # a Latin letter and a Chinese character at _FONT_SIZE
-_ANGLE = 55  # degrees, of source tokens that cannot lie flat
+_ANGLE = 55  # degrees; for source tokens that cannot be horizontal
 _MARGIN, _PAD, _BAR_GAP, _BAR_WIDTH, _BAR_LABELS = 0.12, 0.09, 0.2, 0.14, 0.65
-_BAR_HEIGHT = 2.4  # at most
-_MAX_DRAWN = 16_384  # cells that an SVG holds one by one; beyond it the map is an image, else the file is tens of MB
-_MIN_HEIGHT = 1.2  # of the color bar, where the map is lower
+_BAR_HEIGHT = 2.4  # maximum height of the color bar
+_MAX_DRAWN = 16_384  # maximum number of cells drawn one by one in an SVG; larger maps are images, to save tens of MB
+_MIN_HEIGHT = 1.2  # minimum height of the color bar, if the map is lower
 
 
 class _Sizes(NamedTuple):
@@ -48,10 +48,10 @@ def draw_attention(
 ) -> list[str]:
     """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 
-    `weights` are shares of attention (numpy array or nested lists; rows are target tokens); the darkest color is the
-    largest weight of the picture. `.svg` keeps text as text, for the reader's fonts; `.png` needs installed fonts that
-    have every character, else NmtError names those they lack. Other suffixes, weights that do not fit the tokens, and
-    weights that are no numbers are NmtErrors too. Returns warnings for the user, such as labels too small to read.
+    `weights` are shares of attention (numpy array or nested lists; rows are target tokens). The darkest color is the
+    largest weight in the plot. `.svg` keeps text as text, for the reader's fonts. `.png` needs installed fonts with
+    every character, else NmtError lists the missing ones. NmtError also for other suffixes, weights that do not match
+    the tokens, and weights that are not finite. Returns warnings for the user, such as about labels too small to read.
     """
     name = picture_format(path)
     matrix = _checked(weights, len(tgt_tokens), len(src_tokens))
@@ -78,14 +78,14 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
             f"attention weights of shape {list(matrix.shape)} for {num_tgt} target and {num_src} source tokens"
         )
     if matrix.size == 0:
-        raise NmtError("there is no attention to draw: a side has no tokens")
+        raise NmtError("no attention to draw: a side has no tokens")
     if not np.isfinite(matrix).all():
-        raise NmtError("the attention weights hold values that are no numbers (nan, inf)")
+        raise NmtError("the attention weights are not all finite (nan, inf)")
     return matrix
 
 
 def _text_width(text: str) -> float:
-    """Estimate the width of `text` in inches at _FONT_SIZE; the fonts of an SVG's reader are not known here."""
+    """Estimate the width of `text` in inches at _FONT_SIZE; the reader's fonts for an SVG are unknown."""
     return sum(_WIDE if east_asian_width(c) in "WF" else _NARROW for c in text)
 
 
@@ -98,7 +98,7 @@ def _layout(src: list[str], tgt: list[str], title: str) -> _Sizes:
     angle = 0 if flat else _ANGLE
     labels_height = scale * (longest_src * math.sin(math.radians(angle)) + 0.16)
     lean = math.cos(math.radians(angle))
-    # How far the last slanted labels reach past the right edge of the map.
+    # How far the last slanted labels extend past the right edge of the map.
     reach = 0.0 if flat else max(
         _text_width(label) * lean - _CELL * (len(src) - i - 0.5) for i, label in enumerate(src)
     )  # fmt: skip
@@ -148,7 +148,7 @@ def _figure(
 
 
 def _label(axes: Axes, src: list[str], tgt: list[str], sizes: _Sizes, families: list[str]) -> None:
-    """Put the tokens on both axes. `$` stays a dollar sign, and a slanted label starts at its column."""
+    """Label both axes with the tokens. `$` stays a dollar sign, and a slanted label starts at its column."""
     text: dict[str, Any] = {"fontsize": sizes.font_size, "fontfamily": families, "parse_math": False}
     axes.xaxis.tick_top()
     flat: dict[str, Any] = {"ha": "center", "va": "baseline"}

@@ -1,4 +1,4 @@
-"""Learning curves: the loss and the scores of a run against its updates."""
+"""Draw learning curves: the loss and scores of a run over its updates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Points = list[tuple[int, float]]  # (update, value), by update
-_MAX_DRAWN = 1e12  # a number beyond it is none that a training writes, and matplotlib cannot scale its axis to 1e308
+_MAX_DRAWN = 1e12  # training writes no larger numbers, and matplotlib cannot scale an axis to 1e308
 _TRAIN, _VALID, _BLEU, _CHRF = "#9db8d2", "#1f4e79", "#1f4e79", "#c8641e"
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the records of a metrics.jsonl, one JSON object per line.
 
-    A last line without a line end is skipped, because a running training is still writing it. Any other line that is
-    no JSON object is a RunError with its number.
+    A last line without a line end is skipped, because a running training is still writing it. For any other line that
+    is not a JSON object, raises RunError with the line number.
     """
     try:
         lines = read_at_most(path, MAX_METRICS_BYTES).decode("utf-8").split("\n")[:-1]
@@ -32,7 +32,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         raise RunError("no metrics yet", path=path, hint="train the run first") from error
     except ValueError as error:
         reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error
-        raise RunError(f"these are no metrics: {reason}", path=path) from error
+        raise RunError(f"not a metrics file: {reason}", path=path) from error
     records = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -49,9 +49,9 @@ def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
     """Write the learning curves in `records` to `path` (.svg or .png): loss on the left, BLEU and chrF on the right.
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
-    "loss", "bleu", "chrf", ...}`; losses in nats per token, scores 0-100. If an update was recorded twice (a resumed
-    run), the later record counts. A record whose update or value is not a number leaves a gap. A star marks the best
-    validation of each curve. RunError if there is no loss to draw.
+    "loss", "bleu", "chrf", ...}`, with losses in nats per token and scores 0-100. If an update was recorded twice (by a
+    resumed run), the later record counts. A record whose update or value is not a number leaves a gap. A star marks the
+    best validation of each curve. RunError if there is no loss to draw.
     """
     picture_format(path)
     if not (_series(records, "train", "loss") or _series(records, "valid", "loss")):

@@ -1,4 +1,4 @@
-"""Find installed fonts that can draw a text, so that a PNG never shows boxes in place of characters."""
+"""Find installed fonts that can draw a text, so that a PNG never shows boxes instead of characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nmt.errors import NmtError
 
-# For SVG: the reader's program takes the first that it has, and falls back for characters that one lacks.
+# For SVG: the viewer uses the first font it has, and falls back to others for missing characters.
 SVG_FAMILIES = ["DejaVu Sans", "Arial", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei"]
 
 _PREFERRED = (
@@ -14,13 +14,13 @@ _PREFERRED = (
     *("Microsoft YaHei", "Heiti SC", "SimHei", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans CJK JP"),
     *("Hiragino Sans", "Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Noto Sans"),
 )
-# Fonts that say they have a character and draw something else: boxes, formula parts, color bitmaps.
+# Fonts that claim to have a character but draw something else: boxes, formula parts, color bitmaps.
 _UNFIT = ("Last Resort", "LastResort", "cm", "STIX", ".")
 _MAX_NAMED = 12  # characters in an error message
 
 
 def installed_families() -> list[str]:
-    """Return the names of the font families that matplotlib can use here, the ones that look best first."""
+    """Return the names of the font families that matplotlib can use here, best-looking first."""
     from matplotlib.font_manager import fontManager
 
     names = {entry.name for entry in fontManager.ttflist}
@@ -42,24 +42,24 @@ def characters_of(family: str) -> set[str]:
 def families_covering(texts: Iterable[str]) -> list[str]:
     """Return installed families that together have every character of `texts`, the main one first.
 
-    NmtError names the characters that no installed font has.
+    NmtError lists the characters that no installed font has.
     """
     wanted = {character for text in texts for character in text if not character.isspace()}
     chosen, missing = _choose(wanted)
     if missing:
-        _find_new_fonts()  # matplotlib remembers its list for good: a font installed since would stay unseen
+        _find_new_fonts()  # matplotlib caches its list forever, and would not see newly installed fonts
         chosen, missing = _choose(wanted)
     if missing:
         named = " ".join(sorted(missing)[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
         raise NmtError(
             f"no installed font has these characters: {named}",
-            hint="write to a name that ends in .svg, or install a font that has them, such as Noto Sans CJK",
+            hint="write to a file ending in .svg, or install a font with these characters, such as Noto Sans CJK",
         )
     return chosen
 
 
 def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
-    """Return the main family and as few others as cover `wanted`, and the characters that no family has."""
+    """Return the main family and as few others as needed to cover `wanted`, and the characters that no family has."""
     families = installed_families()
     chosen, missing = families[:1], wanted.copy()
     for family in chosen:
@@ -75,7 +75,7 @@ def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
 
 
 def _find_new_fonts() -> None:
-    """Register font files that were installed after matplotlib cached its list."""
+    """Register font files installed after matplotlib cached its list."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     known = {entry.fname for entry in fontManager.ttflist}

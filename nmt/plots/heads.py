@@ -1,4 +1,4 @@
-"""The attention of every layer and head in one picture: a grid of small heat maps."""
+"""Draw the attention of every layer and head as a grid of small heat maps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TITLE_HEIGHT = 0.4  # inches
 def draw_heads(weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path, *, title: str = "") -> None:
     """Write a grid of heat maps to `path` (.svg or .png): one row per layer, one column per head.
 
-    weights [L, H, T, S] (numpy array, CPU tensor or nested lists): shares of attention of L layers and H heads, S
-    source tokens along each map, T target tokens down its side; for self-attention both are the same tokens. One color
-    scale, 0 to 1, serves all maps. NmtError if the weights do not fit the tokens, hold values that are not finite, or
-    make more than 256 maps.
+    weights [L, H, T, S] (numpy array, CPU tensor or nested lists): shares of attention of L layers and H heads, with S
+    source tokens along the top of each map and T target tokens down its side; for self-attention, both are the same
+    tokens. All maps share one color scale, 0 to 1. NmtError if the weights do not match the tokens, are not all finite,
+    or make more than 256 maps.
     """
     name = picture_format(path)
     grid = _checked(weights, len(tgt_tokens), len(src_tokens))
@@ -49,7 +49,7 @@ def _checked(weights: Any, num_tgt: int, num_src: int) -> np.ndarray:
         )
     if grid.shape[0] * grid.shape[1] > MAX_MAPS:
         raise NmtError(
-            f"{grid.shape[0]} layers of {grid.shape[1]} heads are too many for one picture",
+            f"{grid.shape[0]} layers with {grid.shape[1]} heads are too many for one plot",
             hint=f"draw at most {MAX_MAPS} heads at a time",
         )
     if not np.isfinite(grid).all():
@@ -92,7 +92,7 @@ def _figure(grid: np.ndarray, src: list[str], tgt: list[str], title: str, famili
 
 
 def _label(axes: Axes, src: list[str], tgt: list[str], families: list[str]) -> None:
-    """Put the tokens on the axes of one map; an empty list leaves a side without labels."""
+    """Label the axes of a map with the tokens; an empty list leaves a side without labels."""
     text: dict[str, Any] = {"fontsize": _FONT_SIZE, "fontfamily": families, "parse_math": False}
     axes.xaxis.set_label_position("bottom")
     axes.xaxis.tick_top()

@@ -1,4 +1,4 @@
-"""A table of position encodings as a picture: its values, some of its columns, and similarities of positions."""
+"""Plot a table of position encodings: its values, some of its columns, and the similarities of positions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MAX_CELLS = 4_000_000
 def draw_positions(table: Any, path: Path, *, columns: tuple[int, ...] = (6, 7, 8, 9)) -> None:
     """Draw the position encodings `table` [N, D] in three panels and write the picture to `path` (.svg or .png).
 
-    Left: the table as a heat map. Middle: some of its `columns` as curves. Right: the dot product of each position
-    with its neighbors, against their distance, for several positions; for sinusoidal positions all these curves
-    are the same (Vaswani et al. 2017, section 3.5). NmtError if the table is not [N, D] with finite values.
+    Left: the table as a heat map. Middle: some of its `columns` as curves. Right: for several positions, the dot
+    product with other positions over their distance; for sinusoidal positions, all these curves are the same (Vaswani
+    et al. 2017, section 3.5). NmtError if the table is not [N, D] with finite values.
     """
     import numpy as np
 
@@ -28,7 +28,7 @@ def draw_positions(table: Any, path: Path, *, columns: tuple[int, ...] = (6, 7, 
     values = np.asarray(table, dtype=float)
     if values.ndim != 2 or min(values.shape) < 2 or values.size > _MAX_CELLS or not np.isfinite(values).all():
         raise NmtError(
-            f"a table of positions of shape {list(values.shape)} cannot be drawn",
+            f"cannot draw a table of positions of shape {list(values.shape)}",
             hint="draw_positions takes finite values [positions, d_model], at least two of each",
         )
     with drawing():
@@ -53,7 +53,7 @@ def _figure(values: np.ndarray, columns: list[int]) -> Figure:
     num_positions = len(values)
     for number, position in enumerate(_spread(num_positions)):
         distance = [other - position for other in range(num_positions)]
-        width = 4.5 - 1.2 * number  # curves that coincide stay visible under one another
+        width = 4.5 - 1.2 * number  # so that identical curves stay visible under each other
         products.plot(distance, values @ values[position], linewidth=width, label=f"position {position}", alpha=0.85)
     products.set(title="dot product with other positions", xlabel="distance", ylabel="dot product")
     products.legend(frameon=False, fontsize=8)

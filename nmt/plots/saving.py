@@ -1,4 +1,4 @@
-"""Shared by all pictures: formats, drawing that ignores the user's matplotlib settings, the atomic save."""
+"""Shared by all plots: formats, drawing without the user's matplotlib settings, atomic saving."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _PNG_DPI = 150  # dots per inch
 
 
 def picture_format(path: Path) -> str:
-    """Return `svg` or `png`, by the suffix of `path`; NmtError for any other suffix."""
+    """Return `svg` or `png` according to the suffix of `path`. NmtError for any other suffix."""
     name = path.suffix.lower().removeprefix(".")
     if name not in FORMATS:
-        raise NmtError("a picture is written as .svg or .png", path=path, hint="end the name in .svg or .png")
+        raise NmtError("plots are written as .svg or .png", path=path, hint="use a name ending in .svg or .png")
     return name
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw and save in this context: matplotlib's defaults, text kept as text in SVG, no warnings about fonts.
+    """Draw and save inside this context: matplotlib's defaults, text kept as text in SVG, no warnings about fonts.
 
-    The reader of an SVG may have fonts that are not installed here; for PNG, `nmt.plots.fonts` checks the fonts
+    The reader of an SVG may have fonts that are not installed here. For PNG, `nmt.plots.fonts` checks the fonts
     beforehand. Settings, warnings and logging are restored afterwards.
     """
     import matplotlib
@@ -40,7 +40,7 @@ def drawing() -> Iterator[None]:
     log = logging.getLogger("matplotlib.font_manager")
     level = log.level
     with warnings.catch_warnings(), matplotlib.rc_context():
-        # Not rcdefaults(): that would also choose a backend for whoever imported us.
+        # Not rcdefaults(), which would also choose a backend for the importing program.
         for key, value in matplotlib.rcParamsDefault.items():
             if not key.startswith(("backend", "interactive", "toolbar", "webagg", "date.", "animation")):
                 matplotlib.rcParams[key] = value
@@ -56,7 +56,7 @@ def drawing() -> Iterator[None]:
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write `figure` to `path` in the format of its suffix, atomically; the same figure gives the same bytes."""
+    """Write `figure` to `path` in the format of its suffix, atomically and reproducibly."""
     name = picture_format(path)
     metadata = {"Date": None} if name == "svg" else None
     with write_atomically(path) as partial:

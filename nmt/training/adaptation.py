@@ -1,9 +1,9 @@
-"""Adapting a trained model to another domain: the configuration of the training, and its check.
+"""Adapt a trained model to another domain: configure the training, and check its result.
 
 Training on new text alone makes a model forget the old (catastrophic forgetting: Thompson et al. 2019, "Overcoming
 Catastrophic Forgetting During Domain Adaptation of Neural Machine Translation"). Replaying a share of the old corpus
 (mixed fine-tuning: Chu et al. 2017, "An Empirical Comparison of Domain Adaptation Methods for Neural Machine
-Translation"), a low learning rate and few updates keep that loss small; whether they did is measured, not assumed.
+Translation"), a low learning rate and few updates keep that loss small. nmt measures it rather than assuming it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from nmt.training.adaptation_corpus import NEW, OLD, AdaptationCorpus, epochs_fo
 from nmt.translate import Translator
 
 LR_SHARE, MAX_LR = 0.3, 6e-4
-"""The peak learning rate of an adaptation that replays old text: a share of the run's own, and the most it may be."""
+"""The peak learning rate of an adaptation that replays old text: a fraction of the run's own, and an upper limit."""
 
 LR_SHARE_ALONE, MAX_LR_ALONE = 0.1, 1e-4
-"""The same without old text, where nothing holds the model back."""
+"""The same without old text, where nothing keeps the model from forgetting."""
 
 MIN_UPDATES, MAX_UPDATES = 40, 5000
 _MIN_UPDATES_PER_EPOCH = 10
 _MIN_BATCH_TOKENS = 512
-_SAMPLE_PAIRS = 2000  # pairs that the tokens of a corpus are estimated from
+_SAMPLE_PAIRS = 2000  # pairs from which the number of tokens in a corpus is estimated
 _NUM_VALIDATIONS = 5
 _UPDATES = "training.max_updates"
 
 
 def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, overrides: Sequence[str] = ()) -> Config:
-    """Return the configuration that adapts `run` to `corpus`, whose files `data` names; `overrides` as in `--set`."""
+    """Return the configuration that adapts `run` to `corpus` with the files in `data`; `overrides` as in `--set`."""
     base = run.config()
     tokens_per_pair, max_updates = _tokens_per_pair(run, corpus), _named_updates(overrides)
     training = suited_training(base.training, corpus.num_new, tokens_per_pair, corpus.mix, max_updates)
@@ -50,7 +50,7 @@ def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, over
 
 
 def _named_updates(overrides: Sequence[str]) -> int | None:
-    """Return the number of updates that `--set` names, to which warmup and validations then belong."""
+    """Return the number of updates set with `--set`, which then also determines warmup and validations."""
     values = [value.strip() for name, _, value in (each.partition("=") for each in overrides) if name == _UPDATES]
     return int(values[-1]) if values and values[-1].isdecimal() else None
 
@@ -58,11 +58,11 @@ def _named_updates(overrides: Sequence[str]) -> int | None:
 def suited_training(
     base: TrainingConfig, num_new: int, tokens_per_pair: float, mix: float, max_updates: int | None = None
 ) -> TrainingConfig:
-    """Return the settings of a run's training, changed to suit an adaptation to `num_new` pairs.
+    """Return a run's training settings, changed to suit an adaptation to `num_new` pairs.
 
-    A lower learning rate, falling to 0; few passes over the new pairs; smaller updates if a pass would make fewer than
-    10 of them. `tokens_per_pair` are those of the longer side, `mix` is the share of the old corpus,
-    `max_updates` the number of updates if it was named.
+    The learning rate is lower and falls to 0. There are few passes over the new pairs, and smaller updates if a pass
+    would have fewer than 10. `tokens_per_pair` counts the longer side, `mix` is the share of the old corpus, and
+    `max_updates` the number of updates if the user set it.
     """
     tokens_per_epoch = num_new * tokens_per_pair / (1 - mix)
     in_batch = 0 if base.batch_tokens == "auto" else base.batch_tokens
@@ -104,14 +104,14 @@ def _tokens_per_pair(run: RunDir, corpus: AdaptationCorpus) -> float:
 
 
 class Verdict(NamedTuple):
-    """The scores of a model before and after its adaptation, and whether it lost too much."""
+    """The scores of a model before and after its adaptation, and the loss that is acceptable."""
 
     comparisons: list[SetComparison]
-    max_loss: float  # BLEU that the old test set may lose in each direction
+    max_loss: float  # BLEU that the model may lose on the old test set in each direction
 
     @property
     def worst(self) -> SetComparison | None:
-        """The direction of the old test set that lost most; None if there is no old test set."""
+        """The direction of the old test set with the largest loss; None if there is no old test set."""
         old = [each for each in self.comparisons if each.name == OLD]
         return min(old, key=lambda each: each.bleu.gain, default=None)
 
@@ -124,13 +124,13 @@ class Verdict(NamedTuple):
 def sets_to_check(
     base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs] = ()
 ) -> list[tuple[str, DirectedPairs]]:
-    """Return the test sets of an adaptation by name: the new one, and `old_test`, else that of the run `base`."""
+    """Return the test sets of an adaptation by name: the new one, and `old_test` or else that of the run `base`."""
     new = adapted.read_sets("test", adapted.config().data.directions[0])
     return [(NEW, each) for each in new] + [(OLD, each) for each in (old_test or old_sets(base)["test"])]
 
 
 def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
-    """Score both models on the new and on the old test set, in fp32; write translations and scores into `adapted`."""
+    """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`."""
     sets = sets_to_check(base, adapted, old_test)
     translations = []
     for run in (base, adapted):
@@ -149,11 +149,11 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
 
 
 def base_of(run: RunDir) -> RunDir:
-    """Return the run that an adapted one started from. RunError if it has none, or it is gone."""
+    """Return the run that an adapted run started from. RunError if there is none, or it is missing."""
     path = run.config().training.init_from
     if path is None:
         raise RunError("this run was not adapted from another", path=run.path)
     if not Path(path).is_dir():
-        hint = "name the folder that it is in now: nmt adapt RUN --resume --run ..."
+        hint = "give the folder that it is in now: nmt adapt RUN --resume --run ..."
         raise RunError(f"the run that it was adapted from is not at {path}", path=run.path, hint=hint)
     return RunDir(Path(path))

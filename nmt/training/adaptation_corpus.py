@@ -1,4 +1,4 @@
-"""The text that a model is adapted on: the new corpus, a sample of the old one, and what is held out of both."""
+"""The text for adapting a model: the new corpus, a sample of the old one, and held-out sets of both."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from nmt.training.corpus_files import whole
 log = logging.getLogger(__name__)
 
 DEFAULT_MIX = 0.5
-"""The share of the old corpus in training, if nothing else is asked for."""
+"""The default share of the old corpus in training."""
 
 NEW, OLD = "new", "old"
 """The names of the two corpora, in file names and messages."""
 
-_EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # passes over up to so many pairs; over more, one
+_EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # (largest number of pairs, passes); one pass for larger corpora
 
 _Texts = Sequence[tuple[str, str]]
 
@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Pairs of one direction in two files, and the corpus of the run that they come from, if any."""
+    """Pairs of one direction in two files, and the corpus of the run from which they come, if any."""
 
     name: str
     direction: Direction
@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 class AdaptationCorpus(NamedTuple):
-    """All text of an adaptation, in memory; `write` makes the files that training reads."""
+    """All text of an adaptation, in memory; `write` creates the files that training reads."""
 
     data: DataConfig  # of the run
     train: list[Part]  # the new text first
@@ -70,7 +70,7 @@ class AdaptationCorpus(NamedTuple):
         return len(self.train[0].pairs)
 
     def write(self, store_root: Path) -> DataConfig:
-        """Write the files into a folder named after their contents, unless it exists; return the data section."""
+        """Write the files into a folder named after their contents, if it is missing; return the data section."""
         sets = {"train": self.train, "valid": self.valid, "test": self.test}
         named = [(f"{split}-{part.name}", part) for split, parts in sets.items() for part in parts]
         digest = hashlib.sha256(json.dumps([(name, part.pairs) for name, part in named]).encode()).hexdigest()
@@ -101,9 +101,9 @@ class AdaptationCorpus(NamedTuple):
 def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     """Read the new corpus, hold sentences out of it, and draw the sample of the run's old corpus to replay.
 
-    No sentence of a validation or test set, old or new, is trained on. The sample is as large as its share `mix` of the
-    training needs, drawn by a seeded hash, so the same text gives the same corpus. DataError if the new corpus has too
-    few pairs; RunError if the old one cannot be read, but must be.
+    No sentence of a validation or test set, old or new, is used for training. The sample has the size that its share
+    `mix` of the training requires. It is drawn by a seeded hash, so the same text gives the same corpus. DataError if
+    the new corpus has too few pairs; RunError if the old corpus is required but cannot be read.
     """
     data = run.config().data
     kept = old_sets(run)
@@ -118,7 +118,7 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     if num_left_out:
         log.info("%s new pairs are left out of training: a test or validation set has their source", num_left_out)
     if not train:
-        hint = "name a test set that does not hold all of them"
+        hint = "choose a test set that does not contain all of them"
         raise DataError("no new pair is left to train on", path=paths_of(request.corpora)[0], hint=hint)
     parts, mix = _replayed(run, request, len(train), sources)
     valid = [Part(NEW, request.direction, held_out["valid"])]
@@ -128,19 +128,19 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
 
 
 def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
-    """Return the validation and the test set of a run; empty ones if its model was imported."""
+    """Return the validation and test sets of a run; empty ones if its model was imported."""
     if not run.data.is_dir():
         return {split: [] for split in SPLITS}
     return {split: run.read_sets(split, run.config().data.directions[0]) for split in SPLITS}
 
 
 def epochs_for(num_pairs: int) -> int:
-    """Return how often training passes over `num_pairs` new pairs."""
+    """Return the number of passes over `num_pairs` new pairs."""
     return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
 
 
 def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
-    """Return the new validation set, and the test set: the one that was named, or one that is held out too."""
+    """Return the new validation set, and the test set: the requested one, or one that is also held out."""
     wanted = ["valid"] if request.test else ["valid", "test"]
     chosen = choose_holdout((src for src, _ in new), dict.fromkeys(wanted, request.holdout_size), request.holdout_seed)
     sets: dict[str, _Texts] = {name: [pair for pair in new if chosen.split_of(pair[0]) == name] for name in wanted}
@@ -152,20 +152,20 @@ def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
 
 
 def _untagged(text: str, data: DataConfig) -> str:
-    """Return a source of a run's set without the tag of its corpus."""
+    """Return a source of a run's validation or test set without the tag of its corpus."""
     tag = next((f"{tag} " for tag in corpus_tags(data) if text.startswith(f"{tag} ")), "")
     return text.removeprefix(tag)
 
 
 def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[str]) -> tuple[list[Part], float]:
-    """Return the sample of the old corpus, and its share in training: 0 if there is none."""
+    """Return the sample of the old corpus, and its share in training; 0 if there is none."""
     mix = DEFAULT_MIX if request.mix is None else request.mix
     is_alone = len(run.config().data.directions) == 1
     if not mix and is_alone:
         return [], 0.0
     if not mix:
         hint = "replay some of it, such as --mix old:0.5"
-        raise RunError("a model of several directions forgets those that it is not shown", path=run.path, hint=hint)
+        raise RunError("a model for several directions forgets those it is not trained on", path=run.path, hint=hint)
     try:
         size = round(epochs_for(num_new) * num_new * mix / (1 - mix))
         parts = _sample(run, max(1, size), held_out)
@@ -174,8 +174,8 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
             hint = "put the files back where the run was trained on them, or adapt without them: --mix old:0"
             raise RunError(f"its old corpus cannot be read: {error.message}", path=run.path, hint=hint) from error
         log.warning(
-            "the old corpus of %s cannot be read (%s), so nothing of it is replayed: the model may lose quality on "
-            "other text than the new",
+            "the old corpus of %s cannot be read (%s), so none of it is replayed: the model may lose quality on "
+            "text unlike the new corpus",
             run.path,
             error.message,
         )
@@ -184,7 +184,7 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
 
 
 def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
-    """Return `size` pairs of the old training corpora, shared among them as in an epoch; fewer if there are fewer."""
+    """Return up to `size` pairs of the old training corpora, in the same proportions as in an epoch."""
     data = run.config().data
     corpora = data.corpora("train")
     sizes = [max(1, round(size * share)) for share in _shares(run, len(corpora))]
@@ -201,7 +201,7 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
         if heap
     ]
     if not parts:
-        raise DataError("it has no pair that is in no test or validation set", path=paths_of(corpora)[0])
+        raise DataError("all its pairs are in a test or validation set", path=paths_of(corpora)[0])
     return parts
 
 
@@ -218,7 +218,7 @@ def _shares(run: RunDir, num_corpora: int) -> list[float]:
 
 
 def _keep_smallest(heap: list[tuple[int, int, str, str]], size: int, pair: SentencePair) -> None:
-    """Put `pair` into `heap` if its hash is among the `size` smallest."""
+    """Add `pair` to `heap` if its hash is among the `size` smallest."""
     text = f"{pair.src}\t{pair.tgt}".encode("utf-8", "surrogatepass")
     rank = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
     item = (-rank, -pair.line, pair.src, pair.tgt)  # the largest hash is on top
@@ -229,7 +229,7 @@ def _keep_smallest(heap: list[tuple[int, int, str, str]], size: int, pair: Sente
 
 
 def _in_order(heap: Iterable[tuple[int, int, str, str]]) -> _Texts:
-    """Return the pairs of a sample in the order of the corpus."""
+    """Return the pairs of a sample in corpus order."""
     return [(src, tgt) for _, _, src, tgt in sorted(heap, key=lambda item: -item[1])]
 
 

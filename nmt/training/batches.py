@@ -17,9 +17,9 @@ from nmt.training.distributed import ProcessGroup
 class Update(NamedTuple):
     """The data of one update."""
 
-    indices: list[BatchIndices]  # of all ranks
+    indices: list[BatchIndices]  # the batches of all ranks
     batches: list[Batch]  # this rank's share of each
-    num_tokens: int  # real target tokens, of all ranks
+    num_tokens: int  # real target tokens in all ranks
     reading_seconds: float
 
 
@@ -27,7 +27,7 @@ class UpdateBatches:
     """Gathers batches until an update has `training.tokens_per_update` real target tokens."""
 
     def __init__(self, store: TokenStore, config: Config, group: ProcessGroup, redraw: Redraw | None = None):
-        """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` draws the pairs anew."""
+        """Raise ConfigError if an update needs more tokens than an epoch has. `redraw` redraws pairs each epoch."""
         model, training = config.model, config.training
         sizes = store.sizes(len(config.data.corpora("train")))
         weights = corpus_weights(config.data, sizes)
@@ -53,7 +53,7 @@ class UpdateBatches:
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
-        if self.sampler.redraw is not None:  # a pair may become longer when it is drawn anew, up to the limits
+        if self.sampler.redraw is not None:  # a redrawn pair may become longer, up to the limits
             return self.sampler.max_src_len, self.sampler.max_tgt_len
         sides = ((self.store.src, self.sampler.max_src_len), (self.store.tgt, self.sampler.max_tgt_len))
         src_len, tgt_len = (
@@ -79,7 +79,7 @@ def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
     sizes = store.sizes(len(config.data.corpora("train")))
     weights = corpus_weights(config.data, sizes)
     may_be_empty = weights is not None and config.data.on_too_long == "drop"
-    # Each pair has at least one token, the end of the sentence.
+    # Each pair has at least one token: eos.
     if not may_be_empty and (config.training.batch_tokens == "auto" or tokens_per_update <= len(store)):
         return
     per_epoch = sizes if weights is None else quotas(sizes, weights)
@@ -98,7 +98,7 @@ def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
 
 
 def _num_tgt_tokens(config: Config, store: TokenStore, start: int, end: int) -> int:
-    """Return the real target tokens that training sees of the pairs from `start` to `end`."""
+    """Return how many real target tokens training sees in the pairs from `start` to `end`."""
     model, num_tokens = config.model, 0
     for src_len, lengths in zip(store.src.length_blocks(start, end), store.tgt.length_blocks(start, end), strict=True):
         tgt_len = lengths + 1

@@ -52,13 +52,13 @@ def _facts(training: Training) -> str:
 
 
 def _methods(training: Training) -> list[str]:
-    """Return what the training did beside the usual."""
+    """Return the special methods that the training used."""
     settings = training.settings
     methods = {
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",
-        "output projections that began at 0": settings.zero_init,
+        "output projections initialized to 0": settings.zero_init,
         f"ended after {settings.max_minutes:g} minutes": training.plan is not None
         and training.plan.updates < settings.max_updates,
     }
@@ -94,7 +94,7 @@ def _directions(training: Training, best: dict[str, float]) -> list[str]:
 
 
 def _int8(training: Training) -> list[str]:
-    """Return what int8 costs, if that was measured."""
+    """Return the quality cost of int8, if it was measured."""
     scores = training.run.index().int8
     if scores is None:
         return []
@@ -112,5 +112,6 @@ def _usage(training: Training) -> list[str]:
         f'    nmt translate --model {shlex.quote(str(training.run.path))}{to} "text"',
         f"The model reads up to {training.config.model.max_src_len} tokens at a time; nmt splits longer texts.\n"
         "Expect poor translations of text that is unlike the training corpus.",
-        "The license of the training corpus determines that of the model. Add it here before you share this folder.",
+        "The license of the training corpus determines the license of the model. Add it here before you share this "
+        "folder.",
     ]

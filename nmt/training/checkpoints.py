@@ -1,4 +1,4 @@
-"""The checkpoints of a run: their scores, the best one, and which of them to keep."""
+"""The checkpoints of a run: their scores, the best one, and which ones to keep."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class CheckpointHistory:
     checkpoints: dict[str, dict[str, float]] = field(default_factory=dict)  # scores by name
     best: str | None = None
     validations_since_best: int = 0
-    signatures: dict[str, str] = field(default_factory=dict)  # sacreBLEU's, of the scores
+    signatures: dict[str, str] = field(default_factory=dict)  # sacreBLEU signatures of the scores
     listed_before: list[str] = field(default_factory=list)  # the checkpoints in the state saved before this one
 
     @property
     def last(self) -> str | None:
-        """The newest checkpoint that was not made at the end."""
+        """The newest checkpoint, except those computed at the end of training."""
         return next(iter(self.newest(1)), None)
 
     def newest(self, count: int) -> list[str]:
-        """Return the last `count` checkpoints that were not made at the end, oldest first."""
+        """Return the last `count` checkpoints, oldest first, except those computed at the end of training."""
         names = [name for name in self.checkpoints if name.startswith("step-")]
         return names[max(0, len(names) - count) :]
 
     def add(self, name: str, result: ValidationResult, num_kept: int) -> bool:
         """Add a validated checkpoint; return whether it is the best so far.
 
-        Only the best and the newest `num_kept` stay in the history.
+        The history keeps only the best checkpoint and the newest `num_kept`.
         """
         self.listed_before = list(self.checkpoints)
         self.checkpoints[name] = result.values()
@@ -54,14 +54,14 @@ class CheckpointHistory:
         return checkpoint_quality(self.checkpoints[name], self.early_stopping_metric)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove checkpoints whose weights are lost, and choose the best of the others."""
+        """Remove checkpoints whose weights are lost, and choose the best of the rest."""
         for name in names:
             del self.checkpoints[name]
         if self.best not in self.checkpoints:
             self.best = max(self.checkpoints, key=self._quality, default=None)
 
     def write_index(self, run: RunDir) -> None:
-        """Write `index.json`, without a comparison of int8 and fp32: that is made at the end of training."""
+        """Write `index.json` without the comparison of int8 and fp32, which is added at the end of training."""
         run.write_index(
             CheckpointIndex(
                 last=self.last,
@@ -74,7 +74,7 @@ class CheckpointHistory:
         )
 
     def delete_unlisted(self, run: RunDir) -> None:
-        """Delete weights that neither the saved state nor the one before it lists: training may resume from either."""
+        """Delete weights listed neither in the saved state nor in the previous one; training may resume from either."""
         for path in run.checkpoints.glob("*.safetensors"):
             if path.stem not in self.checkpoints and path.stem not in self.listed_before:
                 path.unlink()

@@ -22,11 +22,11 @@ from nmt.languages import Direction
 class Corpus:
     """The text files of one configuration.
 
-    Choosing sentences to hold out takes two passes over the training files, so the choice is saved in `store_root`.
+    Choosing the sentences to hold out takes two passes over the training files, so the choice is saved in `store_root`.
     """
 
     def __init__(self, config: Config, store_root: Path | None = None):
-        """Raise DataError if one of the files is a pipe. Without `store_root` the held-out choice is not saved."""
+        """Raise DataError if one of the files is a pipe. Without `store_root`, the held-out choice is not saved."""
         self.config = config
         data = config.data
         self.train = data.corpora("train")
@@ -51,7 +51,7 @@ class Corpus:
         DataError if a file cannot be opened.
         """
         for path in self.files():
-            open_text(path).close()  # a run that is resumed reads none of them before this
+            open_text(path).close()  # a resumed run has not opened them before
         hashes, data = FileHashes(store_root / "hashes.json"), self.config.data
         return {
             "files": [hashes.sha256(path) for path in self.files()],
@@ -61,9 +61,9 @@ class Corpus:
         }
 
     def _forms(self) -> dict[str, object]:
-        """Return how the files of each set are read; nothing for sets of one corpus in a plain form.
+        """Return how the files of each set are read; nothing for sets that consist of one plain corpus.
 
-        Configurations that name one corpus per set keep the identity, and the stores, that they have always had.
+        This way, configurations with one plain corpus per set keep their identity, and so their stores.
         """
         sets: list[tuple[str, tuple[ParallelFiles, ...]]] = [("train", self.train), *self.named.items()]
         if all(len(corpora) == 1 and _is_plain(corpora[0]) for _, corpora in sets):
@@ -77,7 +77,7 @@ class Corpus:
     def train_pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs to train on, including those with an empty side.
 
-        With several directions, a sentence that is held out in one of them is left out of all, on either side.
+        With several directions, a sentence that is held out in one direction is left out of all, on both sides.
         """
         pairs = read_parallel(self.train)
         if not self.missing:
@@ -92,7 +92,7 @@ class Corpus:
         return self._directions.get(split, self._directions["train"])[pair.corpus]
 
     def tag(self, split: Split, pair: SentencePair) -> str:
-        """Return the tag that the corpus of a validation or test pair has of its own, with a space; else nothing."""
+        """Return the tag of a validation or test pair's corpus followed by a space; empty if it has no tag."""
         tag = self.named.get(split, self.train)[pair.corpus].tag
         return "" if tag is None else f"{tag} "
 
@@ -105,13 +105,13 @@ class Corpus:
 
     @cached_property
     def _firsts(self) -> set[int]:
-        """The training corpora whose text none before them holds: of a file that is listed twice, the first."""
+        """The indices of the training corpora, without repetitions: if a file is listed twice, only the first."""
         texts = [(paths_of(files), _form_of(files) | {"tag": None}) for files in self.train]
         return {number for number, text in enumerate(texts) if text not in texts[:number]}
 
     @cached_property
     def _holdouts(self) -> dict[Direction, Holdout]:
-        """Return what is held out of each direction."""
+        """Return the held-out sentences of each direction."""
         seed = self.config.data.holdout_seed
         if self._store_root is None:
             return self._choose()
@@ -138,7 +138,7 @@ class Corpus:
 
     @cached_property
     def _held_out(self) -> dict[Split, list[SentencePair]]:
-        """Return the held-out pairs: those saved in the store's root, else newly chosen and saved."""
+        """Return the held-out pairs: the saved ones, or else choose and save them."""
         kept = self._read_held_out()
         if kept is not None:
             return kept
@@ -173,14 +173,14 @@ class Corpus:
 
 
 def _is_plain(files: ParallelFiles) -> bool:
-    """Return whether a corpus has no other keys than src and tgt, or tsv and columns by number."""
+    """Return whether a corpus has only the keys src and tgt, or tsv and numeric columns."""
     plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang", "weight", "name", "filters")
     changed = {name for name, field in type(files).model_fields.items() if getattr(files, name) != field.default}
     return changed.issubset(plain) and all(isinstance(column, int) for column in files.columns)
 
 
 def _form_of(files: ParallelFiles) -> dict[str, object]:
-    """Return the form of a corpus and every key that has a meaning for it, but no file name."""
+    """Return the format of a corpus and every key that applies to it, without file names."""
     keys = files.model_dump(exclude={"tgt", "weight", "name", "filters", *FORMS})
     return {"form": files.form} | {key: value for key, value in keys.items() if files.uses(key)}
 

@@ -1,7 +1,7 @@
 """Sequence-level knowledge distillation (Kim and Rush 2016): a student learns from the translations of its teacher.
 
-The training pairs of a configuration are written out once, without what is held out or filtered; the teacher's
-translations are written beside them, line by line, and the student's configuration names both.
+The training pairs of a configuration are written to files once, without held-out and filtered pairs. The teacher's
+translations are written beside them, line by line. The student's configuration lists both.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from nmt.training.filtering import FilteredCorpus
 from nmt.translate import Translator
 
 ROUNDS = 3
-"""Rounds in which each model translates the test set, in turns, to measure the time."""
+"""How many times each model translates the test set, alternating, to measure the time."""
 
 
 class Part(NamedTuple):
-    """The files of one training corpus: sources, references, and the teacher's translations, which come later."""
+    """The files of one training corpus: sources, references, and the teacher's translations, written later."""
 
     files: ParallelFiles  # the corpus in the configuration
     direction: Direction
@@ -46,14 +46,14 @@ class Part(NamedTuple):
 
 
 class DistillationText(NamedTuple):
-    """All text that a student is trained on, in one folder."""
+    """All text for training a student, in one folder."""
 
     folder: Path
-    data: DataConfig  # of the student
-    parts: list[Part]  # those of the training corpora that have pairs
+    data: DataConfig  # the student's
+    parts: list[Part]  # one for each training corpus that has pairs
 
     def student_data(self, mix_original: float) -> DataConfig:
-        """Return the data section of the student's training, with a share `mix_original` of the original pairs."""
+        """Return the data section for training the student, with a share `mix_original` of original pairs."""
         sizes = [part.size for part in self.parts]
         weights: list[float] | None = None
         if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
@@ -82,7 +82,7 @@ class DistillationText(NamedTuple):
 
 
 def _files(part: Part, tgt: Path) -> ParallelFiles:
-    """Return the corpus of a part with its sources and other translations."""
+    """Return a corpus with the sources of a part and the translations `tgt`."""
     files = ParallelFiles(src=str(part.src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
     kept = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
     return files.model_copy(update=kept)
@@ -97,10 +97,10 @@ def _weighted(corpora: Sequence[ParallelFiles], weights: Sequence[float], share:
 def write_distillation_text(
     config: Config, teachers: Sequence[RunDir], options: SearchOptions, precision: str, store_root: Path
 ) -> DistillationText:
-    """Write the training pairs of `config`, and what is held out of them, into a folder of `store_root`, if needed.
+    """Write the training pairs of `config` and its held-out pairs into a folder in `store_root`, unless it exists.
 
-    The folder is named after the text, the weights of the teachers, their search `options` and the `precision` that was
-    asked for, so that a distillation that was stopped finds the translations it has. DataError if there is no pair.
+    The folder is named after the text, the weights of the teachers, their search `options` and the requested
+    `precision`, so that a resumed distillation finds the translations it already has. DataError if there are no pairs.
     """
     corpus = FilteredCorpus(config, store_root)
     identity = {
@@ -127,7 +127,7 @@ def write_distillation_text(
 
 
 def _write_pairs(corpus: FilteredCorpus, folder: Path) -> None:
-    """Write a pair of files for each training corpus, and for what is held out of it."""
+    """Write a pair of files for each training corpus, and for each set held out of it."""
     with ExitStack() as stack:
 
         def open_sides(name: str, endings: tuple[str, str]) -> tuple[IO[str], IO[str]]:
@@ -164,7 +164,7 @@ class Comparison(NamedTuple):
 
 
 def compare_with_teacher(teachers: Sequence[RunDir], student: RunDir) -> Comparison:
-    """Score teacher and student on the student's validation and test set; measure both on the test set, in turns."""
+    """Score teacher and student on the student's validation and test sets; time both, alternating, on the test set."""
     direction = student.config().data.directions[0]
     valid, test = (student.read_sets(split, direction) for split in SPLITS)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The ranks (processes) that train one model together: torchrun starts them, gloo or NCCL connects them."""
+"""The ranks (processes) that train a model together: torchrun starts them, gloo or NCCL connects them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class ProcessGroup:
     def __init__(
         self, rank: int = 0, world_size: int = 1, store: dist.Store | None = None, timeout: timedelta | None = None
     ):
-        """`store` is shared by the ranks; `timeout` is how long an exchange waits for the slowest of them."""
+        """Connect through `store`, which the ranks share; `timeout` is how long to wait for the slowest rank."""
         self.rank = rank
         self.world_size = world_size
         self._store = store
         self._timeout = timeout
-        self._host: Any = None  # a group whose messages go through the host's memory, whatever the devices are
+        self._host: Any = None  # a group that communicates through host memory, whatever the devices are
 
     @property
     def is_main(self) -> bool:
@@ -42,7 +42,7 @@ class ProcessGroup:
         return self.rank == 0
 
     def await_main(self) -> None:
-        """Wait until rank 0 calls this too, which may prepare a corpus first; sleep in between, to handle signals."""
+        """Wait until rank 0, which may prepare a corpus first, calls this too; wake regularly to handle signals."""
         if self._store is None:
             return
         if self.is_main:
@@ -53,7 +53,7 @@ class ProcessGroup:
     def barrier(self) -> None:
         """Wait until every rank has called this."""
         if self.world_size > 1:
-            self.gather(None)  # of objects, so over gloo: a device may be busy
+            self.gather(None)  # objects are gathered over gloo, which works while a device is busy
 
     def any(self, flag: bool) -> bool:
         """Return True in every rank if `flag` is set in any."""
@@ -88,8 +88,8 @@ def joined_process_group() -> Iterator[ProcessGroup]:
     try:
         yield group
     except NmtError:
-        # Of all ranks, or the others learn of it as their connections close. A process that ended with gloo's threads
-        # still at work would now and then abort instead of exiting with its code.
+        # All ranks do this, or the others notice when their connections close. A process that exits while gloo's
+        # threads are still working would sometimes abort instead of returning its exit code.
         if dist.is_initialized() and dist.get_backend() == "gloo":
             dist.destroy_process_group()
         raise
@@ -121,7 +121,7 @@ def _join(timeout: timedelta) -> ProcessGroup:
                 hint="start them with torchrun or --num-processes, or unset WORLD_SIZE",
             ) from error
         if local_world_size() == world_size:
-            # After a restart the agent's store still holds the addresses of the processes before.
+            # After a restart, the agent's store still contains the addresses of the previous processes.
             store = dist.PrefixStore(f"restart-{environment_count('TORCHELASTIC_RESTART_COUNT', 0)}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
@@ -136,7 +136,7 @@ def local_world_size() -> int:
 def launch(arguments: Sequence[str], num_processes: int) -> int:
     """Run `nmt ARGUMENTS` in `num_processes` processes under torchrun's agent; return the first nonzero exit code.
 
-    The agent passes Ctrl-C and SIGTERM on to the processes, which finish their update and save.
+    The agent forwards Ctrl-C and SIGTERM to the processes, which finish their update and save.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -144,12 +144,12 @@ def launch(arguments: Sequence[str], num_processes: int) -> int:
 
     options: dict[str, Any] = {"nproc_per_node": num_processes, "min_nodes": 1, "max_nodes": 1, "max_restarts": 0}
     options |= {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": uuid.uuid4().hex}
-    if "shutdown_timeout" in LaunchConfig.__dataclass_fields__:  # since torch 2.12; 30 seconds before
+    if "shutdown_timeout" in LaunchConfig.__dataclass_fields__:  # since torch 2.12; fixed at 30 seconds before
         options["shutdown_timeout"] = 600
     try:
         elastic_launch(LaunchConfig(**options), sys.executable)("-m", "nmt", *arguments)
     except ChildFailedError as error:
-        # The process that failed first; the others fail because of it. An exit code of -9 is a kill -9.
+        # Report the process that failed first; the others fail because of it. An exit code of -9 means kill -9.
         code = error.get_first_failure()[1].exitcode
         return code if code >= 0 else 128 - code
     except SignalException as error:

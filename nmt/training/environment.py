@@ -1,4 +1,4 @@
-"""The machine that a run is trained on, and what a change of machine means."""
+"""Describe the machine that a run is trained on, and detect changes of machine."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Setup(NamedTuple):
 
 
 def new_info(environment: Environment, *, seed: int, precision: str, data_fingerprint: str) -> RunInfo:
-    """Return the record of a run before its first update."""
+    """Return the RunInfo of a run before its first update."""
     values = {"command": sys.argv[1:], "seed": seed, "precision": precision, "data_fingerprint": data_fingerprint}
     return RunInfo.model_validate(environment.model_dump() | values)
 
 
-# What the last bits of a sum may depend on, and so, in time, all of the weights.
+# The facts that the last bits of a sum may depend on, and so eventually all weights.
 _SHAPES_THE_BITS = {
     "nmt": "nmt {}",
     "torch": "torch {}",

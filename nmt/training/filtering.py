@@ -1,4 +1,4 @@
-"""The corpus of a configuration without the training pairs that `data.filters` drops."""
+"""The corpus of a configuration, without the training pairs dropped by `data.filters`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OFTEN_HARMLESS = {"empty", "repeated-source", "punctuation-mismatch", "number-m
 
 
 class FilteredCorpus(Corpus):
-    """A corpus whose training pairs have passed the filters. Which are dropped is found once, when first needed."""
+    """A corpus whose training pairs have passed the filters, which run once, when first needed."""
 
     def __init__(self, config: Config, store_root: Path | None = None):
         super().__init__(config, store_root)
@@ -47,13 +47,13 @@ class FilteredCorpus(Corpus):
         workers = self.config.training.threads or num_cores()
         dropped = DroppedRows.find(super().train_pairs(), expected, workers=workers)
         if len(dropped) and not dropped.num_kept:
-            hint = "`nmt data check` shows what each rule drops; switch the wrong ones off"
+            hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
             rules = ", ".join(dropped.counts)
             raise DataError(f"data.filters drops every training pair ({rules})", path=self.files()[0], hint=hint)
         return dropped
 
     def filter_identity(self) -> dict[str, object]:
-        """Return what determines, beside the text, which pairs are dropped; nothing without filters."""
+        """Return the settings that determine, besides the text, which pairs are dropped; nothing without filters."""
         if not self.has_filters:
             return {}
         identifies = any(filters.wrong_language is not None for filters in self._filters)
@@ -65,7 +65,7 @@ class FilteredCorpus(Corpus):
         }
 
     def log_check(self) -> None:
-        """Log what is wrong with the first training pairs beyond what the filters drop: a few lines, in a second."""
+        """Check the first training pairs that the filters keep, within about a second, and log their faults."""
         sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, lambda: sample, held_out, identify_languages=False)

@@ -1,4 +1,4 @@
-"""Weights that are made when training ends: their average, and weights whose outputs have the right length."""
+"""Weights computed at the end of training: an average, and weights calibrated to outputs of the right length."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_SENTENCES = 100_000
 
 
 def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
-    """Validate fp32 `weights`, the precision they are loaded in; save them, and record their scores."""
+    """Validate `weights` in fp32, the precision in which they are loaded; save them, and record their scores."""
     started = time.perf_counter()
     _write(training, name, weights, _validate(training, weights), started)
     if training.setup.group.is_main:
@@ -41,27 +41,27 @@ def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]
 def write_average(training: Training) -> None:
     """Average the last checkpoints and score the result, which may become the best (Vaswani et al. 2017, section 6.1).
 
-    The average is not part of the saved state: a run that is resumed with more updates averages anew.
+    The average is not part of the saved state: a run that is resumed with more updates averages its later checkpoints.
     """
     newest = training.history.newest(training.settings.average_checkpoints)
-    # Those of the last stage: weights from before it know less of its data.
+    # Only those of the last stage: earlier weights were trained less on its data.
     names = [name for name in newest if name > checkpoint_name(training.stage.start)]
-    training.setup.group.barrier()  # rank 0 has written the last of them
+    training.setup.group.barrier()  # wait until rank 0 has written the last one
     if len(names) > 1:
         score_and_write(training, AVERAGE, average_weights([training.run.checkpoint(name) for name in names]))
 
 
 def write_calibrated(training: Training) -> None:
-    """Give the best weights the bias with which their outputs have the right length, and score the result.
+    """Calibrate the output bias of the best weights so that outputs have the right length, and score the result.
 
     Greedy search often ends a little early or late, which costs BLEU. The bias of each token is moved by a common
-    shift, in nats, times the rate at which the token ends a sentence; the shift is the best one on the validation set.
-    As the average, the result is not part of the saved state.
+    shift, in nats, times the rate at which the token ends a sentence. The shift is the best one on the validation set.
+    Like the average, the result is not part of the saved state.
     """
     best, metric = training.history.best, training.settings.early_stopping_metric
     assert best is not None
     started = time.perf_counter()
-    training.setup.group.barrier()  # rank 0 has written the best weights
+    training.setup.group.barrier()  # wait until rank 0 has written the best weights
     weights = read_weights(training.run.checkpoint(best))
     rates = torch.from_numpy(end_rates(training.store.tgt))
     results: dict[float, ValidationResult] = {}
@@ -77,11 +77,11 @@ def write_calibrated(training: Training) -> None:
     if shift:
         _write(training, CALIBRATED, with_shift(shift), results[shift], started)
     if training.setup.group.is_main:
-        log.info("length: %s", f"ends of sentences moved by {shift:+g} nats" if shift else "no shift of ends is better")
+        log.info("length: %s", f"end-of-sentence bias moved by {shift:+g} nats" if shift else "no bias shift is better")
 
 
 def end_rates(side: Side) -> NDArray[np.float32]:
-    """Return how often each token is the last of a sentence, of all times that it occurs, [V]; 1 for eos."""
+    """Return the share of each token's occurrences that are at the end of a sentence, [V]; 1 for eos."""
     num_sentences = min(len(side.offsets) - 1, _MAX_SENTENCES)
     offsets = side.offsets[: num_sentences + 1]
     tokens = side.tokens[: offsets[-1]]
@@ -93,9 +93,9 @@ def end_rates(side: Side) -> NDArray[np.float32]:
 
 
 def find_peak(quality: Callable[[float], float], at_zero: float) -> float:
-    """Return the multiple of `_STEP` where `quality` is highest, by walking down from 0, or up if that brings nothing.
+    """Return the multiple of `_STEP` where `quality` is highest: walk down from 0, or up if that does not help.
 
-    A walk ends after `_PATIENCE` steps without a better value: scores are not smooth.
+    A walk ends after `_PATIENCE` steps without a better value, because scores are not smooth.
     """
     found = {0.0: at_zero}
     for direction in (-_STEP, _STEP):
@@ -127,7 +127,7 @@ def _write(
 
 
 def _fp32_model(training: Training, weights: Mapping[str, Tensor]) -> Transformer:
-    """Return a model in fp32 with `weights`: the model in training if it holds them, else a copy."""
+    """Return an fp32 model with `weights`: the model in training if it has these weights, else a copy."""
     if weights is training.optimizer.model_parameters:
         return training.model
     model = copy.deepcopy(training.model).float()

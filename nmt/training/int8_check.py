@@ -1,4 +1,4 @@
-"""The quality check of int8 at the end of training, which decides the precision that a CPU translates in."""
+"""Measure the quality of int8 at the end of training, which decides the precision for translation on a CPU."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 
 
 def check_int8(training: Training) -> None:
-    """Translate the validation set in int8 and in fp32 with the best checkpoint; keep both BLEU scores in index.json.
+    """Translate the validation set in int8 and fp32 with the best checkpoint; save both BLEU scores in index.json.
 
-    Only the native engine is measured, because only its default is int8. Without it, or if it does not serve the
-    model, nothing is measured. A failure is a warning: the training itself is complete.
+    Only the native engine is measured, because only its default is int8. If it is missing or does not support the
+    model, nothing is measured. A failure is only a warning, because the training itself is complete.
     """
     if not native_engine.is_available() or not native_engine.serves(training.config.model):
         return
-    run = RunDir(training.run.path)  # the training's own might remember an older checkpoint
+    run = RunDir(training.run.path)  # training.run might remember an older checkpoint
     try:
         scores = Int8Scores(
             checkpoint=run.best_checkpoint().stem,

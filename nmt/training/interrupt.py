@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask training to finish the update, save, and stop."""
+"""Handle Ctrl-C and SIGTERM: finish the update, save, and stop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 
 class Interrupt:
-    """In this context, SIGINT and SIGTERM stop the work: immediately before `defer`, after it at the end of the update.
+    """A context in which SIGINT and SIGTERM stop the work: at once before `defer`, after it at the end of the update.
 
-    To stop at once, they raise KeyboardInterrupt. After `defer` the first signal sets `requested`, and a second SIGINT
+    To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
     stops at once.
     """
 
@@ -29,7 +29,7 @@ class Interrupt:
         return 128 + (self.requested or signal.SIGINT)
 
     def defer(self) -> None:
-        """Finish the update before stopping from now on, because there is something to save."""
+        """From now on, finish the update before stopping, because there is something to save."""
         self.deferred = True
 
     def __enter__(self) -> Self:
@@ -50,6 +50,6 @@ class Interrupt:
         if not self.deferred or (is_second and number == signal.SIGINT):
             raise KeyboardInterrupt
         if not is_second:
-            # A signal may come while a message is being written, or after the terminal has gone.
+            # A signal may arrive while a message is being written, or after the terminal was closed.
             with suppress(OSError, RuntimeError, ValueError):
-                log.info("stopping after this update; the state will be saved (Ctrl-C again: stop at once)")
+                log.info("stopping after this update; the state will be saved (press Ctrl-C again to stop at once)")

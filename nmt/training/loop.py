@@ -12,7 +12,7 @@ from nmt.training.preflight import fit_into_memory
 def train(training: Training, interrupt: Interrupt) -> bool:
     """Train to the end or until `interrupt`, and save the state; return whether the end was reached.
 
-    Each update gathers batches, computes gradients and changes the weights; some end with a line of the log or with a
+    Each update gathers batches, computes gradients and changes the weights. Some updates end with a log line or a
     checkpoint.
     """
     settings = training.settings
@@ -66,7 +66,7 @@ def _log(training: Training) -> None:
 def _checkpoint(training: Training) -> None:
     """Score the model, write its weights, save the state."""
     score_and_write(training, checkpoint_name(training.update), training.weights)
-    # In this order, a crash at any point leaves a state whose checkpoints are all there.
+    # In this order, a crash at any point leaves a state whose checkpoints all exist.
     training.save()
     if training.setup.group.is_main:
         training.history.delete_unlisted(training.run)

@@ -10,26 +10,26 @@ from nmt.config.model import ModelConfig
 from nmt.errors import RunError
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 
-FASTEST_ON_CPU = 4096  # tokens of a micro-batch; docs/log/training-speed.md has the rates of others
+FASTEST_ON_CPU = 4096  # tokens per micro-batch; docs/log/training-speed.md has the speed of other sizes
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
 class MemoryNeeds(NamedTuple):
-    """Everything that the memory of one training process depends on, except its batches."""
+    """Everything that the memory usage of a training process depends on, except its batches."""
 
     model: ModelConfig
     num_parameters: int
     vocab_size: int  # of the target
     longest: tuple[int, int]  # source and target, in tokens
-    bytes_per_number: int = 4  # of activations: 2 for bf16
-    num_passes: int = 1  # of each micro-batch
+    bytes_per_number: int = 4  # of activations; 2 for bf16
+    num_passes: int = 1  # passes over each micro-batch
     has_ema: bool = False
 
     def num_bytes(self, tokens: int) -> int:
         """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
         tokens *= self.num_passes
         logits = 3 * CHUNK_ROWS * self.vocab_size * 4
-        # Weights, gradients and both moments of Adam in fp32; the copy of weights and gradients in bf16.
+        # Weights, gradients and both Adam moments in fp32; the bf16 copy of weights and gradients.
         weights = self.num_parameters * (16 + 4 * self.has_ema + (4 if self.bytes_per_number == 2 else 0))
         return _PROCESS + weights + self.activation_bytes(tokens) + logits
 
@@ -43,13 +43,13 @@ class MemoryNeeds(NamedTuple):
         return (kept + self._working_set(tokens)) * self.bytes_per_number
 
     def _kept_by_attention(self, num_keys: int) -> int:
-        """Return how many numbers one attention layer keeps per query."""
+        """Return how many numbers an attention layer keeps per query."""
         scores = 3 * self.model.num_heads * num_keys
         # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
         return scores + (self.model.d_model * num_keys if self.model.attention == "additive" else 0)
 
     def _working_set(self, tokens: int) -> int:
-        """Return how many numbers the largest temporaries hold: features before tanh, and their gradients."""
+        """Return the size of the largest temporaries, in numbers: features before tanh, and their gradients."""
         longest = max(self.longest)
         return 3 * max(tokens, longest) * longest * self.model.d_model if self.model.attention == "additive" else 0
 
@@ -57,7 +57,7 @@ class MemoryNeeds(NamedTuple):
 def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, available: int | None) -> int:
     """Return the number of micro-batches, at least `minimum`, for batches of `tokens`.
 
-    Micro-batches have the fastest size, or a smaller one if that exceeds the `available` bytes.
+    Micro-batches have the fastest size, or a smaller one if that does not fit into the `available` bytes.
     """
     num_micro_batches = max(minimum, -(-tokens * needs.num_passes // FASTEST_ON_CPU))
     while (

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class TrainRecord:
-    """One line of the log: means over the updates since the previous line."""
+    """One log line: means over the updates since the previous line."""
 
     kind: Literal["train"] = "train"
     update: int
@@ -34,10 +34,10 @@ class TrainRecord:
     grad_norm: float | None  # before clipping
     skipped: int  # updates whose loss or gradient was not finite
     tokens_per_second: float  # real target tokens
-    flops_per_second: float  # that the model needs, padding not counted
+    flops_per_second: float  # FLOPs that the model needs, without padding
     num_micro_batches: int  # per batch
-    reading_share: float  # of the time, in which the host reads batches
-    utilization: float  # flops_per_second as a share of what a large product reaches
+    reading_share: float  # share of the time that the host spends reading batches
+    utilization: float  # flops_per_second as a share of the speed of a large matrix product
     train_seconds: float
     stage: int | None = None  # from 1; None without stages
 
@@ -54,13 +54,13 @@ class ValidRecord:
     bleu: float
     chrf: float
     seconds: float
-    directions: dict[str, dict[str, float]] = field(default_factory=dict)  # loss, bleu, chrf, if there are several
+    directions: dict[str, dict[str, float]] = field(default_factory=dict)  # loss, bleu, chrf; only if several
     stage: int | None = None  # from 1; None without stages
 
 
 @dataclass
 class Window:
-    """Sums over the updates since the last line of the log."""
+    """Sums over the updates since the last log line."""
 
     loss_sum: float = 0.0
     norm_sum: float = 0.0
@@ -69,10 +69,10 @@ class Window:
     num_skipped: int = 0  # updates whose loss or gradient was not finite; not in the sums
     flops: float = 0.0
     seconds: float = 0.0
-    reading_seconds: float = 0.0  # of `seconds`: the host reads batches
+    reading_seconds: float = 0.0  # part of `seconds` in which the host reads batches
 
     def add(self, loss_sum: float, num_tokens: int, norm: float) -> bool:
-        """Add one update; return whether its loss and gradient are finite. If not, it is only counted as skipped."""
+        """Add an update; return whether its loss and gradient are finite. If not, only count it as skipped."""
         if not (math.isfinite(loss_sum) and math.isfinite(norm)):
             self.num_skipped += 1
             return False
@@ -84,13 +84,13 @@ class Window:
 
 
 class MetricsLog:
-    """`logs/metrics.jsonl`: records in the order of updates, one JSON object per line."""
+    """`logs/metrics.jsonl`: one JSON object per line, in the order of updates."""
 
     def __init__(self, path: Path):
         self.path = path
 
     def append(self, record: TrainRecord | ValidRecord) -> None:
-        """Append one record and flush it, so that it reaches the disk before a state that includes it."""
+        """Append a record and flush it, so that it is on disk before any state that includes it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(record)) + "\n")
@@ -98,12 +98,12 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def forget_after(self, update: int) -> None:
-        """Drop the records after `update`, and those of checkpoints made at the end: a resumed run writes them anew."""
+        """Drop the records after `update` and those of final checkpoints, because a resumed run rewrites them."""
         if self.path.exists():
             try:
                 lines = read_at_most(self.path, MAX_METRICS_BYTES).decode("utf-8", errors="replace").split("\n")
             except ValueError as error:
-                raise RunError(f"these are no metrics: {error}", path=self.path) from error
+                raise RunError(f"not a metrics file: {error}", path=self.path) from error
             write_text(self.path, "".join(line + "\n" for line in lines if _is_kept(line, update)))
 
 
@@ -112,20 +112,20 @@ def _is_kept(line: str, update: int) -> bool:
         record = json.loads(line)
         return bool(record["update"] <= update and record.get("checkpoint") not in MADE_AT_END)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return False  # a line cut short by a crash
+        return False  # a line truncated by a crash
 
 
 class Progress:
     """A tqdm bar if stderr is a terminal, else plain lines."""
 
     def __init__(self, max_updates: int, start: int, silent: bool = False):
-        """Start at update `start`; if `silent`, show nothing, because another rank does."""
+        """Start at update `start`. If `silent`, show nothing, because another rank shows the progress."""
         self.max_updates = max_updates
         hidden = silent or sys.stderr is None or not sys.stderr.isatty()
         self.bar = tqdm(total=max_updates, initial=start, unit="update", disable=hidden, smoothing=0.05)
 
     def expect(self, max_updates: int) -> None:
-        """Set another number of updates as the end."""
+        """Change the number of updates after which training ends."""
         self.max_updates = self.bar.total = max_updates
 
     def advance(self) -> None:
@@ -135,14 +135,14 @@ class Progress:
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
-        """Hide the bar if the terminal is gone: training continues without it."""
+        """Hide the bar if the terminal was closed; training continues."""
         try:
             yield
         except (OSError, ValueError):
             self.bar.disable = True
 
     def report(self, record: TrainRecord) -> None:
-        """Show a line of the log."""
+        """Show a log line."""
         loss = "none" if record.loss is None else f"{record.loss:.3f}"
         line = f"loss {loss}  {record.tokens_per_second:,.0f} tokens/s  "
         line += f"{record.utilization:.0%} of peak  lr {record.lr:.2e}"
@@ -154,6 +154,6 @@ class Progress:
                 self.bar.set_postfix_str(line)
 
     def close(self) -> None:
-        """Leave the bar on the screen as it is."""
+        """Close the bar, leaving it on the screen."""
         with self._surviving():
             self.bar.close()

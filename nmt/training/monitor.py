@@ -26,7 +26,7 @@ from nmt.training.validation import ValidationResult
 log = logging.getLogger(__name__)
 
 MAX_SKIPPED_IN_A_ROW = 5
-_MAX_SKIPPED_IN_FP16 = 30  # the scale of the loss halves with each of them, and begins too high
+_MAX_SKIPPED_IN_FP16 = 30  # higher in fp16: the loss scale starts too high, and halves with each skipped update
 
 
 class _Unflushed(NamedTuple):
@@ -45,7 +45,7 @@ class Monitor:
         self.run, self.settings, self.setup, self.flops = run, settings, setup, flops
         self.metrics = MetricsLog(run.metrics)
         self.tensorboard = TensorBoardLog(run.tensorboard) if settings.tensorboard else None
-        self.stage: StageSpan | None = None  # of the training; set with each stage
+        self.stage: StageSpan | None = None  # the current stage of training
         self.window = Window()
         self.train_seconds = 0.0
         self.skipped_in_a_row = 0
@@ -54,7 +54,7 @@ class Monitor:
 
     @contextmanager
     def showing_progress(self, update: int, end: int) -> Iterator[None]:
-        """Show a progress bar from `update` on, up to `end`; only rank 0 does."""
+        """Show a progress bar from `update` to `end`, only in rank 0."""
         self._progress = Progress(end, update, silent=not self.setup.group.is_main)
         try:
             yield
@@ -62,7 +62,7 @@ class Monitor:
             self._progress.close()
 
     def expect(self, end: int) -> None:
-        """Show progress up to another `end`."""
+        """Change the `end` of the progress bar."""
         if self._progress is not None:
             self._progress.expect(end)
 
@@ -83,19 +83,19 @@ class Monitor:
         if self._progress is not None:
             self._progress.advance()
         if self.setup.device.type == "cpu" and self.setup.group.world_size == 1:
-            self.flush()  # there is nothing to wait for
+            self.flush()  # on a CPU, there is nothing to wait for
 
     def flush(self) -> None:
-        """Copy losses and norms to the host and sum over the ranks; only here does the host wait for the device."""
+        """Copy losses and norms to the host and sum them over the ranks. Only here, the host waits for the device."""
         if not self._unflushed:
             return
         with self.timing():
             waiting, self._unflushed = self._unflushed, []
-            # To the host first: Apple's GPUs have no fp64.
+            # Copy to the host first, because Apple GPUs have no fp64.
             losses = torch.stack([update.loss_sum for update in waiting]).cpu().double()
             loss_sums = self.setup.group.sum(losses).tolist()
             norms = torch.stack([update.norm for update in waiting]).tolist()
-        # One by one, so that the sums do not depend on when they are flushed.
+        # Add updates one by one, so that the sums do not depend on when they are flushed.
         for update, loss_sum, norm in zip(waiting, loss_sums, norms, strict=True):
             if self.window.add(loss_sum, update.num_tokens, norm):
                 self.skipped_in_a_row = 0
@@ -103,7 +103,7 @@ class Monitor:
                 self._count_skipped(update.number)
 
     def _count_skipped(self, number: int) -> None:
-        """Count an update whose loss or gradient is not finite; RunError after too many of them."""
+        """Count an update whose loss or gradient is not finite. RunError after too many in a row."""
         self.skipped_in_a_row += 1
         in_fp16 = self.setup.precision.name == "fp16"
         consequence = "; the loss scale halves" if in_fp16 else ""
@@ -113,7 +113,7 @@ class Monitor:
         if self.skipped_in_a_row == limit:
             last = self.run.index().last
             raise RunError(
-                f"the loss or the gradient was not finite in {limit} updates in a row, up to update {number}",
+                f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}",
                 path=self.run.path,
                 hint="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
                 + (f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"),
@@ -180,12 +180,12 @@ class Monitor:
             log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")
 
     def log_samples(self, number: int, name: str, samples: Mapping[str, Sequence[Sample]]) -> None:
-        """Write the translations of a few validation sentences by the checkpoint `name`, if somebody reads them."""
+        """Write translations of a few validation sentences by the checkpoint `name`, if a log for them is enabled."""
         if self.tensorboard is not None:
             self.tensorboard.samples(number, name, samples)
 
     def forget_after(self, update: int) -> None:
-        """Drop what the logs hold after `update`: a resumed run writes it anew."""
+        """Drop log entries after `update`, because a resumed run rewrites them."""
         self.metrics.forget_after(update)
         if self.tensorboard is not None:
             self.tensorboard.forget_after(update)

@@ -1,4 +1,4 @@
-"""Muon: momentum whose update is made orthogonal, for matrices between hidden states."""
+"""Muon: momentum with orthogonalized updates, for weight matrices between hidden states."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _NUM_STEPS = 5
 class Muon:
     """Muon (Jordan et al. 2024) with Nesterov momentum and decoupled weight decay.
 
-    An update is scaled by 0.2 sqrt(max(rows, columns)), which gives it the size of an update of AdamW, so both may
+    Updates are scaled by 0.2 sqrt(max(rows, columns)), which gives them the size of AdamW's updates, so that both can
     share a learning rate (Liu et al. 2025, section 2.2).
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], num_parts: Mapping[str, int]):
-        """Train `parameters`; each is `num_parts` matrices, one below the other, which are orthogonal separately."""
+        """Train `parameters`; each consists of `num_parts` stacked matrices, which are orthogonalized separately."""
         self.parameters, self.num_parts = dict(parameters), dict(num_parts)
         self.momenta: dict[str, Tensor] = {}
 
     @torch.no_grad()
     def step(self, lr: float, weight_decay: float, is_finite: Tensor) -> None:
-        """Change the parameters by their gradients; not at all if `is_finite` [] is False, which the device decides."""
+        """Update the parameters by their gradients, unless `is_finite` [] is False; only the device reads it."""
         applied = is_finite.float()
         matrices: list[tuple[Tensor, Tensor]] = []  # (parameter, direction), as views
         for name, parameter in self.parameters.items():
@@ -49,10 +49,10 @@ class Muon:
 
 
 def orthogonal(matrices: Sequence[Tensor]) -> list[Tensor]:
-    """Return the nearest semi-orthogonal matrices to `matrices`, [n, m] or [m, n] each, approximately.
+    """Return approximately the nearest semi-orthogonal matrices to `matrices`, [n, m] or [m, n] each.
 
-    By five steps of Newton and Schulz's iteration, with coefficients that bring singular values to about 0.7 to 1.2
-    (Jordan et al. 2024); in fp32, on a GPU in bf16.
+    Uses five Newton-Schulz iterations with coefficients that bring singular values to about 0.7 to 1.2 (Jordan et al.
+    2024), in fp32, or in bf16 on a GPU.
     """
     wide = [matrix if matrix.size(0) <= matrix.size(1) else matrix.t() for matrix in matrices]
     states = torch.stack(wide)  # [B, n, m], n <= m

@@ -24,9 +24,9 @@ Muon: `momentum`, of its shape."""
 def learning_rate(config: TrainingConfig, update: int) -> float:
     """Return the learning rate of an update (from 1): linear warmup to `lr`, then the schedule's decay.
 
-    inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3); cosine (Loshchilov and Hutter 2017) and
-    linear fall to 0 at `max_updates`; wsd (Hu et al. 2024, section 4.2) stays at `lr` until the last `cooldown_share`
-    of the updates, and falls to 0 linearly in these (Hägele et al. 2024, section 3).
+    inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3). cosine (Loshchilov and Hutter 2017) and
+    linear fall to 0 at `max_updates`. wsd (Hu et al. 2024, section 4.2) stays at `lr` until the last `cooldown_share`
+    of the updates, then falls linearly to 0 (Hägele et al. 2024, section 3).
     """
     warmup = config.warmup_updates
     if update <= warmup:
@@ -42,13 +42,13 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
 class Optimizer:
     """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights; with `optimizer: muon`, Muon on the matrices.
 
-    If the model computes in fp32, the copy is the model's own parameters. If it computes in bf16 or fp16, whose 8 and
-    11 bits of mantissa would lose small steps, gradients are accumulated and applied in fp32, and the result is
-    rounded. The range of fp16 is narrow, so there the gradients are those of a scaled loss.
+    If the model computes in fp32, the copy is the model's own parameters. bf16 and fp16, with 8 and 11 bits of
+    mantissa, would lose small steps; with them, gradients are accumulated and applied in fp32, and the result is
+    rounded. Because of the narrow range of fp16, the gradients are then those of a scaled loss.
     """
 
     def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
-        """Convert `model` from fp32 to compute in `dtype`; its position tables stay in fp32."""
+        """Convert `model` from fp32 to `dtype`; its position tables stay in fp32."""
         self.config = config
         self.model_parameters = dict(model.named_parameters())
         self.reduced = dtype != torch.float32
@@ -57,7 +57,7 @@ class Optimizer:
             self.master = {n: nn.Parameter(p.detach().clone()) for n, p in self.model_parameters.items()}
             for parameter in self.model_parameters.values():
                 parameter.data = parameter.data.to(dtype)
-        self._grads: dict[str, Tensor] = {}  # fp32, for the gradients of a reduced model, kept from update to update
+        self._grads: dict[str, Tensor] = {}  # fp32 buffers for gradients of a bf16 or fp16 model, reused by all updates
         self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
         decays = _decaying(model)
         parts = _matrices_between_states(model) if config.optimizer == "muon" else {}
@@ -72,7 +72,7 @@ class Optimizer:
 
     @torch.no_grad()
     def accumulate(self) -> None:
-        """Add the model's gradients to those of the master copy; call after each backward pass."""
+        """Add the model's gradients to those of the master copy. Call this after each backward pass."""
         if not self.reduced:
             return
         first: list[tuple[Tensor, Tensor]] = []  # (gradient of the master copy, gradient of the model)
@@ -101,11 +101,11 @@ class Optimizer:
 
     @torch.no_grad()
     def sum_gradients(self, group: ProcessGroup) -> None:
-        """Add up the accumulated gradients over all ranks, in fp32, in one exchange."""
+        """Sum the accumulated gradients over all ranks, in fp32, in one exchange."""
         if group.world_size == 1:
             return
         for name, master in self.master.items():
-            if master.grad is None:  # every process must send as many numbers
+            if master.grad is None:  # every process must send the same number of values
                 master.grad = self._grad_buffer(name).zero_()
         grads = [master.grad for master in self.master.values() if master.grad is not None]
         total = group.sum(torch.cat([grad.flatten() for grad in grads]))
@@ -125,7 +125,7 @@ class Optimizer:
         """Clip, apply and clear the gradients; return their norm before clipping.
 
         If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
-        decides that, so the host need not wait for it.
+        decides that, so that the host does not wait for it.
         """
         if self.loss_scale is not None:
             grads = [master.grad for master in self.master.values() if master.grad is not None]
@@ -151,7 +151,7 @@ class Optimizer:
         if self.adam.defaults["fused"]:
             self.adam.found_inf = (~is_finite).float()  # type: ignore[attr-defined]
         elif not is_finite:
-            self.adam.zero_grad(set_to_none=True)  # AdamW leaves alone what has no gradient
+            self.adam.zero_grad(set_to_none=True)  # AdamW skips parameters without a gradient
 
     @torch.no_grad()
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
@@ -171,14 +171,14 @@ class Optimizer:
         return moments | {name: {"momentum": momentum} for name, momentum in self.muon.momenta.items()}
 
     def moments_like(self, name: str) -> dict[str, Tensor]:
-        """Return tensors of the names and shapes that the moments of a parameter have."""
+        """Return tensors with the names and shapes of a parameter's moments."""
         parameter = self.master[name]
         if name in self.muon.parameters:
             return {"momentum": parameter}
         return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
 
     def forget_moments(self) -> None:
-        """Begin AdamW and Muon anew, as before their first update."""
+        """Reset AdamW and Muon to their state before the first update."""
         self.adam.state.clear()
         self.muon.momenta.clear()
 
@@ -196,13 +196,13 @@ class Optimizer:
 
 
 def _decaying(model: Transformer) -> dict[str, bool]:
-    """Return which parameters have weight decay, by name: matrices, but not embeddings."""
+    """Return whether each parameter has weight decay, by name: matrices do, except embeddings."""
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     return {name: p.dim() > 1 and id(p) not in embeddings for name, p in model.named_parameters()}
 
 
 def _matrices_between_states(model: Transformer) -> dict[str, int]:
-    """Return how many matrices stand in each parameter that Muon trains: those of the layers' linear projections."""
+    """Return the number of matrices in each parameter that Muon trains: the linear projections of the layers."""
     parts = {"key_value_proj": 2, "input_proj": 2 if model.config.activation == "swiglu" else 1}
     matrices = {}
     for name, parameter in model.named_parameters():
@@ -213,7 +213,7 @@ def _matrices_between_states(model: Transformer) -> dict[str, int]:
 
 
 def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Yield (targets, sources) lists of some `_CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
+    """Yield (targets, sources) lists of about `_CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
     targets: list[Tensor] = []
     sources: list[Tensor] = []
     num_numbers = 0

@@ -17,7 +17,7 @@ from nmt.special_tokens import EOS_ID, PAD_ID
 
 
 class PackingChoice(NamedTuple):
-    """The choice to pack batches or not, and its reason."""
+    """Whether to pack batches, and the reason."""
 
     packed: bool
     reason: str
@@ -31,7 +31,7 @@ class Packings(NamedTuple):
 
     @classmethod
     def from_batch(cls, batch: Batch) -> Packings:
-        """Build the packings of `batch` on the host, because a GPU would launch some twenty small kernels."""
+        """Build the packings of `batch` on the host, because on a GPU this would launch about twenty small kernels."""
         return cls(Packing.from_ids(batch.src, batch.src_real), Packing.from_ids(batch.tgt_out, batch.tgt_real))
 
     def to(self, device: torch.device) -> Packings:
@@ -40,9 +40,9 @@ class Packings(NamedTuple):
 
 
 def choose_packing(model: Transformer) -> PackingChoice:
-    """Choose packing if attention has a kernel for packed rows that computes the same as plain attention.
+    """Choose packing if there is an attention kernel for packed rows that agrees with plain attention.
 
-    Only GPUs have one. A trial on the device, forward and backward, takes some hundredths of a second.
+    Only GPUs have such a kernel. A trial on the device, forward and backward, takes a few hundredths of a second.
     """
     attention = next(module for module in model.modules() if isinstance(module, MultiHeadAttention))
     weight, head_size = attention.query_proj.weight, model.config.d_model // model.config.num_heads
@@ -51,15 +51,15 @@ def choose_packing(model: Transformer) -> PackingChoice:
     if not varlen_may_serve(attention.score, weight.dtype, head_size, attention.dropout):
         return PackingChoice(
             False,
-            "the kernel for packed rows is for bf16, scaled dot products without dropout of attention weights, and "
-            "heads of 8, 16, ... 256",
+            "the kernel for packed rows supports only bf16, scaled dot products without attention dropout, and heads "
+            "of 8, 16, ... 256",
         )
     try:
         if not _trial_agrees(attention, weight, head_size):
-            return PackingChoice(False, "a trial of the kernel for packed rows gave other results than plain attention")
-    except (ImportError, RuntimeError, TypeError) as error:  # an older GPU, or a torch without it
+            return PackingChoice(False, "a trial of the kernel for packed rows did not agree with plain attention")
+    except (ImportError, RuntimeError, TypeError) as error:  # an older GPU or torch
         return PackingChoice(False, f"a trial of the kernel for packed rows failed: {error}")
-    return PackingChoice(True, "a trial of the kernel for packed rows gave the results of plain attention")
+    return PackingChoice(True, "a trial of the kernel for packed rows agreed with plain attention")
 
 
 def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int) -> bool:
@@ -73,20 +73,20 @@ def _trial_agrees(attention: MultiHeadAttention, weight: Tensor, head_size: int)
         bias = mask_bias(causal_mask(7, 7, weight.device) if causal else padding_mask(ids), torch.float32)
         mask = AttentionMask(bias, causal, packing, packing)
         ours = _pooled_and_gradients(attention, inputs, mask)
-        theirs = _pooled_and_gradients(attention, inputs.float(), mask)  # fp32 is attended to plainly
+        theirs = _pooled_and_gradients(attention, inputs.float(), mask)  # in fp32, plain attention is used
         if not all(torch.allclose(a.float(), b, rtol=0.05, atol=0.05) for a, b in zip(ours, theirs, strict=True)):
             return False
     return True
 
 
 def _ids_of_lengths(*lengths: int) -> Tensor:
-    """Return ids [B, longest]: eos, then padding from each length on."""
+    """Return ids [B, longest] of rows with these lengths: eos at every position, then padding."""
     is_real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return torch.where(is_real, EOS_ID, PAD_ID)
 
 
 def _pooled_and_gradients(attention: MultiHeadAttention, inputs: Tensor, mask: AttentionMask) -> tuple[Tensor, ...]:
-    """Attend and differentiate; inputs [4, 1, H, N, K]: query, key, value, and the gradient from above."""
+    """Run attention forward and backward; inputs [4, 1, H, N, K]: query, key, value, and the output's gradient."""
     query, key, value, above = (each.detach().requires_grad_() for each in inputs)
     pooled = fused_attend(attention.score, query, (key, value), mask, attention.dropout)
     return pooled.detach(), *torch.autograd.grad(pooled, (query, key, value), above.detach())

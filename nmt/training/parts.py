@@ -69,7 +69,7 @@ class Training:
 
     @property
     def weights(self) -> Mapping[str, Tensor]:
-        """The fp32 weights to validate and to keep: those in training, or their moving average."""
+        """The fp32 weights to validate and save: those in training, or their moving average."""
         return self.optimizer.master if self.ema is None else self.ema.weights
 
     @property
@@ -78,9 +78,9 @@ class Training:
         return self.stages[-1].end
 
     def plan_end(self) -> None:
-        """With `training.max_minutes`: set the end to the update that the minutes suffice for, at the rate so far.
+        """With `training.max_minutes`: end at the update that can be reached in that time, at the speed so far.
 
-        The schedule of the learning rate ends there too. Every rank must call it, after the same update.
+        The learning-rate schedule ends there too. Every rank must call this, after the same update.
         """
         if not self.settings.max_minutes:
             return
@@ -89,7 +89,7 @@ class Training:
         updates = self.setup.group.gather(max(self.update, expected))[0]
         if self.plan is None and updates <= self.settings.warmup_updates and self.setup.group.is_main:
             log.warning(
-                f"{self.settings.max_minutes:g} minutes suffice for about {updates} updates, and "
+                f"{self.settings.max_minutes:g} minutes are enough for about {updates} updates, but "
                 f"training.warmup_updates is {self.settings.warmup_updates}: the learning rate will not reach its peak"
             )
         self._set_plan(updates)
@@ -104,12 +104,12 @@ class Training:
 
     @property
     def is_out_of_time(self) -> bool:
-        """True in every rank if one has spent `training.max_minutes` on updates."""
+        """True in every rank if one rank has spent `training.max_minutes` on updates."""
         seconds = 60 * self.settings.max_minutes
         return bool(seconds) and self.setup.group.any(self.monitor.train_seconds >= seconds)
 
     def enter_next_stage(self) -> None:
-        """Go on with the data and the settings of the next stage. Every rank must call it."""
+        """Switch to the data and settings of the next stage. Every rank must call this."""
         self.monitor.flush()
         self._set_stage(self.stage.number + 1)
         self.step.num_micro_batches = 1
@@ -134,7 +134,7 @@ class Training:
         return UpdateBatches(self.store, self.stage.config, self.setup.group, redraw)
 
     def start(self) -> None:
-        """Begin at update 0, with the weights of `training.init_from` if it is set; save the state."""
+        """Start at update 0, with the weights of `training.init_from` if it is set; save the state."""
         if self.setup.group.is_main:
             self.monitor.forget_after(0)
         if self.settings.init_from:
@@ -147,7 +147,7 @@ class Training:
         self.save()  # so that a run with checkpoints always has a state
 
     def save(self) -> None:
-        """Write all that `resume` needs. Every rank must call it."""
+        """Write everything that `resume` needs. Every rank must call this."""
         self.monitor.flush()
         random = self.setup.group.gather(random_state(self.setup.device))
         if not self.setup.group.is_main:
@@ -173,7 +173,7 @@ class Training:
         """Continue from the newest state of the run. RunError if it is damaged or of another model."""
         group = self.setup.group
         if not group.is_main:
-            group.barrier()  # rank 0 may put the previous state in the place of a damaged one
+            group.barrier()  # rank 0 may replace a damaged state by the previous one
         state, damaged = newest_state(self.run)
         if group.is_main:
             group.barrier()
@@ -210,7 +210,7 @@ class Training:
             set_random_state(self.setup.device, state.random[self.setup.group.rank])
 
     def _resume_plan(self, plan: Plan | None) -> None:
-        """Keep to `plan`; make another if the limits have changed since."""
+        """Follow `plan`, or make a new one if the limits have changed since."""
         if plan is None or not self.settings.max_minutes:
             return
         if (plan.max_updates, plan.max_minutes) == (self.settings.max_updates, self.settings.max_minutes):

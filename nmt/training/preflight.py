@@ -29,9 +29,10 @@ def refuse_differing_ranks(group: ProcessGroup, facts: Mapping[str, str]) -> Non
 
 
 def fit_into_memory(training: Training) -> None:
-    """Cut batches so that they fit into memory: on a CPU by an estimate, elsewhere by trying the longest batch.
+    """Split batches so that they fit into memory: on a CPU by an estimate, elsewhere by trying the longest batch.
 
-    All ranks cut the same way. RunError if no cut suffices on a CPU; elsewhere torch.OutOfMemoryError.
+    All ranks split the same way. If even the smallest micro-batches do not fit, raises RunError on a CPU, elsewhere
+    torch.OutOfMemoryError.
     """
     group, step = training.setup.group, training.step
     longest = training.batches.longest()
@@ -55,7 +56,7 @@ def fit_into_memory(training: Training) -> None:
 
 
 def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:
-    """Return what the memory of `training` depends on; `longest` has the longest source and target in tokens."""
+    """Return what the memory usage of `training` depends on; `longest` has the longest source and target in tokens."""
     return MemoryNeeds(
         training.config.model,
         training.model.num_parameters(),

@@ -1,4 +1,4 @@
-"""Prepare the data before training: held-out sets, tokenizers, tokenized corpus, and the report on them."""
+"""Prepare the data before training: held-out sets, tokenizers, tokenized corpus, and a report on the corpus."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from nmt.training.filtering import FilteredCorpus
 log = logging.getLogger(__name__)
 
 _PACKED = {*COMPRESSIONS, ".xlsx"}
-_GROWS = 4  # text is about this much larger than its .gz
-_SAMPLE_PAIRS = 2000  # pairs that the size of a store is estimated from
+_GROWS = 4  # text is about this many times larger than its .gz
+_SAMPLE_PAIRS = 2000  # pairs from which the size of a store is estimated
 
 
 @dataclass
@@ -59,16 +59,16 @@ class Prepared:
 
 
 def find_store_root(config: Config, path: Path) -> Path:
-    """Return the folder of tokenized corpora of the run at `path`: `data.store_dir`, or `.store` beside the run."""
+    """Return the folder for tokenized corpora of the run at `path`: `data.store_dir`, or `.store` beside the run."""
     return Path(config.data.store_dir) if config.data.store_dir else Path(os.path.abspath(path)).parent / ".store"
 
 
 def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:
-    """Make or find everything that training reads.
+    """Create or find everything that training reads.
 
-    Writes the validation and test sets, the tokenizer and the report into `run`, unless they exist, and the
-    tokenized corpus under `store_root`, unless one with the same fingerprint exists.
-    RunError if the fingerprint differs from `expected`, that of a resumed run.
+    Writes the validation and test sets, the tokenizer and the report into `run`, unless they exist, and the tokenized
+    corpus into `store_root`, unless one with the same fingerprint exists. RunError if the fingerprint differs from
+    `expected`, that of a resumed run.
     """
     corpus = FilteredCorpus(config, store_root)
     _write_splits(corpus, run)
@@ -77,7 +77,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     if expected not in (None, fingerprint):
         hint = (
             "restore the files the run was started with, or start a new run with training.init_from; relative paths "
-            f"are taken from {Path.cwd()}, so resume in the folder where the run was started"
+            f"are resolved against {Path.cwd()}, so resume in the folder where the run was started"
         )
         raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
     folder = store_root / fingerprint
@@ -103,17 +103,17 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
 
 
 def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
-    """Open the data that `prepare` made for `run`. RunError if it is damaged."""
+    """Open the data that `prepare` created for `run`. RunError if it is damaged."""
     try:
         report = CorpusReport.from_json(run.read_json(run.report_file))
     except ValueError:
-        hint = "delete it and resume the run: it will be written again"
+        hint = "delete it and resume the run, which writes it again"
         raise RunError("this is not the report on a corpus", path=run.report_file, hint=hint) from None
     return Prepared(TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint), fingerprint, report)
 
 
 def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> TokenizerPair:
-    """Train the tokenizers on the training pairs of `config`; they see no held-out sentence."""
+    """Train the tokenizers on the training pairs of `config`, without held-out sentences."""
     text = corpus or FilteredCorpus(config)
     settings = config.tokenizer.model_copy(update={"user_symbols": _symbols(config)})
 
@@ -124,7 +124,7 @@ def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> Tok
 
 
 def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection[str]) -> Iterator[TextPair]:
-    """Yield the training pairs and, for the configured shares, changed copies with the characters that these bring."""
+    """Yield the training pairs and, for the configured shares, augmented copies, which may add characters."""
     data = config.data
     word_rate = data.augment.word_rate
     changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
@@ -139,7 +139,7 @@ def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection
 def _symbols(config: Config) -> tuple[str, ...]:
     """Return the symbols that the tokenizers must never split."""
     placeholders = PLACEHOLDERS if config.data.protect else ()
-    # Placeholders before tags, which are younger: what a tokenizer without tags is trained with stays the same.
+    # Placeholders before tags, so that the symbols of a tokenizer without tags stay the same.
     terms = TERM_SYMBOLS if config.data.glossary.is_on else ()
     return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config), *terms)))
 
@@ -155,7 +155,7 @@ def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
 
 
 def _write_split(corpus: FilteredCorpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
-    """Write `pairs` with the tags of their corpora, those of one direction together, in the order of training."""
+    """Write `pairs` with the tags of their corpora, grouped by direction, in the order of training."""
     by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in corpus.config.data.directions}
     for pair in pairs:
         tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
@@ -165,7 +165,7 @@ def _write_split(corpus: FilteredCorpus, run: RunDir, split: Split, pairs: list[
 
 
 def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
-    """Log it if the corpus is too small to hold out as many sentences as configured."""
+    """Log a message if the corpus is too small to hold out as many sentences as configured."""
     sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
     size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
     if corpus.missing and size < wanted:
@@ -178,7 +178,7 @@ def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
 
 
 def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> TokenizerPair:
-    """Return the tokenizers of the run, else those that the configuration names, else newly trained ones."""
+    """Return the tokenizers of the run, else those given in the configuration, else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
     if place := config.training.init_from:
@@ -196,7 +196,7 @@ def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> Tokenize
 
 
 def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
-    """Raise ConfigError if the tokenizers cannot do what the configuration requires."""
+    """Raise ConfigError if the tokenizers do not support what the configuration requires."""
     place = config.tokenizer.path or config.training.init_from
     if tokenizers.joint != config.tokenizer.joint:
         vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
@@ -213,7 +213,7 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
         raise ConfigError("data.glossary is on, but this tokenizer has no symbols for terms", path=place, hint=hint)
     for tag in (*language_tags(config), *corpus_tags(config.data)):
         if not tokenizers.know([tag]):
-            hint = "train it anew with `nmt vocab` and this configuration, or leave tokenizer.path out"
+            hint = "train a new one with `nmt vocab` and this configuration, or leave out tokenizer.path"
             raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
     regularization = config.tokenizer.subword_regularization
     if regularization.is_on:
@@ -221,24 +221,24 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
                 raise ConfigError(
-                    f"this tokenizer is of type {tokenizer.type}, which has one segmentation of a text",
+                    f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
                     path=place,
                     hint=f"set tokenizer.subword_regularization.{key} to {off}",
                 )
 
 
 def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
-    """Return the pair with placeholders for protected spans, if the configuration says so."""
+    """Return the pair with placeholders for protected spans, if the configuration asks for them."""
     return insert_placeholders(pair, user_symbols(config)) if config.data.protect else pair
 
 
 def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> None:
-    """Log the disk space that a store will take, estimated from its first pairs; DataError if it is not free."""
+    """Log the disk space that a store needs, estimated from its first pairs. DataError if it is not available."""
     size = _estimated_bytes(corpus, tokenizers)
     existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
     free = shutil.disk_usage(existing).free
     if size > free:
-        hint = "make room, or name a folder on another disk in data.store_dir"
+        hint = "free disk space, or set data.store_dir to a folder on another disk"
         raise DataError(
             f"the tokenized corpus needs about {size >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
         )
@@ -312,7 +312,7 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
 
 
 def _sources(corpus: FilteredCorpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
-    """Return the sources of a validation or test set by direction, without the tags of their corpora."""
+    """Return the sources of a validation or test set by direction, without corpus tags."""
     data = corpus.config.data
     tags = tuple(f"{tag} " for tag in corpus_tags(data))
     sources: dict[Direction, set[str]] = defaultdict(set)
@@ -326,7 +326,7 @@ def _sources(corpus: FilteredCorpus, run: RunDir, split: Split) -> Mapping[Direc
 def _as_trained_on(
     pair: SentencePair, direction: Direction, config: Config, counts: CorpusCounts
 ) -> Iterator[SentencePair]:
-    """Yield the pair with placeholders and, for a share of the pairs, a copy with more of them; else the pair alone."""
+    """Yield the pair with placeholders and, for a share of the pairs, a copy with more placeholders."""
     data = config.data
     if not data.protect:
         yield pair
@@ -369,7 +369,7 @@ def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, stor
 
 
 def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
-    """Report each training corpus and its part in an epoch."""
+    """Report each training corpus and its share of an epoch."""
     data = corpus.config.data
     sizes = store.sizes(len(corpus.train))
     weights = corpus_weights(data, sizes)
@@ -390,7 +390,7 @@ def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
 
 
 def _split_report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
-    """Report the parts of the validation or test set that its scores leave out."""
+    """Report which parts of the validation or test set its scores leave out."""
     config, limit = corpus.config, corpus.config.model.max_src_len
     sets = run.read_sets(split, config.data.directions[0])
     sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]

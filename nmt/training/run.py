@@ -1,4 +1,4 @@
-"""A run from start to finish: prepare the data, train, compare int8 with fp32, write the model card."""
+"""Train a run from start to finish: prepare the data, train, compare int8 with fp32, write the model card."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from nmt.training.tensorboard import require_tensorboard
 
 log = logging.getLogger(__name__)
 
-# These keys may change when a run is resumed: none of them changes what the weights mean. Files may have been moved,
-# but hold the same text: the fingerprint tells.
+# Keys that may change when a run is resumed, because none of them changes the meaning of the weights. Files may have
+# moved if they contain the same text, which the fingerprint verifies.
 _MAY_CHANGE = {
     "training": {
         "max_updates",
@@ -64,17 +64,17 @@ _MAY_CHANGE = {
 def start_run(config: Config, path: Path, *, overwrite: bool = False, interrupt: Interrupt | None = None) -> bool:
     """Train a new run at `path`; return whether it was finished (False: interrupted, state saved).
 
-    The folder appears once its data is prepared: a fault in the data leaves nothing behind, and an old run
-    untouched. Under torchrun every process calls this; rank 0 prepares.
+    The folder appears only after its data is prepared, so an error in the data leaves nothing behind and does not touch
+    an old run. Under torchrun, every process calls this, and rank 0 prepares the data.
     """
     with joined_process_group() as group:
         return _start(config, path, group, overwrite=overwrite, interrupt=interrupt)
 
 
 def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = None) -> bool:
-    """Continue the run at `path`, with its own configuration, or with `config` if that differs harmlessly.
+    """Continue the run at `path` with its own configuration, or with `config` if it differs only in allowed keys.
 
-    Return as `start_run`.
+    Returns the same as `start_run`.
     """
     restore_replaced(path)
     if not RunDir(path).config_file.is_file():
@@ -84,13 +84,13 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
 
 
 def start_or_resume_run(config: Config, path: Path, interrupt: Interrupt | None = None) -> bool:
-    """Continue the run at `path` if it exists, else start it: for jobs that a cluster restarts.
+    """Continue the run at `path` if it exists, else start it; for jobs that a cluster restarts.
 
-    Return as `start_run`.
+    Returns the same as `start_run`.
     """
     restore_replaced(path)
     with joined_process_group() as group:
-        # Rank 0 decides for all: its run may appear before another rank looks.
+        # Rank 0 decides for all ranks, because it may create the run before another rank looks.
         if group.gather(RunDir(path).config_file.is_file())[0]:
             return _resume(config, path, group, interrupt)
         return _start(config, path, group, overwrite=False, interrupt=interrupt)
@@ -155,7 +155,7 @@ def _clean_up(config: Config, path: Path) -> None:
 
 
 def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: bool) -> None:
-    """Prepare the data and create the run, still untrained."""
+    """Prepare the data and create the untrained run."""
     if config.training.tensorboard:
         require_tensorboard()
     _clean_up(config, path)
@@ -192,7 +192,7 @@ def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
 
 
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
-    """Build the parts of a training, whose data is prepared, on this rank's device."""
+    """Build the parts of a training on this rank's device, from prepared data."""
     _set_threads(config)
     device, info = choose_device(config.training.device), run.info()
     prepared = open_prepared(run, find_store_root(config, run.path), info.data_fingerprint)
@@ -224,7 +224,7 @@ def _explained_errors(run: RunDir) -> Iterator[None]:
         yield
     except OSError as error:
         resume = f"nmt train --resume --run {shlex.quote(str(run.path))}"
-        hint = f"all that was saved before is kept; when there is space, continue with: {resume}"
+        hint = f"everything saved before is kept; after freeing space, continue with: {resume}"
         raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, hint=hint) from error
     except RuntimeError as error:
         if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
@@ -236,7 +236,7 @@ def _explained_errors(run: RunDir) -> Iterator[None]:
 
 def _describe(training: Training) -> str:
     size, (device, precision, group) = f"{training.model.num_parameters() / 1e6:.1f}M parameters", training.setup
-    peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large product"
+    peak = f"{precision.flops / 1e9:,.0f} GFLOP/s in a large matrix product"
     processes = f"{group.world_size} processes of " if group.world_size > 1 else ""
     threads = f"{processes}{counted(torch.get_num_threads(), 'thread')}"
     return f"model: {size}; device {device.type}, {precision.name} ({peak}), {threads}"
@@ -247,7 +247,7 @@ def _set_threads(config: Config) -> None:
 
 
 def _refuse_changes(old: Config, new: Config, path: Path) -> None:
-    """Raise RunError with all differences if `new` differs from the run's configuration in more than `_MAY_CHANGE`."""
+    """Raise RunError listing all differences if `new` differs from the run's configuration beyond `_MAY_CHANGE`."""
     before, after = old.model_dump(), new.model_dump()
     differences = [
         f"{section}.{key} was {before[section][key]!r} when the run was started and is {value!r} now"
@@ -262,22 +262,22 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
     if new.training.stages[: len(old.training.stages)] != old.training.stages or (
         new.training.stages and not old.training.stages
     ):
-        differences.append("training.stages may only grow: those that the run was started with are not the first now")
+        differences.append("training.stages may only grow: its first stages must be those the run was started with")
     if differences:
         allowed = ", ".join(f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys))
         raise RunError(
             "; ".join(differences),
             path=path / "config.yaml",
-            hint=f"a resumed run may change {allowed}; start a new run for the rest",
+            hint=f"a resumed run may only change {allowed}; start a new run for other changes",
         )
 
 
 def _refuse_unfit_base(config: Config, path: Path) -> None:
-    """Raise RunError if the run to continue from would be overwritten, or has another model."""
+    """Raise RunError if the run to continue from would be overwritten, or has a different model."""
     base = find_run(config.training.init_from)
     if base.path.resolve() == path.resolve():
         raise RunError(
-            "a run cannot be overwritten by one that continues from it", path=path, hint="name another --run"
+            "a run cannot be overwritten by one that continues from it", path=path, hint="choose another --run"
         )
     before, after = base.config().model.model_dump(), config.model.model_dump()
     differences = [
@@ -288,4 +288,4 @@ def _refuse_unfit_base(config: Config, path: Path) -> None:
     if differences:
         hint = "training.init_from needs the same model section"
         raise RunError("; ".join(differences), path=base.config_file, hint=hint)
-    read_weights(base.best_checkpoint())  # damaged weights are reported before anything is made
+    read_weights(base.best_checkpoint())  # so that damaged weights are reported before anything is created

@@ -1,4 +1,4 @@
-"""Making a run's lexical shortlist from its training data, and measuring what it costs and gains."""
+"""Build a run's lexical shortlist from its training data, and measure its cost in BLEU and its speedup."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ MIN_SHARE = 1e-4
 """A candidate has at least this share of the links of its source token."""
 
 MIN_LINKS = 0.02
-"""And at least this many links: some evidence in the corpus."""
+"""A candidate has at least this many links, as minimal evidence in the corpus."""
 
 ROUNDS = 3
 _BLOCK_TOKENS = 1 << 22
 
 
 class ShortlistSizes(NamedTuple):
-    """The sizes of a shortlist, and what it holds of the validation set."""
+    """The sizes of a shortlist, and how much of the validation set it covers."""
 
-    candidates: float  # of a source token, on average
-    outputs: float  # of a sentence of the validation set, on average
+    candidates: float  # per source token, on average
+    outputs: float  # per sentence of the validation set, on average
     vocab_size: int
-    coverage: float  # share of the tokens of its references that the shortlists of their sources hold
+    coverage: float  # share of its reference tokens that are in the shortlists of their sources
 
 
 class Measurement(NamedTuple):
-    """The translation of the validation set in one way."""
+    """The score and speed of one way to translate the validation set."""
 
     bleu: float
-    tokens_per_second: float  # of the translations
+    tokens_per_second: float  # output tokens
 
 
 class Comparison(NamedTuple):
@@ -60,27 +60,27 @@ class Comparison(NamedTuple):
     precision: str
     full: Measurement
     shortlist: Measurement
-    signature: str  # sacreBLEU's
+    signature: str  # sacreBLEU signature
 
     @property
     def loss(self) -> float:
-        """The BLEU that the shortlist costs; negative if it scores higher."""
+        """The BLEU that the shortlist costs; negative if the shortlist scores higher."""
         return self.full.bleu - self.shortlist.bleu
 
     @property
     def speedup(self) -> float:
-        """The speed with the shortlist, as a multiple of that without."""
+        """The speed with the shortlist, as a multiple of the speed without it."""
         return self.shortlist.tokens_per_second / self.full.tokens_per_second
 
 
 def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
-    """Make the shortlist of `run` from its training data, and write it into the run.
+    """Build the shortlist of `run` from its training data, and write it into the run.
 
-    A source token has its `best` most probable translations; every source has the `frequent` most frequent target
-    tokens. RunError if the training data is not what the run was trained on.
+    Each source token contributes its `best` most probable translations. All sources share the `frequent` most frequent
+    target tokens. RunError if the training data is not the data that the run was trained on.
     """
     if not run.data.is_dir():
-        hint = "make the shortlist of the run that it was packed from, and pack that anew"
+        hint = "create the shortlist in the run that it was packed from, and pack that run again"
         raise RunError("this model was imported or packed, so it has no training data", path=run.path, hint=hint)
     tokenizers = TokenizerPair.load(run.tokenizer)
     store = _open_store(run)
@@ -94,7 +94,7 @@ def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
 
 
 def _open_store(run: RunDir) -> TokenStore:
-    """Open the tokenized training data of a run; tokenize it again if it is no longer there."""
+    """Open the tokenized training data of a run; tokenize the corpus again if it is missing."""
     config, fingerprint = run.config(), run.info().data_fingerprint
     folder = find_store_root(config, run.path) / fingerprint
     if folder.is_dir():
@@ -104,7 +104,7 @@ def _open_store(run: RunDir) -> TokenStore:
 
 
 def count_tokens(side: Side) -> NDArray[np.int64]:
-    """Return how often each token of a side occurs [vocabulary]."""
+    """Return how often each token of a side occurs, [V]."""
     counts = np.zeros(side.vocab_size, np.int64)
     for start in range(0, len(side.tokens), _BLOCK_TOKENS):
         block = side.tokens[start : start + _BLOCK_TOKENS]
@@ -116,10 +116,11 @@ def count_tokens(side: Side) -> NDArray[np.int64]:
 def choose_candidates(
     lexicon: Lexicon, tgt_counts: NDArray[np.int64], tokenizers: TokenizerPair, best: int, frequent: int
 ) -> Shortlist:
-    """Choose the candidates of each source token, and those of every source.
+    """Choose the candidates of each source token, and those shared by all sources.
 
-    Besides its `best` translations, a source token has the token that is written like it, so that names and numbers
-    can be copied; one that stands for a byte has all bytes, because it spells a character that the vocabulary lacks.
+    Besides its `best` translations, a source token has the target token with the same spelling, so that names and
+    numbers can be copied. A byte token has all byte tokens, because it is part of a character that the vocabulary
+    lacks.
     """
     src, tgt = tokenizers.src, tokenizers.tgt
     banned = set(tgt.never_generated)
@@ -138,7 +139,7 @@ def choose_candidates(
 
 
 def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool_], best: int) -> list[list[int]]:
-    """Return up to `best` target tokens for each source token: of those not `excluded`, those with the most links."""
+    """Return up to `best` target tokens for each source token: those with the most links that are not `excluded`."""
     totals = np.bincount(lexicon.src, lexicon.links, minlength=src_vocab_size)
     kept = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
     kept &= ~excluded[lexicon.tgt]
@@ -150,7 +151,7 @@ def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool
 
 
 def _digits(tokenizer: Tokenizer) -> list[int]:
-    """Return the tokens that are a single digit: numbers are spelled with them."""
+    """Return the tokens that are a single digit, which spell numbers."""
     tokens = tokenizer.tokens(range(tokenizer.vocab_size))
     return [i for i, token in enumerate(tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
 
@@ -174,13 +175,13 @@ def _sizes(
 
 
 def compare_shortlist(run: RunDir) -> Comparison:
-    """Translate the validation set of `run` with and without its shortlist, in turns, with the run's own options."""
+    """Translate the validation set of `run` with and without its shortlist, alternating, with the run's own options."""
     sets = run.read_sets("valid", run.config().data.directions[0])
     with Translator.load(run, scores=False) as translator:
         both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
         rates: list[list[float]] = [[], []]
         scores = list[MetricScore]()
-        for options in both:  # what a first call sets up is not measured
+        for options in both:  # so that the setup of the first call is not measured
             translator.translate(sets[0].sources[:10], options, to=sets[0].direction.tgt)
         for number in range(ROUNDS):
             for i, options in enumerate(both):

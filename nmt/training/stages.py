@@ -1,4 +1,4 @@
-"""The stages of a training: parts that follow each other, each with data shares and settings of its own."""
+"""The stages of a training: consecutive parts with their own data shares and settings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nmt.config.base import MAX_SEED
 
 
 class StageSpan(NamedTuple):
-    """A stage and the updates that it spans: those after `start`, up to `end`."""
+    """A stage, which consists of the updates after `start` up to `end`."""
 
     number: int  # from 0
     start: int
     end: int
-    config: Config  # as of a training that consists of this stage alone
+    config: Config  # the configuration of a training that consists of only this stage
     reset_optimizer: bool
 
 
 def stage_spans(config: Config) -> list[StageSpan]:
-    """Return the stages of a training, in order; a training without any is one stage."""
+    """Return the stages of a training, in order; a training without stages counts as one stage."""
     settings, spans, start = config.training, list[StageSpan](), 0
     if not settings.stages:
         return [StageSpan(0, 0, settings.max_updates, config, reset_optimizer=False)]
@@ -36,5 +36,5 @@ def stage_spans(config: Config) -> list[StageSpan]:
 
 
 def _data_seed(seed: int, number: int) -> int:
-    """Return the seed of the data order of a stage, so that no stage repeats the order of another."""
+    """Return the seed for the data order of a stage, so that no stage repeats the order of another."""
     return seed if number == 0 else int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) & MAX_SEED

@@ -1,8 +1,8 @@
 """The training state: everything that a resumed run needs to continue as if it had never stopped.
 
-The only place that knows its schema. On disk it is one safetensors file with a checksum, which holds the tensors
-`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; with
-Muon `muon.NAME.momentum`, with a moving average `ema.NAME`, in fp16 `loss_scale.{scale, num_finite}`.
+Only this module knows the state's schema. On disk it is a safetensors file with a checksum. It contains the tensors
+`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; with Muon
+also `muon.NAME.momentum`, with a moving average `ema.NAME`, and in fp16 `loss_scale.{scale, num_finite}`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 
 Count = Annotated[int, Field(ge=0, le=1 << 40)]
 RandomState = dict[str, Tensor]
-"""State of the random numbers of one rank, by type of device: cpu, and the one it trains on. uint8 [number of bytes]"""
+"""The random state of one rank, by type of device: cpu, and the one it trains on. uint8 [number of bytes]"""
 
 _METRICS = ("loss", "perplexity", "bleu", "chrf")
-_COUNTERS = "counters"  # the tensor that holds what is no tensor, as JSON
+_COUNTERS = "counters"  # the tensor with all values that are not tensors, as JSON
 
 
 class Plan(BaseModel):
-    """The number of updates that `training.max_minutes` is expected to suffice for, and the limits that it is for."""
+    """The number of updates that should fit into `training.max_minutes`, and the limits it was computed for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,7 +51,7 @@ class Plan(BaseModel):
 
 
 class Counters(BaseModel):
-    """The part of a training state that is not tensors."""
+    """The part of a training state that does not consist of tensors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -77,7 +77,7 @@ class Counters(BaseModel):
     @classmethod
     def _refuse_odd_history(cls, history: CheckpointHistory) -> CheckpointHistory:
         if history.early_stopping_metric not in _METRICS or not 0 <= history.validations_since_best <= 1 << 40:
-            raise ValueError("early_stopping_metric or validations_since_best is none")
+            raise ValueError("early_stopping_metric or validations_since_best is invalid")
         for name, scores in history.checkpoints.items():
             if not scores.keys() >= set(_METRICS) or not history.signatures.keys() >= {"bleu", "chrf"}:
                 raise ValueError(f"{name} lacks one of the scores {', '.join(_METRICS)}")
@@ -93,9 +93,9 @@ class TrainState:
     counters: Counters
     weights: dict[str, Tensor]  # fp32, by name
     moments: Moments
-    random: list[RandomState]  # per rank
+    random: list[RandomState]  # one for each rank
     ema: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # fp32, by name; empty without a moving average
-    loss_scale: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # empty but in fp16
+    loss_scale: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # only in fp16
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""
@@ -113,7 +113,7 @@ class TrainState:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
-        """Return the state that `to_tensors` was called on. Raises ValueError if the tensors are not those of one."""
+        """Restore the state from the result of `to_tensors`. Raises ValueError if the tensors are not a valid state."""
         named: dict[str, dict[str, Tensor]] = {"weights": {}, "ema": {}, "loss_scale": {}}
         moments: Moments = {}
         random: dict[int, RandomState] = {}
@@ -134,26 +134,26 @@ class TrainState:
         return cls(_read_counters(tensors), named["weights"], moments, per_rank, named["ema"], named["loss_scale"])
 
     def save(self, path: Path, previous: Path | None = None) -> None:
-        """Write the state atomically; keep the old one at `path` as `previous`. Raises OSError, as for a full disk."""
+        """Write the state atomically; keep the old one at `path` as `previous`. OSError, for example on a full disk."""
         with write_atomically(path, keep_old_as=previous) as partial:
             write_tensors(partial, self.to_tensors())
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a state; the file holds only numbers and JSON, so it cannot run code. RunError if missing or damaged."""
+        """Read a state. The file contains only numbers and JSON and runs no code. RunError if missing or damaged."""
         if not path.exists():
-            hint = "train anew with --overwrite, or use the run's weights in another one with training.init_from"
+            hint = "start over with --overwrite, or start a new run from these weights with training.init_from"
             raise RunError("there is no training state to resume from", path=path, hint=hint)
         if fault := find_corruption(path):
             raise RunError(f"the training state is {fault}", path=path)
         try:
-            # Clones, because the file that the tensors are mapped from may change.
+            # Clone them, because the memory-mapped file may change.
             return cls.from_tensors({name: tensor.clone() for name, tensor in read_tensors(path).items()})
         except ValueError as error:
             raise RunError(f"the training state is damaged ({error})", path=path) from error
 
     def check_fits(self, optimizer: Optimizer, ema: MovingAverage | None) -> None:
-        """Raise ValueError unless the tensors have the names, shapes and types of those that are trained."""
+        """Raise ValueError unless the tensors have the names, shapes and types of the trained ones."""
         scale = {} if optimizer.loss_scale is None else optimizer.loss_scale.state()
         for kind, tensors, expected in (
             ("weights", self.weights, optimizer.master),
@@ -162,7 +162,7 @@ class TrainState:
         ):
             _check_tensors(_with_prefix(kind, tensors), _with_prefix(kind, expected))
         if unknown := self.moments.keys() - optimizer.master.keys():
-            raise ValueError(f"the optimizer's state is of another model: {min(unknown)}")
+            raise ValueError(f"the optimizer state belongs to another model: {min(unknown)}")
         for name, moments in self.moments.items():
             prefix = f"adam {name}"
             _check_tensors(_with_prefix(prefix, moments), _with_prefix(prefix, optimizer.moments_like(name)))
@@ -170,7 +170,7 @@ class TrainState:
                 raise ValueError(f"{prefix} step is {float(moments['step'])}")
         for rank, states in enumerate(self.random):
             if "cpu" not in states or any(t.dtype != torch.uint8 or t.dim() != 1 for t in states.values()):
-                raise ValueError(f"the random state of rank {rank} is none")
+                raise ValueError(f"the random state of rank {rank} is invalid")
 
 
 def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
@@ -193,14 +193,14 @@ def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]
         raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
     for name, like in expected.items():
         if tensors[name].shape != like.shape or tensors[name].dtype != torch.float32:
-            raise ValueError(f"{name}: not a tensor of fp32 of the shape {tuple(like.shape)}")
+            raise ValueError(f"{name}: not an fp32 tensor of shape {tuple(like.shape)}")
 
 
 def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
     """Return the newest undamaged training state, and the names of its checkpoints that are damaged or missing.
 
-    If the newest state is damaged or lacks a checkpoint, and the previous one does not, return the previous one and log
-    a warning: the updates since then are repeated. RunError if there is no usable state.
+    If the newest state is damaged or lacks a checkpoint, but the previous one is intact, return the previous one and
+    log a warning: the updates since then are repeated. RunError if there is no usable state.
     """
     faults: list[RunError] = []
     incomplete: tuple[TrainState, list[str]] | None = None
@@ -216,7 +216,7 @@ def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
             _warn_of(faults)
             if path == run.previous_state:
                 os.replace(path, run.state)
-                log.info("continuing from the training state that was saved before")
+                log.info("continuing from the previous training state")
             return state, []
         incomplete = incomplete or (state, list(damaged))
     if incomplete is None:
@@ -232,13 +232,13 @@ def _warn_of(faults: Iterable[RunError]) -> None:
 
 
 def _damaged_checkpoints(run: RunDir, state: TrainState) -> dict[str, str]:
-    """Return the fault of each checkpoint of a state whose weights are damaged or missing, by name."""
+    """Return what is wrong with each damaged or missing checkpoint of a state, by name."""
     names = state.counters.history.checkpoints
     return {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
 
 
 def random_state(device: torch.device) -> RandomState:
-    """Return the state of the random numbers that training on `device` draws."""
+    """Return the state of the random number generators used in training on `device`."""
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -248,7 +248,7 @@ def random_state(device: torch.device) -> RandomState:
 
 
 def set_random_state(device: torch.device, states: RandomState) -> None:
-    """Restore the result of `random_state`. Raises RuntimeError if it is not a state."""
+    """Restore the result of `random_state`. Raises RuntimeError if it is invalid."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)

@@ -1,4 +1,4 @@
-"""One update: compute the gradients of its batches, sum them over all ranks, change the weights."""
+"""One update: compute the gradients of its batches, sum them over all ranks, update the weights."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from nmt.training.packing import Packings, choose_packing
 
 
 class BatchLoss(nn.Module):
-    """The sum of the loss of a batch, as a module."""
+    """A module that computes the summed loss of a batch."""
 
     def __init__(self, model: Transformer, label_smoothing: float, compiled: bool = False):
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
-        self.r_drop = 0.0  # if more, batches hold each row twice, and this weighs how far the two passes differ
+        self.r_drop = 0.0  # if positive, batches hold each row twice, and this is the weight of their divergence
         self.compiled = compiled
-        # With sizes that may change, so that all shapes of batches share a few graphs.
+        # With dynamic sizes, so that all batch shapes share a few graphs.
         self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
     def forward(self, *tensors: Tensor, packings: Packings | None = None) -> Tensor:
         """Return the sum of the loss over real tokens, in nats.
 
-        `tensors` are those of a `Batch` on the model's device, with `r_drop` of `Batch.twice`. With its `packings`,
-        padding is not computed.
+        `tensors` are those of a `Batch` on the model's device; with `r_drop`, those of `Batch.twice`. If `packings` are
+        given, padding is not computed.
         """
         batch = Batch(*tensors)
         states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
@@ -52,7 +52,7 @@ class BatchLoss(nn.Module):
 
 
 class Step:
-    """Computes updates, the same for any number of processes: each takes a share of the rows of a batch."""
+    """Computes updates. Each process takes a share of the rows of a batch; the result is the same for any number."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Step:
         label_smoothing: float,
         compiled: bool = False,
     ):
-        """Choose packing for `model`; the attribute `packing` says if padding is left out, and why."""
+        """Choose packing for `model`; the attribute `packing` tells if batches are packed, and why."""
         self.optimizer = optimizer
         self.group = group
-        self.num_micro_batches = 1  # that each batch is cut into, so that it fits the memory
+        self.num_micro_batches = 1  # per batch, so that it fits into memory
         self.device = model.device
         self.packed, self.packed_reason = choose_packing(model)
         self.loss = BatchLoss(model, label_smoothing, compiled)
@@ -79,11 +79,11 @@ class Step:
         with tf32_products(self.device):
             loss_sum = self._within_memory(batches, num_tokens, self.group)
         self.optimizer.sum_gradients(self.group)
-        # Of several processes, each must come to the same decision: by the norm alone, which they share.
+        # All processes must decide the same, so they decide by the norm alone, which they share.
         return loss_sum, self.optimizer.step(update, loss_sum if self.group.world_size == 1 else None)
 
     def _within_memory(self, batches: Sequence[Batch], num_tokens: int, group: ProcessGroup) -> Tensor:
-        """Compute gradients, halving batches until the memory of every rank of `group` suffices."""
+        """Compute gradients, halving batches until they fit into the memory of every rank of `group`."""
         while True:
             parts = list(batches)
             if self.num_micro_batches > 1:
@@ -102,7 +102,7 @@ class Step:
     def _gather_gradients(self, batches: Sequence[Batch], num_tokens: int) -> Tensor:
         """Compute forward and backward; return the sum of the loss."""
         loss_sum = torch.zeros((), device=self.device)
-        # Divided by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
+        # Divide by the real tokens of the whole update: the mean of micro-batch means is not the token mean.
         scale: float | Tensor = 1 / num_tokens
         if self.optimizer.loss_scale is not None:
             scale = scale * self.optimizer.loss_scale.scale
@@ -122,9 +122,9 @@ class Step:
         return loss
 
     def dry_run(self, batch: Batch) -> None:
-        """Compute forward and backward without an update, so that insufficient memory shows at once.
+        """Run forward and backward without an update, so that insufficient memory shows at once.
 
-        Each process tries by itself; then all cut batches as much as the one with the least memory.
+        Each process tries by itself. Then all split batches as finely as the one with the least memory.
         """
         with tf32_products(self.device):
             self._within_memory([batch], max(1, batch.num_tgt_tokens), ProcessGroup())

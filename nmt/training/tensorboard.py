@@ -1,8 +1,8 @@
-"""Curves and samples of a training for TensorBoard: one event file in the run, `logs/tensorboard`.
+"""Write the curves and samples of a training for TensorBoard: an event file in the run's `logs/tensorboard`.
 
-The file is written without TensorBoard itself: tensorboardX brings the messages and the checksum; the records are those
-of TensorFlow's TFRecord format (length, its checksum, data, its checksum). So a resumed training can drop the events
-after its state, and no point is there twice.
+This does not need TensorBoard itself: tensorboardX provides the messages and the checksum. The records have
+TensorFlow's TFRecord format (length, its checksum, data, its checksum). A resumed training can therefore drop the
+events after its state, so that no point appears twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_EVENT_BYTES = 10_000_000
 _HINT = "install it: pip install 'nmt-toolkit[tensorboard]', or set training.tensorboard to false"
 _TRAIN = ("loss", "lr", "tokens_per_second", "grad_norm")
 _VALID = ("loss", "perplexity", "bleu", "chrf")
-_AVERAGE = "average"  # tag and checkpoint of what a resumed training writes anew
+_AVERAGE = "average"  # tag and checkpoint of the events that a resumed training rewrites
 
 
 class Sample(NamedTuple):
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 def require_tensorboard() -> None:
-    """Raise NmtError unless event files can be written."""
+    """Raise NmtError unless tensorboardX is installed."""
     try:
         import tensorboardX.crc32c
         import tensorboardX.proto.event_pb2
@@ -51,15 +51,15 @@ class TensorBoardLog:
     """The event file of a run."""
 
     def __init__(self, folder: Path):
-        """Write to a file in `folder`, which appears with the first event."""
-        self.path = folder / "events.out.tfevents.nmt"  # TensorBoard looks for `tfevents` in a name
+        """Write to a file in `folder`, which is created with the first event."""
+        self.path = folder / "events.out.tfevents.nmt"  # TensorBoard looks for names with `tfevents`
 
     def train(self, record: TrainRecord) -> None:
-        """Add the figures of a line of the log."""
+        """Add the numbers of a log line."""
         self._append(record.update, {f"train/{name}": getattr(record, name) for name in _TRAIN})
 
     def valid(self, record: ValidRecord) -> None:
-        """Add the scores of a checkpoint; those of the average at the end apart."""
+        """Add the scores of a checkpoint; the scores of the final average get separate tags."""
         group = _group(record.checkpoint)
         values = {f"{group}/{name}": getattr(record, name) for name in _VALID}
         for direction, scores in record.directions.items():
@@ -77,14 +77,14 @@ class TensorBoardLog:
         self._write(events)
 
     def forget_after(self, update: int) -> None:
-        """Drop the events after `update`, and those of the average: a resumed training writes them anew."""
+        """Drop the events after `update` and those of the average, because a resumed training rewrites them."""
         if self.path.exists():
             kept = [data for data, event in self._read() if _is_kept(event, update)]
             with write_atomically(self.path) as partial:
                 partial.write_bytes(b"".join(map(_framed, kept)))
 
     def events(self) -> list[Any]:
-        """Return all whole events of the file, in order."""
+        """Return all complete events of the file, in order."""
         return [event for _, event in self._read()]
 
     def _append(self, update: int, values: Mapping[str, float | None]) -> None:
@@ -112,7 +112,7 @@ class TensorBoardLog:
             os.fsync(file.fileno())
 
     def _read(self) -> Iterator[tuple[bytes, Any]]:
-        """Yield the records with their events, up to the first that a crash cut short."""
+        """Yield the records with their events, up to the first record that a crash truncated."""
         from google.protobuf.message import DecodeError
         from tensorboardX.proto.event_pb2 import Event
 
@@ -135,7 +135,7 @@ def _lines(sample: Sample) -> list[str]:
 
 
 def _group(checkpoint: str) -> str:
-    """Return the group of tags of a checkpoint."""
+    """Return the tag group of a checkpoint."""
     return _AVERAGE if checkpoint == _AVERAGE else "valid"
 
 

@@ -27,7 +27,7 @@ from nmt.translate.engine import Engine
 from nmt.translate.retries import RETRY_BEAM_SIZE
 from nmt.translate.segments import MAX_BATCH_SENTENCES
 
-_LOSS_TOKENS = 4096  # of a batch whose loss is computed, where training leaves its batches to the memory
+_LOSS_TOKENS = 4096  # batch size for computing the loss if training chooses its batches by memory
 
 
 class ValidationResult(NamedTuple):
@@ -40,11 +40,11 @@ class ValidationResult(NamedTuple):
     perplexity: float
     bleu: float
     chrf: float
-    signatures: dict[str, str]  # sacreBLEU's, of bleu and chrf, and of bleu.de-en and so on
-    directions: dict[str, dict[str, float]]  # loss, bleu and chrf of each of several directions, by its name: de-en
+    signatures: dict[str, str]  # sacreBLEU signatures of bleu, chrf, bleu.de-en and so on
+    directions: dict[str, dict[str, float]]  # if several: loss, bleu and chrf of each direction, such as de-en
 
     def values(self) -> dict[str, float]:
-        """Return the figures by name, without the signatures; those of a direction as bleu.de-en."""
+        """Return the scores by name, without signatures; the scores of a direction as bleu.de-en."""
         values = {"loss": self.loss, "perplexity": self.perplexity, "bleu": self.bleu, "chrf": self.chrf}
         for direction, scores in self.directions.items():
             values |= {f"{metric}.{direction}": value for metric, value in scores.items()}
@@ -52,7 +52,7 @@ class ValidationResult(NamedTuple):
 
 
 class Validator:
-    """Scores models on one validation set; for BLEU and chrF they translate as `nmt eval` does, by greedy search."""
+    """Scores models on a validation set; for BLEU and chrF, it translates like `nmt eval`, by greedy search."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Validator:
         config: Config,
         group: ProcessGroup | None = None,
     ):
-        """Set the data to score; each rank of `group` scores its share, and all get the same result."""
+        """Set the data to score. Each rank of `group` scores its share, and all get the same result."""
         self.group = group or ProcessGroup()
         self.sets = sets
         self.tokenizers = tokenizers
         self.config = config
-        self.samples: dict[str, list[Sample]] = {}  # of the last model that was scored, by direction
+        self.samples: dict[str, list[Sample]] = {}  # of the last scored model, by direction
 
     def __call__(self, model: Transformer) -> ValidationResult:
         """Score `model`; its mode (training or evaluation) is restored."""
@@ -104,7 +104,7 @@ class Validator:
         model.eval()
         with self._translator(self._engine(model)) as translator:
             options = translator.options
-            if options.protect and translator.protects:  # a span that is lost is looked for with a beam
+            if options.protect and translator.protects:  # beam search is used if the output lost a protected span
                 options = options.changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
             num_sources = max(len(each.sources) for each in self.sets)
             num_rows = max(1, min(MAX_BATCH_SENTENCES, num_sources, options.batch_tokens // src_len))
@@ -112,7 +112,7 @@ class Validator:
         model.train(was_training)
 
     def bleu(self, engine: Engine) -> float:
-        """Return BLEU of the whole validation set, translated by `engine` in this rank alone; close the engine."""
+        """Translate the whole validation set with `engine`, in this rank alone; close the engine and return BLEU."""
         alone = Validator(self.sets, self.tokenizers, self.config)
         with self._translator(engine) as translator:
             return score_sets(self.sets, partial(alone._translate, translator), ("bleu",)).mean[0].value
@@ -126,7 +126,7 @@ class Validator:
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, each: DirectedPairs) -> tuple[float, int]:
-        """Return the sum of the loss on a set, and its number of real target tokens."""
+        """Return the summed loss on a set, and its number of real target tokens."""
         loss_sum, num_tokens = 0.0, 0
         for batch in self._batches(each)[self.group.rank :: self.group.world_size]:
             on_device = batch.to(model.device)

@@ -1,4 +1,4 @@
-"""Texts in, translations out, around the search; without torch."""
+"""Translate texts: everything around the search. Imports no torch."""
 
 from nmt.config import SearchOptions
 from nmt.data.glossary import Glossary

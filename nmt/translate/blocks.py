@@ -1,4 +1,4 @@
-"""Translate long streams of texts block by block, with the same results wherever the stream is taken up."""
+"""Translate long streams of texts block by block, with the same results wherever a stream is resumed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from nmt.translate.translator import Translator
 
 
 class Request(NamedTuple):
-    """The options that hold for all texts of a stream."""
+    """The options for all texts of a stream."""
 
     options: SearchOptions
-    prefix: str | None = None  # what every translation begins with
+    prefix: str | None = None  # the beginning of every translation
     to: str | None = None
     from_: str | None = None
-    draw_by_line: bool = False  # in sampling: equal texts on other lines get other samples
+    draw_by_line: bool = False  # in sampling: equal texts on different lines get different samples
     glossary: Glossary | None = None
 
 
 TranslatedBlock = tuple[list[str], list[Translation]]
-"""Texts, and the translation of each."""
+"""Texts, and their translations."""
 
 
 class BlockTranslator(Protocol):
-    """A translator of blocks of texts: in this process, or in others."""
+    """A translator of blocks of texts, in this process or in others."""
 
     tokenizers: TokenizerPair
     languages: LanguagePair
@@ -70,14 +70,14 @@ class LocalTranslator:
     def translate_blocks(
         self, blocks: Iterable[list[str]], request: Request, first: int = 1
     ) -> Iterator[TranslatedBlock]:
-        """Yield each of `blocks` with its translations; take the next block when the one before is used."""
+        """Yield each of `blocks` with its translations; take the next block only after the previous one is consumed."""
         for block in blocks:
             yield block, translate_block(self._translator, block, request, first)
             first += len(block)
 
 
 def translate_block(translator: Translator, texts: list[str], request: Request, first: int) -> list[Translation]:
-    """Translate `texts`, which are the lines from number `first` on."""
+    """Translate `texts`, the lines from number `first` on."""
     return translator.translate(
         texts,
         request.options,
@@ -92,10 +92,10 @@ def translate_block(translator: Translator, texts: list[str], request: Request, 
 def translate_texts(
     translator: BlockTranslator, texts: Iterable[str], request: Request, first: int = 1
 ) -> Iterator[tuple[str, Translation]]:
-    """Yield each of `texts` with its translation, in order; memory holds some blocks of texts.
+    """Yield each of `texts` with its translation, in order; only a few blocks of texts are in memory.
 
-    To take up a stream after n texts, pass the texts after them and `first` = n + 1: they get the translations that
-    they have in the whole stream.
+    To resume a stream after n texts, pass the remaining texts and `first` = n + 1. Their translations are the same as
+    in the whole stream.
     """
     blocks = translator.translate_blocks(grow_blocks(texts), request, first)
     return chain.from_iterable(zip(block, translations, strict=True) for block, translations in blocks)

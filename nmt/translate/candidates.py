@@ -1,4 +1,4 @@
-"""Translations of monolingual text as candidates for training pairs, and what speaks against each."""
+"""Translations of monolingual text as candidates for training pairs, with their faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nmt.errors import NmtError
 from nmt.translate.translation import Translation
 
 MAX_CHARACTERS = int(THRESHOLDS["too_long"])
-"""The longest text that becomes a pair: a sentence rarely has as many characters."""
+"""The maximum length of a text in a pair; sentences are rarely this long."""
 
 Fault = Literal[
     "blank", "unreadable", "too_long", "empty", "truncated", "unfinished", "looped", "copied", "wrong_language",
@@ -47,11 +47,11 @@ class Candidate(NamedTuple):
 
     output: str
     score: float | None  # mean natural-log probability per token, eos included; None if it was not computed
-    fault: Fault | None = None  # the first that was found
+    fault: Fault | None = None  # the first one found
 
 
 class Candidates(NamedTuple):
-    """A given line with its outputs, best first; at least one, which is empty if the line was not translated."""
+    """A given line with its outputs, best first. There is at least one, empty if the line was not translated."""
 
     text: str
     outputs: list[Candidate]
@@ -74,7 +74,7 @@ class Candidates(NamedTuple):
 
 
 def fault_of_text(text: str) -> Fault | None:
-    """Return what makes a given line unfit for translation, if anything."""
+    """Return the fault that makes a given line unfit for translation, if any."""
     if not text.strip():
         return "blank"
     if _UNREADABLE.search(text):
@@ -100,7 +100,7 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
 
 
 def _faults(translation: Translation, output: str) -> Iterator[Fault]:
-    """Yield what is wrong with a translation, whose text on one line is `output`."""
+    """Yield the faults of a translation, whose text on one line is `output`."""
     if not output:
         yield "empty"
     if _UNREADABLE.search(output):

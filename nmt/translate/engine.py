@@ -13,9 +13,9 @@ Output = TypeVar("Output")
 
 
 class Engine(Protocol):
-    """A runtime for one model. Unsupported options are an NmtError: "… does not support …".
+    """A runtime for one model. Unsupported options raise an NmtError: "… does not support …".
 
-    Several threads may use one engine at once, and a forked process may use its parent's.
+    Several threads may use an engine at once, and a forked process may use its parent's.
     """
 
     max_src_len: int  # in tokens, eos included
@@ -28,7 +28,7 @@ class Engine(Protocol):
         ...
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
-        """Apply `function` to each of `inputs` in the threads of the engine; return the results in order."""
+        """Apply `function` to each of `inputs` in the engine's threads; return the results in order."""
         ...
 
     def search(

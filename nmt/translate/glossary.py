@@ -1,4 +1,4 @@
-"""Search once more for translations that miss terms of the glossary."""
+"""Search again for segments whose translations miss terms of the glossary."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from nmt.translate.texts import TextSegment
 
 
 def retry_missed_terms(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
-    """Put the hypotheses with the most terms first, for segments whose best translation misses some.
+    """For segments whose best translation misses terms, rank the hypotheses with the most terms first.
 
-    The other hypotheses are those of an n-best search and of a beam; none that has lost a protected span or repeats
-    itself comes before one that has not.
+    The other hypotheses come from an n-best search and a beam search. Hypotheses that lost a protected span or repeat
+    themselves always rank after those that did not.
     """
     missing = [segment for segment in segments if not segment.around and _missed(segment, segment.hypotheses[0])]
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)

@@ -11,16 +11,16 @@ from typing import NamedTuple
 MAX_UNIT = 4
 MIN_REPEATS = 4
 
-# A word, or one character of a language written without spaces; no digits, which translation keeps anyway.
+# A word, or a single character in languages written without spaces. No digits, because translation keeps them anyway.
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
 _MIN_COPIED = 3
 _COPIED_SHARE = 0.5
 
 
 def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
-    """Return (n, repeats) of the n-gram of up to 4 ids that repeats most often in a row; (0, 0) for no ids.
+    """Return (n, repeats) of the n-gram of up to 4 ids with the most consecutive repeats; (0, 0) for no ids.
 
-    Ids may be of any kind: words do as well.
+    Ids may be any hashable values, such as words.
     """
     best = (0, 0)
     for unit in range(1, MAX_UNIT + 1):
@@ -32,7 +32,7 @@ def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
 
 
 class Loop(NamedTuple):
-    """An n-gram of `unit` tokens that repeats `repeats` times in a row, although only `allowed` times are plausible."""
+    """An n-gram of `unit` tokens that occurs `repeats` times in a row, although only `allowed` times are plausible."""
 
     unit: int
     repeats: int
@@ -40,15 +40,15 @@ class Loop(NamedTuple):
 
     @property
     def forbidden_ngram(self) -> int:
-        """The n-gram size to forbid repeating, which breaks the loop."""
+        """The size of the n-grams whose repetition to forbid, which breaks the loop."""
         return max(2, self.unit * (2 if self.allowed < MIN_REPEATS else self.allowed))
 
 
 def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> Loop | None:
     """Return the loop that the output is stuck in, if any.
 
-    A loop is an n-gram of up to 4 tokens, four or more times in a row. If the source repeats something as often
-    ("ha ha ha ha"), the output may do so twice as often.
+    A loop is an n-gram of up to 4 tokens that occurs four or more times in a row. If the source also repeats something
+    that often ("ha ha ha ha"), the output may repeat twice as often.
     """
     if len(output) - len(set(output)) < MIN_REPEATS - 1:  # fast path: in most outputs no token repeats that often
         return None
@@ -59,14 +59,14 @@ def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> Loop | 
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case, without numbers; of Chinese and the like, each character."""
+    """Return the words of a text in lower case, without numbers; in Chinese and similar scripts, each character."""
     return [word.lower() for word in _WORD.findall(text)]
 
 
 def is_copy(source: str, output: str) -> bool:
     """Return True if more than half of the output's words come from the source: it was copied, not translated.
 
-    Measures the overlap of unigrams, without punctuation and numbers, as Ott et al. 2018 do (Analyzing Uncertainty in
+    Measures the overlap of unigrams, without punctuation and numbers, as in Ott et al. 2018 (Analyzing Uncertainty in
     Neural Machine Translation, section 5.2). Outputs of fewer than three words may be names, so they never count.
     """
     words, of_source = (Counter(words_of(text)) for text in (output, source))

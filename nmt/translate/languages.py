@@ -1,4 +1,4 @@
-"""The languages of a model, and the direction in which each text is translated."""
+"""The languages of a model, and the translation direction of each text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nmt.languages import Direction, language_tag
 
 
 class DirectedText(NamedTuple):
-    """A text to translate, with its languages, and the tag to put before each of its segments, such as `<2fr> `."""
+    """A text to translate, with its languages and the tag to prepend to each of its segments, such as `<2fr> `."""
 
     text: str
     direction: Direction
@@ -22,21 +22,21 @@ class DirectedText(NamedTuple):
 
 
 class LanguagePair(NamedTuple):
-    """The languages of a model, by their codes, and symbols that the tokenizer never splits, such as <2de>.
+    """The language codes of a model, and the symbols that its tokenizer never splits, such as <2de>.
 
-    A model of several target languages has `directions`, and reads from a tag before each source which one is meant.
-    `src` and `tgt` are then its first direction.
+    A model with several target languages has `directions`; a tag before each source tells it the target language. `src`
+    and `tgt` are then its first direction.
     """
 
     src: str
     tgt: str
     user_symbols: Collection[str] = ()
-    directions: tuple[Direction, ...] = ()  # empty: from src to tgt alone
-    language_tags: LanguageTags = "source"  # as in the section `model`
+    directions: tuple[Direction, ...] = ()  # empty: only from src to tgt
+    language_tags: LanguageTags = "source"  # as in the configuration section `model`
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Return the languages of a model that was trained with `config`."""
+        """Return the languages of a model trained with `config`."""
         learned = config.data.directions
         several = learned if len(learned) > 1 else ()
         return cls(*learned[0], user_symbols(config), several, config.model.language_tags)
@@ -55,8 +55,8 @@ class LanguagePair(NamedTuple):
     def direct(self, text: str, to: str | None = None, from_: str | None = None) -> DirectedText:
         """Return `text` with its direction and tag. Raises as `direction`, but not for a blank text.
 
-        A text that begins with the tag of a target language, such as `<2fr>`, goes into that language, whatever `to`
-        is.
+        A text that begins with the tag of a target language, such as `<2fr>`, is translated into that language,
+        whatever `to` is.
         """
         if self.language_tags == "both":
             direction = self.direction(to, from_) if text.strip() else Direction(from_ or self.src, to or self.tgt)
@@ -71,15 +71,15 @@ class LanguagePair(NamedTuple):
         return DirectedText(text, direction, f"{language_tag(direction.tgt)} ")
 
     def direction(self, to: str | None = None, from_: str | None = None) -> Direction:
-        """Return the direction from `from_` to `to`. NmtError if the model does not know it, or needs to be told `to`.
+        """Return the direction from `from_` to `to`. NmtError if the model does not support it, or `to` is required.
 
-        Without `from_`, the source language is the first from which the model learned to translate into `to`; a model
-        that reads tags of the source languages, and has several, needs to be told `from_`, too.
+        Without `from_`, the source language is the first one from which the model learned to translate into `to`.
+        A model that reads tags of the source language, and has several, also requires `from_`.
         """
         targets = self.targets
         if to is None and len(targets) > 1:
-            hint = f"name the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})"
-            raise NmtError(f"this model translates into {in_words(targets)}; it must be told which", hint=hint)
+            hint = f"set the target language: --to {targets[0]}, in Python translate(texts, to={targets[0]!r})"
+            raise NmtError(f"this model translates into {in_words(targets)}; choose one of them", hint=hint)
         to = to or self.tgt
         if to not in targets:
             raise NmtError(f"this model translates into {in_words(targets)}, not into {to}")
@@ -87,10 +87,10 @@ class LanguagePair(NamedTuple):
         if from_ is None:
             sources = [direction.src for direction in directions if direction.tgt == to]
             if self.language_tags == "both" and len(sources) > 1:
-                hint = f"name the source language: --from {sources[0]}, in Python from_={sources[0]!r}"
-                raise NmtError(f"this model translates from {in_words(sources)}; it must be told which", hint=hint)
+                hint = f"set the source language: --from {sources[0]}, in Python from_={sources[0]!r}"
+                raise NmtError(f"this model translates from {in_words(sources)}; choose one of them", hint=hint)
             return Direction(sources[0], to)
-        # Directions that were not trained are allowed: a model of many languages may translate in them too.
+        # Directions without training data are allowed, because a multilingual model may translate in them too.
         known = list(dict.fromkeys(code for codes in zip(*directions, strict=True) for code in codes))
         if from_ not in known:
             raise NmtError(f"this model knows {in_words(known)}, not {from_}")

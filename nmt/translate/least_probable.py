@@ -1,4 +1,4 @@
-"""The pairs of a corpus that a trained model finds least probable for their length: wrong translations come first."""
+"""Find the pairs of a corpus that are least probable for their length under a model, such as mistranslations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nmt.translate.segments import ForcedScore
 from nmt.translate.translator import Translator
 
 _BLOCK_PAIRS = 1000
-_BUCKET_GROWTH = 1.5  # from the lengths of one bucket to those of the next
-_MIN_BUCKET = 30  # pairs; fewer are compared with all pairs
-_MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, of a normal distribution
+_BUCKET_GROWTH = 1.5  # ratio of the lengths of one bucket to those of the previous one
+_MIN_BUCKET = 30  # pairs; the pairs of smaller buckets are compared with all pairs
+_MAD_TO_SCALE = 1.4826  # median absolute deviation to standard deviation, for a normal distribution
 
 
 def find_least_probable(
@@ -28,10 +28,10 @@ def find_least_probable(
 ) -> ModelReport:
     """Score `pairs` of `corpora` and report the `count` least probable ones; `name` is the model's.
 
-    The measure is the log-probability per token, end of sentence included, less the median of pairs whose targets are
-    as long (within a factor of 1.5), in robust standard deviations. Pairs with an empty side are left out, and so are
-    those that exceed the model's limit. A model of several target languages scores each pair in that of its corpus;
-    NmtError if it does not know one.
+    The measure is the log-probability per token, end of sentence included, minus the median of pairs with targets of
+    similar length (within a factor of 1.5), in robust standard deviations. Pairs that have an empty side or exceed the
+    model's limit are left out. A model with several target languages scores each pair in the target language of its
+    corpus; NmtError if the model does not know that language.
     """
     whole = (pair for pair in pairs if pair.src and pair.tgt)
     scored = [
@@ -55,13 +55,13 @@ def find_least_probable(
 
 
 def _languages(translator: Translator, corpus: ParallelFiles) -> tuple[str | None, str | None]:
-    """Return the target and the source language of `corpus` as far as the model must be told them."""
+    """Return the target and the source language of `corpus`; None for languages that the model need not be told."""
     is_told = translator.languages.language_tags == "both"
     return _target(translator, corpus), corpus.src_lang if is_told else None
 
 
 def _target(translator: Translator, corpus: ParallelFiles) -> str | None:
-    """Return the language in which a model of several target languages scores `corpus`; None for one of one."""
+    """Return the target language for scoring `corpus`; None if the model has only one."""
     targets, own = translator.languages.targets, corpus.tgt_lang
     if len(targets) == 1 or own is None or own in targets:
         return own if len(targets) > 1 else None
@@ -71,7 +71,7 @@ def _target(translator: Translator, corpus: ParallelFiles) -> str | None:
 def _scored(
     pairs: Iterator[SentencePair], translator: Translator, languages: tuple[str | None, str | None]
 ) -> Iterator[tuple[SentencePair, ForcedScore, bool]]:
-    """Yield each pair with its score, and whether it holds characters that the tokenizer cannot spell."""
+    """Yield each pair with its score, and whether it contains characters that the tokenizer cannot represent."""
     while block := list(islice(pairs, _BLOCK_PAIRS)):
         sources = [pair.src for pair in block]
         to, from_ = languages
@@ -82,7 +82,7 @@ def _scored(
 
 
 def _deviations(values: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return by how many standard deviations each value is above the median of its bucket of lengths."""
+    """Return how many standard deviations each value is above the median of its length bucket."""
     buckets = np.floor(np.log(np.maximum(1, lengths)) / np.log(_BUCKET_GROWTH))
     deviations = np.zeros(len(values))
     for bucket in np.unique(buckets):

@@ -1,4 +1,4 @@
-"""Protected spans of a source text: replace them by placeholders, restore them, and find those that are lost."""
+"""Protected spans of a source text: replace them by placeholders, restore them, and find lost ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Restored(NamedTuple):
     """A translation with its spans restored."""
 
     text: str
-    lost: list[str]  # spans of the source that did not come back exactly once, in their order
+    lost: list[str]  # source spans that do not occur exactly once, in source order
 
 
 def missing(spans: Sequence[str], text: str) -> list[str]:
-    """Return those of `spans` that `text` does not contain exactly as often."""
+    """Return the spans that `text` does not contain exactly as often as `spans` does."""
     wanted = Counter(spans)
     found = Counter(text[span.start : span.end] for span in find_spans(text))
     return [span for span, count in wanted.items() if found[span] != count]
@@ -30,13 +30,13 @@ class Protected(NamedTuple):
     """A source text with placeholders for its spans."""
 
     text: str
-    spans: list[str]  # what placeholder 1, 2, … stands for
+    spans: list[str]  # the texts that placeholders 1, 2, … stand for
 
     @classmethod
     def from_spans(cls, text: str, spans: Sequence[Span], others: Sequence[tuple[Span, str]] = ()) -> Protected:
-        """Replace `spans` in `text` by placeholders; surplus spans stay as they are.
+        """Replace `spans` in `text` by placeholders; spans beyond the number of placeholders stay unchanged.
 
-        `others` are spans beside them, each with what is to stand for it.
+        `others` are additional spans, each with its replacement.
         """
         kept = spans[:NUM_PLACEHOLDERS]
         edits = sorted([*zip(kept, PLACEHOLDERS, strict=False), *others])
@@ -44,7 +44,7 @@ class Protected(NamedTuple):
         return cls(masked, [text[span.start : span.end] for span in kept])
 
     def is_only_spans(self) -> bool:
-        """Return True if the text holds nothing but spans, so that there is nothing to translate."""
+        """Return True if the text consists only of spans, so that there is nothing to translate."""
         return bool(self.spans) and not ANY_PLACEHOLDER.sub("", self.text).strip()
 
     def restore(self, translation: str) -> Restored:
@@ -67,7 +67,7 @@ class Protected(NamedTuple):
         return Restored(apart, []) if not missing(self.spans, apart) else Restored(text, missing(self.spans, text))
 
     def between(self) -> list[str]:
-        """Return the text before, between and after the spans: n + 1 stretches for n spans."""
+        """Return the text before, between and after the spans: n + 1 strings for n spans."""
         return ANY_PLACEHOLDER.split(self.text)
 
 

@@ -1,4 +1,4 @@
-"""Connect to a Ray cluster, or start one on this machine; without importing Ray before."""
+"""Connect to a Ray cluster, or start one on this machine. Imports Ray only when needed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nmt.errors import NmtError
 from nmt.machine import num_cores
 
 _CONNECT_SECONDS = 10.0
-_LOCAL_STORE_BYTES = 256 << 20  # of a cluster on this machine, for texts and translations on their way
+_LOCAL_STORE_BYTES = 256 << 20  # object store of a cluster on this machine, for texts and translations in transit
 _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[\w.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})")
 
 
 class Shares(NamedTuple):
-    """The number of workers that a cluster gets, and the resources of each."""
+    """The number of workers in a cluster, and the resources of each worker."""
 
     num_workers: int
     num_cpus: int
@@ -32,7 +32,7 @@ class Shares(NamedTuple):
 def connected(address: str, num_workers: int | None) -> Iterator[Any]:
     """Yield the module ray, connected to the cluster at `address`: auto, local, HOST:PORT or ray://HOST:PORT.
 
-    `local` starts a cluster on this machine with a CPU per core, at least `num_workers`, and stops it at the end.
+    `local` starts a cluster on this machine with one CPU per core, but at least `num_workers`, and stops it at the end.
     NmtError if Ray is not installed, or there is no cluster.
     """
     if address not in ("auto", "local"):
@@ -48,13 +48,13 @@ def connected(address: str, num_workers: int | None) -> Iterator[Any]:
         ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         hint = (
-            "start one with `ray start --head`, or use the cores of this machine: --ray local; a cluster that asks for "
-            "a token needs RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            "start one with `ray start --head`, or use the cores of this machine: --ray local; for a cluster with "
+            "token authentication, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
         )
         raise NmtError(f"cannot connect to a Ray cluster ({_first_line(error)})", path=address, hint=hint) from None
     finally:
         if is_main:
-            signal.signal(signal.SIGTERM, before)  # Ray's own handler would end the program without a word
+            signal.signal(signal.SIGTERM, before)  # Ray's handler would end the program silently
     try:
         yield ray
     finally:
@@ -62,7 +62,7 @@ def connected(address: str, num_workers: int | None) -> Iterator[Any]:
 
 
 def share_out(ray: Any, num_workers: int | None, device: str) -> Shares:
-    """Return how to share the free resources of the cluster among `num_workers`; default: one per GPU, else per CPU."""
+    """Divide the free resources of the cluster among `num_workers` (default: one per GPU, else one per CPU)."""
     free = ray.available_resources()
     num_cpus, num_gpus = max(1, int(free.get("CPU", 1))), int(free.get("GPU", 0)) if device in ("auto", "cuda") else 0
     count = num_workers or num_gpus or num_cpus
@@ -71,21 +71,21 @@ def share_out(ray: Any, num_workers: int | None, device: str) -> Shares:
 
 
 def _check_address(address: str) -> None:
-    """Raise NmtError unless something listens at `address`; Ray itself would wait for it for minutes."""
+    """Raise NmtError unless something listens at `address`; Ray itself would wait for minutes."""
     match = _ADDRESS.fullmatch(address)
     if not match or int(match["port"]) > 65535:
-        hint = "auto, local, HOST:PORT of the head of a cluster, or ray://HOST:PORT"
+        hint = "use auto, local, HOST:PORT of a cluster's head node, or ray://HOST:PORT"
         raise NmtError(f"--ray {address}: not an address of a Ray cluster", hint=hint)
     try:
         socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_SECONDS).close()
     except OSError as error:
-        hint = "see if the cluster runs there: ray status --address HOST:PORT"
+        hint = "check if the cluster is running there: ray status --address HOST:PORT"
         raise NmtError(f"no Ray cluster answers ({error.strerror or error})", path=address, hint=hint) from None
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to others
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about what will change in Ray
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # no warning about future changes in Ray
     try:
         import ray
     except ImportError:

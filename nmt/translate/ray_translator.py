@@ -1,4 +1,4 @@
-"""Translate blocks of texts in the worker processes of a Ray cluster, in order, whatever becomes of a worker."""
+"""Translate blocks of texts in the worker processes of a Ray cluster, in order, even if workers die."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from nmt.translate.translator import Translator, shared_tokenizers
 log = logging.getLogger(__name__)
 
 MAX_RETRIES = 5
-"""Retries of a block whose worker died, before the block is taken to be the cause."""
+"""Retries of a block whose worker died, before the block is assumed to be the cause."""
 
-_BLOCKS_PER_WORKER = 2  # the next one waits at the worker, which is never idle
-_WINDOW_PER_WORKER = 4  # blocks that wait for an earlier one are held in memory
+_BLOCKS_PER_WORKER = 2  # the next block is already queued at the worker, so that it is never idle
+_WINDOW_PER_WORKER = 4  # finished blocks that wait for an earlier one stay in memory
 _PATIENCE_SECONDS = 60.0
 
 
 @dataclass
 class _WorkerState:
-    """A worker, with what it has done."""
+    """A worker, with statistics of its work."""
 
     actor: Any
     info: WorkerInfo
@@ -41,7 +41,7 @@ class _WorkerState:
 
 @dataclass
 class _Job:
-    """A block that a worker has or had."""
+    """A block that is assigned to a worker, or was."""
 
     texts: list[str]
     first: int
@@ -54,9 +54,9 @@ class _Job:
 def ray_translator(
     models: Sequence[RunDir] | ExportDir, paths: ModelPaths, address: str, num_workers: int | None
 ) -> Iterator[RayTranslator]:
-    """Yield a translator whose workers, in the Ray cluster at `address`, have loaded `models`, which `paths` names.
+    """Yield a translator whose workers, in the Ray cluster at `address`, have loaded `models` from `paths`.
 
-    At the end log the rate of each worker. NmtError if Ray is not installed, there is no cluster, or a worker cannot
+    At the end, log the speed of each worker. NmtError if Ray is not installed, there is no cluster, or a worker cannot
     load the model.
     """
     with connected(address, num_workers) as ray:
@@ -68,7 +68,7 @@ def ray_translator(
 
 
 class RayTranslator:
-    """A translator of blocks, in the workers of a Ray cluster."""
+    """A translator of blocks in the workers of a Ray cluster."""
 
     local: Translator | None = None
 
@@ -93,10 +93,10 @@ class RayTranslator:
     ) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations, in order, while the workers translate the next ones.
 
-        NmtError if the workers die of a block again and again.
+        NmtError if workers repeatedly die of the same block.
         """
         source = iter(blocks)
-        window: deque[_Job] = deque()  # in order; several may be done that wait for the first
+        window: deque[_Job] = deque()  # in order; finished blocks may be waiting for the first one
         while True:
             while (worker := self._idle_worker(window)) is not None and (texts := next(source, None)) is not None:
                 window.append(_Job(texts, first, worker, worker.actor.translate.remote(texts, request, first)))
@@ -131,7 +131,7 @@ class RayTranslator:
         return [_WorkerState(actor, info) for actor, info in zip(actors, infos, strict=True)]
 
     def _idle_worker(self, window: Sequence[_Job]) -> _WorkerState | None:
-        """Return the worker that has the fewest of the blocks in `window`, if there may be another block."""
+        """Return the worker with the fewest of the blocks in `window`; None if no more blocks may start."""
         if len(window) >= _WINDOW_PER_WORKER * len(self._workers):
             return None
         counts = Counter(id(job.worker) for job in window if not job.done)
@@ -165,16 +165,16 @@ class RayTranslator:
             result = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             fault = str(error).strip().splitlines() or [type(error).__name__]
-            hint = "its memory may be too small, or nmt is not installed there; Ray's logs say more (ray logs)"
+            hint = "it may have run out of memory, or nmt is not installed there; see Ray's logs (ray logs)"
             raise NmtError(f"a Ray worker failed {when}: {fault[-1].strip()}", hint=hint) from None
         if isinstance(result, NmtError):
             raise result
         return result
 
     def _same(self, name: str) -> str:
-        """Return what all workers have alike. NmtError if they differ, so that translations might."""
+        """Return the value that all workers share. NmtError if they differ, because translations might then differ."""
         values = sorted({str(getattr(worker.info, name)) for worker in self._workers})
         if len(values) > 1:
-            hint = "name --engine, --device and --precision, so that all compute alike"
+            hint = "set --engine, --device and --precision, so that all compute alike"
             raise NmtError(f"the Ray workers differ in {name}: {in_words(values)}", hint=hint)
         return values[0]

@@ -22,10 +22,10 @@ _CHECKSUM_CHARACTERS = 16
 
 
 class ModelPaths(NamedTuple):
-    """The runs or the export to load, by paths that every node can read, and how to compute."""
+    """The paths of the runs or the export to load, which every node can read, and how to compute."""
 
     folders: tuple[str, ...]
-    checkpoints: tuple[str, ...]  # one per run; none for an export
+    checkpoints: tuple[str, ...]  # one for each run; none for an export
     checksums: tuple[str, ...]  # of the weights
     engine: str
     device: str
@@ -66,22 +66,21 @@ class Result(NamedTuple):
 
 
 def checksums_of_weights(models: Sequence[RunDir] | ExportDir) -> tuple[str, ...]:
-    """Return a checksum per model; of an export, that of its description, which has the checksums of its files."""
+    """Return a checksum for each model; for an export, that of export.json, which has the checksums of its files."""
     files = [models.info_file] if isinstance(models, ExportDir) else [run.usable_checkpoint() for run in models]
     return tuple(sha256_of(file)[:_CHECKSUM_CHARACTERS] for file in files)
 
 
 class Worker:
-    """The code of a worker process. Errors that a user can fix are returned, because Ray wraps what is raised.
+    """The code of a worker process. Errors that users can fix are returned, because Ray wraps raised exceptions.
 
-    If the process dies, Ray starts it anew and calls the unfinished methods again; the model is loaded when it is
-    first needed.
+    If the process dies, Ray restarts it and calls the unfinished methods again. The model is loaded when first needed.
     """
 
     def __init__(self, paths: ModelPaths, num_threads: int, version: str):
         self._paths = paths
         self._num_threads = num_threads
-        self._version = version  # of nmt in the process that collects the translations
+        self._version = version  # nmt's version in the process that collects the translations
         self._translator: Translator | None = None
 
     def load(self) -> WorkerInfo | NmtError:
@@ -93,7 +92,7 @@ class Worker:
         return WorkerInfo(platform.node(), os.getpid(), translator.precision, translator.max_src_len)
 
     def translate(self, texts: list[str], request: Request, first: int) -> Result | NmtError:
-        """Translate `texts`, which are the lines from number `first` on."""
+        """Translate `texts`, the lines from number `first` on."""
         try:
             translator = self._loaded()
             began = time.monotonic()
@@ -118,7 +117,7 @@ class Worker:
         _, _, _, engine, device, precision, token_scores = self._paths
         models = self._find_models()
         if checksums_of_weights(models) != self._paths.checksums:
-            message = f"the weights on {platform.node()} are not those that were asked for"
+            message = f"the weights on {platform.node()} differ from those of the requested model"
             raise NmtError(message, path=self._paths.folders[0], hint="put the model where all nodes read one copy")
         return Translator.load(
             models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=token_scores

@@ -16,7 +16,7 @@ Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslati
 def search_candidates(
     search: Search, segments: Sequence[Segment], options: SearchOptions
 ) -> list[list[SegmentTranslation]]:
-    """Search, and rank the hypotheses of each segment as `options.rerank` says; return the best `num_hypotheses`.
+    """Search, rerank the hypotheses of each segment by `options.rerank`, and return the best `num_hypotheses`.
 
     NmtError if the library that computes chrF is not installed.
     """
@@ -24,7 +24,7 @@ def search_candidates(
         return search(segments, options)
     pairwise_chrf = _load_chrf()
     found = search(segments, options.of_candidates())
-    if not found:  # which fastchrf refuses
+    if not found:  # fastchrf rejects empty input
         return []
     texts = [[candidate.text for candidate in candidates] for candidates in found]
     return [
@@ -34,9 +34,9 @@ def search_candidates(
 
 
 def _ranked(candidates: Sequence[SegmentTranslation], utilities: Sequence[Sequence[float]]) -> list[SegmentTranslation]:
-    """Sort by mean chrF against all candidates [N][N], best first; equal ones keep the order of the search.
+    """Sort by mean chrF against all candidates [N][N], best first; ties keep the order of the search.
 
-    Every candidate stands for the references that the model expects (Eikema and Aziz 2020, section 5).
+    The candidates serve as samples of the references that the model expects (Eikema and Aziz 2020, section 5).
     """
     expected = [sum(row) for row in utilities]
     order = sorted(range(len(candidates)), key=lambda index: -expected[index])

@@ -1,4 +1,4 @@
-"""Retry segments whose output loops or lost a protected span."""
+"""Retry segments whose output loops or has lost a protected span."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nmt.translate.segments import Segment, SegmentTranslation
 from nmt.translate.texts import TextSegment
 
 RETRY_BEAM_SIZE = 5
-"""Beam size of the search for a hypothesis that has every protected span."""
+"""Beam size of the search for a hypothesis that keeps every protected span."""
 
 Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
 """A function from segments to their translations, best first."""
@@ -51,7 +51,7 @@ def _retry_without_repeats(segments: Sequence[TextSegment], search: Search, opti
 def retry_lost_spans(
     segments: Sequence[TextSegment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
 ) -> None:
-    """Find a complete hypothesis for segments that lost a span, else translate the text between the spans."""
+    """For segments that lost a span, find a hypothesis with all spans, else translate the text between the spans."""
     lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
     for segment, hypotheses in zip(lossy, search_again(lossy, search, beam), strict=True):

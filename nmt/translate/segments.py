@@ -13,16 +13,16 @@ from nmt.translate.engine import Engine
 
 MAX_BATCH_SENTENCES = 256
 MIN_BATCH_SENTENCES = 16
-"""Smaller batches are not worth distributing over the threads of an engine."""
+"""Smaller batches are not worth distributing over an engine's threads."""
 
 
 class Segment(NamedTuple):
-    """Token ids, without specials, of a source and of the text that its translation must begin with."""
+    """Token ids, without specials, of a source and of the required prefix of its translation."""
 
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()
     draw: int = 0  # in sampling: segments of the same source and the same draw get the same samples
-    tgt_tag: Sequence[int] = ()  # what the output begins with: the tag of its language, in a model with such tags
+    tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
 
 
 class SegmentTranslation(NamedTuple):
@@ -34,9 +34,9 @@ class SegmentTranslation(NamedTuple):
     tgt_ids: list[int]
     truncated: bool  # the source was longer than the model's limit; its end is not translated
     finished: bool  # the output ended with eos, not at its maximum length
-    # The summands of `score`, that of eos last if the output is finished; read-only.
+    # The summands of `score`, including that of eos if the output is finished; read-only.
     token_scores: Sequence[float] = ()
-    tgt_tag: Sequence[int] = ()  # what stood before `tgt_ids`; it has no score
+    tgt_tag: Sequence[int] = ()  # the tag before `tgt_ids`; it has no score
 
 
 class ForcedScore(NamedTuple):
@@ -45,7 +45,7 @@ class ForcedScore(NamedTuple):
     score: float  # sum of natural-log probabilities of the tokens, eos included
     tgt_ids: list[int]
     token_scores: list[float]  # the summands of `score`, that of eos last
-    truncated: bool  # a side exceeded the model's limit; the score does not include the part that was cut off
+    truncated: bool  # a side exceeded the model's limit; the score does not include the truncated part
 
 
 def untranslated(text: str) -> SegmentTranslation:
@@ -58,7 +58,7 @@ def translate_segments(
 ) -> list[list[SegmentTranslation]]:
     """Return up to `options.num_hypotheses` translations of each of `segments`, best first, in order.
 
-    An empty segment has one translation, which is empty.
+    An empty segment has a single, empty translation.
     """
     limit = engine.max_src_len - 1  # eos
     sources = [segment.src_ids[:limit] for segment in segments]
@@ -80,7 +80,7 @@ def translate_segments(
 
 
 def _decoded(tokenizer: Tokenizer, segment: Segment, source: list[int], found: Hypothesis) -> SegmentTranslation:
-    """Return the translation of `segment`, of which `source` was searched."""
+    """Return the translation of `segment`; `source` are the tokens that were actually translated."""
     tag = segment.tgt_tag
     ids, scores = found.ids[len(tag) :], found.token_scores[len(tag) :]
     truncated = len(segment.src_ids) > len(source)
@@ -88,7 +88,7 @@ def _decoded(tokenizer: Tokenizer, segment: Segment, source: list[int], found: H
 
 
 class PairToScore(NamedTuple):
-    """A source with its tag, and a translation of it without; `tgt_tag` has the tokens that stand before that."""
+    """A source with its tag, and a translation without tag; `tgt_tag` has the tokens to put before the translation."""
 
     src: str
     tgt: str
@@ -110,7 +110,7 @@ def score_segments(
         )
         return [scores[len(tag) :] for scores, tag in zip(found, tags, strict=True)]
 
-    # Even a pair of empty texts has a score, that of eos.
+    # Even a pair of empty texts has a score: that of eos.
     lengths = [max(len(src), len(tgt), 1) for src, tgt in zip(src_ids, tgt_ids, strict=True)]
     batches = list(make_batches(lengths, engine, batch_tokens))
     scores: dict[int, ForcedScore] = {}
@@ -122,10 +122,10 @@ def score_segments(
 
 
 def make_batches(lengths: Sequence[int], engine: Engine, batch_tokens: int) -> Iterator[list[int]]:
-    """Yield batches of indices into `lengths` (tokens), without empty ones: similar lengths together, longest first.
+    """Yield batches of indices into `lengths` (tokens), without empty texts: similar lengths together, longest first.
 
-    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give each thread work. An engine
-    that forms no batches gets all sources at once, in order.
+    A batch has at most `batch_tokens` tokens, padding included, and is small enough to give every thread work. An
+    engine that does not form batches gets all sources at once, in order.
     """
     if not engine.forms_batches:
         if all_sources := [i for i, length in enumerate(lengths) if length]:

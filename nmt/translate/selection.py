@@ -13,19 +13,19 @@ from nmt.data.check.lengths import LengthModel
 from nmt.errors import counted
 from nmt.translate.candidates import FAULTS, Candidate, Candidates, Fault
 
-_SAMPLE_PAIRS = 100_000  # from which the usual ratio of the lengths is learned
-_MIN_SAMPLE_PAIRS = 30  # fewer say nothing about what is usual
+_SAMPLE_PAIRS = 100_000  # pairs from which the usual length ratio is estimated
+_MIN_SAMPLE_PAIRS = 30  # too few pairs to estimate a usual ratio, if there are fewer
 _BINS_PER_NAT = 10_000
 _MAX_NATS = 50
 
 
 class Limits(NamedTuple):
-    """Conditions that pairs must meet to be kept."""
+    """The conditions for keeping a pair."""
 
     length_ratio: float | None = THRESHOLDS["length_ratio"]  # standard deviations; None: any
     min_score: float | None = None  # mean log-probability per token
-    keep: float = 1.0  # share of the pairs that meet all else, those with the best scores
-    allowed: Collection[str] = ()  # faults that do not count
+    keep: float = 1.0  # share, by score, of the pairs that meet all other conditions
+    allowed: Collection[str] = ()  # faults to ignore
 
     @property
     def needs_scores(self) -> bool:
@@ -36,21 +36,21 @@ class Limits(NamedTuple):
 class Kept(NamedTuple):
     """A pair that is kept."""
 
-    line: int  # of the given text, from 1
-    rank: int  # of the output in its n-best list, from 0
+    line: int  # line number in the given text, from 1
+    rank: int  # rank of the output in its n-best list, from 0
     text: str
     candidate: Candidate
 
 
 class Selection:
-    """The pairs to keep of candidates that can be read several times.
+    """Selects the pairs to keep from candidates that can be read several times.
 
-    Reads the candidates once to learn the usual length ratio, from the first 100,000 sound pairs, and which score the
-    best share has; memory does not grow with their number. `dropped` counts each reason in `pairs`.
+    Reads the candidates once to determine the usual length ratio, from the first 100,000 sound pairs, and the lowest
+    score in the best share. Memory does not grow with their number. `pairs` counts each reason in `dropped`.
     """
 
     def __init__(self, read: Callable[[], Iterable[Candidates]], limits: Limits):
-        """Read the candidates, which each call of `read` gives anew, as far as `limits` needs it."""
+        """Read the candidates as far as `limits` requires; each call of `read` iterates over all of them."""
         self.limits = limits
         self._read = read
         self.dropped: Counter[Fault] = Counter()
@@ -63,7 +63,7 @@ class Selection:
             self._choose_best()
 
     def pairs(self) -> Iterator[Kept]:
-        """Yield the pairs to keep, in order, and count the others by reason. Call it once."""
+        """Yield the pairs to keep, in order, and count the others by reason. Call this only once."""
         room = self._in_lowest_bin
         for line, (text, outputs) in enumerate(self._read(), 1):
             self.num_lines = line
@@ -81,14 +81,14 @@ class Selection:
                 yield Kept(line, rank, text, candidate)
 
     def describe(self) -> str:
-        """Return how many pairs were kept, and how many were dropped for which reason, as a line for a person."""
+        """Return a human-readable line with the number of pairs kept, and the number dropped for each reason."""
         total = self.num_kept + self.dropped.total()
         counts = ", ".join(f"{self.dropped[fault]:,} {fault}" for fault in FAULTS if self.dropped[fault])
         kept = f"kept {self.num_kept:,} of {counted(total, 'pair')} from {counted(self.num_lines, 'line')}"
         return kept + (f"; dropped: {counts}" if counts else "")
 
     def _fault(self, text: str, candidate: Candidate) -> Fault | None:
-        """Return the first fault of a pair that counts; the best share is not considered."""
+        """Return the first fault of a pair that is not ignored, apart from `not_best`."""
         always = not text.strip() or not candidate.output
         if candidate.fault is not None and (always or candidate.fault not in self.limits.allowed):
             return candidate.fault
@@ -111,7 +111,7 @@ class Selection:
         return LengthModel.from_lengths(*np.array(lengths[:_SAMPLE_PAIRS]).T)
 
     def _choose_best(self) -> None:
-        """Find the lowest score of the best share: its bin, and how many pairs of that bin belong to the share."""
+        """Find the lowest score in the best share: its bin, and how many pairs of that bin belong to the share."""
         counts = np.zeros(_num_bins(), dtype=np.int64)
         for text, outputs in self._read():
             for candidate in outputs:
@@ -131,6 +131,6 @@ def _num_bins() -> int:
 
 
 def _bin(candidate: Candidate) -> int:
-    """Return the bin of a score: 0 for the best."""
+    """Return the bin of a score, 0 for the best."""
     score = -_MAX_NATS if candidate.score is None else candidate.score
     return min(_num_bins() - 1, max(0, round(-score * _BINS_PER_NAT)))

@@ -9,15 +9,15 @@ import numpy as np
 
 from nmt.data.spans import find_spans
 
-# Of a language written without spaces: a run of Latin letters and digits, or any other character.
+# For languages written without spaces: a run of Latin letters and digits, or any other character.
 _CHARACTERS = re.compile(r"[A-Za-z0-9]+|[^\sA-Za-z0-9]")
 
 
 class SourceNoise(NamedTuple):
-    """Noise on each word: dropped or blanked with a probability, and moved by up to `shuffle` places.
+    """Noise for each word: it may be dropped, blanked, and moved by up to `shuffle` positions.
 
-    Edunov et al. 2018 use 0.1, 0.1 and 3. A word that holds a protected span, such as a URL, is neither dropped nor
-    blanked, because its translation keeps the span. At least one word stays.
+    Edunov et al. 2018 use 0.1, 0.1 and 3. A word with a protected span, such as a URL, is neither dropped nor blanked,
+    because its translation keeps the span. At least one word stays.
     """
 
     drop: float = 0.0
@@ -29,9 +29,9 @@ class SourceNoise(NamedTuple):
         return bool(self.drop or self.blank or self.shuffle)
 
     def apply(self, text: str, key: tuple[int, ...], *, spaces: bool = True) -> str:
-        """Return `text` with noise that follows from `key` alone, such as (seed, line).
+        """Return `text` with noise that is determined by `key`, such as (seed, line).
 
-        Without `spaces` the language is written without them, and each character is a word.
+        If not `spaces`, the language is written without them, and each character is a word.
         """
         words = text.split() if spaces else _words_without_spaces(text)
         random = np.random.default_rng(key)
@@ -44,7 +44,7 @@ class SourceNoise(NamedTuple):
         ]
         if words and not changed:
             changed = [words[int(random.integers(len(words)))]]
-        # Sorting by place + U[0, k + 1) moves no word by more than k places (Lample et al. 2018, section 2.3).
+        # Sorting by position + U[0, k + 1) moves no word by more than k positions (Lample et al. 2018, section 2.3).
         order = np.argsort(np.arange(len(changed)) + random.uniform(0, self.shuffle + 1, len(changed)), kind="stable")
         moved = [changed[place] for place in (order if self.shuffle else range(len(changed)))]
         if spaces:
@@ -56,7 +56,7 @@ EDUNOV = SourceNoise(drop=0.1, blank=0.1, shuffle=3)
 
 
 def _words_without_spaces(text: str) -> list[str]:
-    """Return the characters of `text`; protected spans and runs of Latin letters whole."""
+    """Return the characters of `text`, but keep protected spans and runs of Latin letters whole."""
     words, end = list[str](), 0
     for span in find_spans(text):
         words += [*_CHARACTERS.findall(text[end : span.start]), text[span.start : span.end]]

@@ -1,7 +1,7 @@
-"""Split text that exceeds a model's limit where that harms least: at lines, sentences, clauses, words, characters.
+"""Split text over a model's limit where it does the least harm: at lines, sentences, clauses, words, characters.
 
-sentencex (Wikimedia, MIT) finds sentence ends; it knows the punctuation and abbreviations of some 300 languages.
-Splitting loses nothing: `lead`, and each part with the white space after it, concatenate to the text.
+sentencex (Wikimedia, MIT) finds sentence ends; it knows the punctuation and abbreviations of about 300 languages.
+Splitting loses nothing: concatenating `lead` and each part with the white space after it gives the text.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from nmt.data.spans import Span, replace_spans
 _LINE_END = re.compile(r"\r?\n")
 _WHITE_SPACE = re.compile(r"\s")
 _SPACES = re.compile(r"\s+")
-# A clause ends after these marks: Western ones before white space, those of CJK anywhere.
+# A clause ends after these marks: Western marks before white space, CJK marks anywhere.
 _CLAUSE_END = re.compile(r"[,;:.!?،؛)\]}»”’\"—–-](?=\s)|[，；：、。！？）】」』》〉…](?![，；：、。！？）】」』》〉…])")
-_WINDOW_CHARACTERS = 20_000  # given to sentencex at once, because it takes quadratic time on some texts
+_WINDOW_CHARACTERS = 20_000  # passed to sentencex at once, because it takes quadratic time on some texts
 _JOINER = "\u200d"
 
 
 class Part(NamedTuple):
-    """A stretch [start, end) of a text, without white space at its ends, and the white space after it."""
+    """A part [start, end) of a text, without white space at its ends, and the white space after it."""
 
     start: int
     end: int
     space: str
-    cut: bool = False  # begins or ends within a sentence that is too long by itself
+    cut: bool = False  # begins or ends inside a sentence that is too long by itself
 
 
 class Split(NamedTuple):
-    """A text in parts. `lead` is the white space before the first part; a blank text is all lead."""
+    """A text in parts. `lead` is the white space before the first part; a blank text is entirely lead."""
 
     lead: str
     parts: list[Part]
@@ -50,8 +50,8 @@ def whole(text: str) -> Split:
 def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size: Callable[[int, int], int]) -> Split:
     """Split `text` into its lines, and lines of more than `limit` tokens into sentences or smaller parts.
 
-    `size(start, end)` returns the number of tokens of a stretch. No part cuts one of `spans`, so a part exceeds the
-    limit only if a single span or character does.
+    `size(start, end)` returns the number of tokens in a range of the text. None of `spans` is split, so a part exceeds
+    the limit only if a single span or character does.
     """
     source = _Text(text, spans, limit, size)
     stretches = [stretch for start, end in _lines(text) for stretch in source.split_line(start, end, language)]
@@ -65,17 +65,19 @@ def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size
 
 
 def sentence_starts(text: str, language: str) -> list[int]:
-    """Return the start of every sentence but the first; white space belongs to the sentence before it."""
+    """Return the start of every sentence except the first; white space belongs to the preceding sentence."""
     import sentencex  # only when needed: most texts are short
 
-    # sentencex counts a white-space character as one byte and rejects surrogates; the replacements keep all lengths.
+    # sentencex counts white space as one byte and rejects surrogates; the replacements keep all lengths.
     plain = without_surrogates(_WHITE_SPACE.sub(" ", text))
     starts: list[int] = []
     begin = 0
     while begin < len(plain):
         window = plain[begin : begin + _WINDOW_CHARACTERS]
         lengths = [len(sentence) for sentence in sentencex.segment(language, window)]
-        if sum(lengths) != len(window):  # sentencex lost text: take one sentence, which clauses can still cut
+        if sum(lengths) != len(
+            window
+        ):  # sentencex lost text: treat it as one sentence, which can still be split at clauses
             lengths = [len(window)]
         last_window = begin + len(window) == len(plain)
         # The last sentence of a window may continue in the next.
@@ -86,7 +88,7 @@ def sentence_starts(text: str, language: str) -> list[int]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the stretches of the lines that are not blank, without the white space around them."""
+    """Yield the ranges of the lines that are not blank, without the white space around them."""
     ends = [*(match.span() for match in _LINE_END.finditer(text)), (len(text), len(text))]
     begin = 0
     for end, following in ends:
@@ -100,12 +102,12 @@ class _Text(NamedTuple):
     """A text to split, and the limit of its parts."""
 
     text: str
-    spans: Sequence[Span]  # not to be cut; in ascending order
+    spans: Sequence[Span]  # must not be split; in ascending order
     limit: int  # tokens
-    size: Callable[[int, int], int]  # tokens of a stretch
+    size: Callable[[int, int], int]  # number of tokens in a range
 
     def split_line(self, start: int, end: int, language: str) -> Iterator[tuple[int, int, bool]]:
-        """Yield the stretches (start, end, cut) of one line, within the limit if possible."""
+        """Yield the parts (start, end, cut) of a line, within the limit if possible."""
         if self.size(start, end) <= self.limit:
             yield start, end, False
             return
@@ -120,7 +122,7 @@ class _Text(NamedTuple):
                 yield from self._split_sentence(begin, stop)
 
     def _split_sentence(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield one sentence, cut if it exceeds the limit: after a clause if one fits, else a word or a character."""
+        """Yield a sentence, split if it exceeds the limit: after a clause if one fits, else a word or character."""
         cut = False
         while start < end:
             longest = self._longest(start, end)
@@ -134,7 +136,7 @@ class _Text(NamedTuple):
             start, _ = _stripped(self.text, at, end)
 
     def _longest(self, start: int, end: int) -> int:
-        """Return the end of the longest stretch from `start` within the limit; at least a character or a span."""
+        """Return the end of the longest range from `start` within the limit; at least one character or span."""
         reach = start + self.limit
         while reach < end and self.size(start, reach) <= self.limit:
             reach = start + 2 * (reach - start)
@@ -147,8 +149,8 @@ class _Text(NamedTuple):
         return self._not_within(start, low, end)
 
     def _last_boundary(self, start: int, longest: int) -> int:
-        """Return where to cut [start, longest): after a clause beyond the first quarter, else after a word."""
-        window = self.text[start : longest + 1]  # the white space of a mark may lie just behind
+        """Return where to split [start, longest): after a clause beyond the first quarter, else after a word."""
+        window = self.text[start : longest + 1]  # the white space after a mark may follow directly
         least = (longest - start) // 4
         for pattern, after in ((_CLAUSE_END, start + least), (_SPACES, start)):
             ends = [start + match.end() for match in pattern.finditer(window)]
@@ -183,7 +185,7 @@ def _belongs_to_previous(text: str, at: int) -> bool:
 
 
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the stretch [start, end) without the white space at its ends."""
+    """Return the range [start, end) without the white space at its ends."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():

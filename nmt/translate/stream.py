@@ -1,4 +1,4 @@
-"""Group lines into blocks as they arrive: small blocks first, for a quick answer, larger ones while lines wait."""
+"""Group lines into blocks as they arrive: small blocks first, for a quick answer, larger ones while lines queue up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_BLOCK_CHARACTERS = 1 << 20
 READ_AHEAD_LINES = 256
 READ_AHEAD_CHARACTERS = 1 << 20
 PATIENCE_SECONDS = 0.005
-"""The longest time that a line waits for others to join its block."""
+"""The maximum time that a line waits for others to join its block."""
 
 
 def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -35,7 +35,7 @@ def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 def read_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     """Yield blocks like `grow_blocks`, from a source that may be slow: no line waits longer than `PATIENCE_SECONDS`.
 
-    A thread reads up to 256 lines ahead. An exception of the source is raised here, after the lines before it.
+    A thread reads up to 256 lines ahead. An exception in the source is raised here, after the lines before it.
     """
     queue = _ReadAhead(lines)
     limit = FIRST_BLOCK_LINES
@@ -59,7 +59,7 @@ class _ReadAhead:
         self._ended = False
         self._closed = False
         self._fault: BaseException | None = None
-        # A daemon thread, so that a source that never yields another line cannot keep the program alive.
+        # A daemon thread, so that a source that blocks forever cannot keep the program alive.
         Thread(target=self._read, name="read-ahead", daemon=True).start()
 
     def take(self, limit: int) -> list[str]:
@@ -90,7 +90,7 @@ class _ReadAhead:
         return block
 
     def close(self) -> None:
-        """Make the thread end after the line that it is reading."""
+        """Make the thread stop after the line that it is reading."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

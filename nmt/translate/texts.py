@@ -1,4 +1,4 @@
-"""Turn texts of any length into segments: split at the model's limit, with placeholders for protected spans."""
+"""Turn texts of any length into segments: split them at the model's limit, with placeholders for protected spans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nmt.translate.protect import Protected
 from nmt.translate.segments import Segment, SegmentTranslation
 from nmt.translate.split import Part, split_text, whole
 
-_TOO_MANY = 1 << 30  # tokens: reported for a stretch with more spans than placeholders, so that it is split
+_TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
 
 
 @dataclass
@@ -30,18 +30,18 @@ class TextSegment:
     segment: Segment
     protected: Protected
     part: Part
-    tags: tuple[str, str]  # what to put before the segment, and before a later stretch of it that is translated apart
+    tags: tuple[str, str]  # prepended to the segment, and to later parts of it that are translated separately
     prefix: str = ""
     hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
     loop_retried: bool = False
     protected_retried: bool = False
-    # Translations of the text between the protected spans, if no hypothesis has all of them.
+    # Translations of the text between the protected spans, if no hypothesis keeps all spans.
     around: list[SegmentTranslation] | None = None
-    terms: list[Term] = field(default_factory=list)  # of the glossary, in the source
+    terms: list[Term] = field(default_factory=list)  # glossary terms in the source
 
 
 class SegmentedText(NamedTuple):
-    """A text with its segments; a blank text has none."""
+    """A text with its segments; a blank text has no segments."""
 
     text: str
     lead: str  # white space before the first segment
@@ -51,7 +51,7 @@ class SegmentedText(NamedTuple):
 
 
 class TextSegmenter:
-    """Turns texts into segments for one model."""
+    """Turns texts into segments for a model."""
 
     def __init__(self, tokenizers: TokenizerPair, languages: LanguagePair, max_src_len: int):
         """Set the limit to `max_src_len`, the maximum source length in tokens, eos included."""
@@ -74,9 +74,9 @@ class TextSegmenter:
     ) -> list[SegmentedText]:
         """Split each of `texts` into segments according to `options.split` and `options.protect`.
 
-        The translation of text i must begin with `prefixes[i]`. The tag of a text is put before each of its segments,
-        and user symbols at its beginning are repeated there. The terms of `glossary` are annotated in them, if the
-        model was trained with terms.
+        The translation of text i must begin with `prefixes[i]`. The tag of a text and the user symbols at its beginning
+        are prepended to each of its segments. If the model was trained with terms, the terms of `glossary` are
+        annotated in the segments.
         """
         protect = options.protect and self.knows_placeholders
         splits = [_Splitter(self, text, protect, glossary) for text in texts]
@@ -90,11 +90,11 @@ class TextSegmenter:
         return segmented
 
     def tgt_tag(self, direction: Direction) -> Sequence[int]:
-        """Return the tokens that an output of `direction` begins with: the tag of its language, if it has one."""
+        """Return the tokens at the beginning of an output in `direction`: the tag of its language, if there is one."""
         return self.output_tags.ids.get(direction.tgt, ())
 
     def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
-        """Return the terms in `text` that are in none of `spans` and in no user symbol."""
+        """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
         symbols = (Span(*match.span()) for match in self._symbol.finditer(text)) if self._symbol else ()
         return glossary.find(text, sorted([*spans, *symbols]))
 
@@ -125,11 +125,11 @@ class _Splitter:
         self.protected = [self._stretch(part.start, part.end) for part in self.whole.parts]  # one, or none if blank
 
     def whole_source(self) -> str:
-        """Return the text as one source, with its tag and placeholders; empty if it is blank."""
+        """Return the whole text as one source, with its tag and placeholders; empty if it is blank."""
         return self.tag + self.protected[0].text if self.protected else ""
 
     def segment(self, ids: list[int], split: bool) -> SegmentedText:
-        """Return the segments of the text; `ids` are the tokens of the whole text as one source."""
+        """Return the text's segments; `ids` are the tokens of the whole text as one source."""
         spans = [self.text[span.start : span.end] for span in self.spans] if self.protect else None
         has_lines = "\n" in self.text and "\n" in self.text.strip()
         too_many = len(self.spans) > NUM_PLACEHOLDERS
@@ -156,7 +156,7 @@ class _Splitter:
         return SegmentedText(self.text, lead, segments, spans, self.direction)
 
     def _tag_before(self, start: int) -> str:
-        """Return what to add before a segment at `start`: the tag, and the symbols unless it has some itself."""
+        """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
         is_first = not self.text[:start].strip()
         return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
 
@@ -173,7 +173,7 @@ class _Splitter:
         return Protected.from_spans(self.text[start:end], inside, self._annotations(start, end))
 
     def _annotations(self, start: int, end: int) -> list[tuple[Span, str]]:
-        """Return the terms of a stretch, as spans of it, with what stands for them."""
+        """Return the terms in a range, as spans relative to it, with their replacements."""
         if not self.segmenter.knows_terms:
             return []
         spaced, stretch = not written_without_spaces(self.direction.tgt), self.text[start:end]
@@ -181,7 +181,7 @@ class _Splitter:
         return [(Span(match.start, match.end), annotation(stretch, match, spaced)) for match in moved]
 
     def _size(self, start: int, end: int) -> int:
-        """Return the number of tokens of a stretch; `_TOO_MANY` if it has more spans than placeholders exist."""
+        """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
         if len(self._inside(start, end)) > NUM_PLACEHOLDERS:
             return _TOO_MANY
         source = self._tag_before(start) + self._stretch(start, end).text

@@ -31,38 +31,38 @@ class Translation:
     score: float = 0.0
     """Sum of natural-log probabilities of all tokens, eos of each segment included."""
     segments: list[SegmentTranslation] = field(default_factory=list)
-    """The parts of the text that were searched at once, with their tokens."""
+    """The segments of the text, each translated by one search, with their tokens."""
     sentence_split: bool = False
-    """A sentence was longer than the model's limit, so it was split within."""
+    """A sentence was longer than the model's limit, so nmt split it."""
     loop_retried: bool = False
-    """An output repeated itself, and was decoded once more."""
+    """An output repeated itself, and was decoded again."""
     loop_unresolved: bool = False
     """An output repeats itself."""
     num_protected: int = 0
-    """Spans of the source, such as URLs, that were to be kept."""
+    """Spans of the source, such as URLs, that the translation must keep."""
     protected_retried: bool = False
-    """The first output lost a protected span, and another search was made."""
+    """The first output lost a protected span, and nmt searched again."""
     protected_translated_around: list[str] = field(default_factory=list)
-    """Spans that the model lost: the text between them was translated separately."""
+    """Spans that the model lost, so that nmt translated the text between them separately."""
     protected_lost: list[str] = field(default_factory=list)
-    """Spans that are not in the text as often as in the source."""
+    """Spans that do not occur in the translation as often as in the source."""
     num_terms: int = 0
-    """Terms of the glossary in the source, each counted as often as it occurs."""
+    """Glossary terms in the source, each as many times as it occurs."""
     terms_missed: list[Term] = field(default_factory=list)
-    """Terms in the source whose translation by the glossary is missing in the text."""
+    """Terms in the source whose glossary translation is missing in the text."""
     alternatives: list[Translation] = field(default_factory=list)
-    """The other hypotheses of an n-best search, best first; they have none themselves."""
+    """The other hypotheses of an n-best search, best first; they have no alternatives themselves."""
     without_spans: tuple[str, str] | None = field(default=None, repr=False)
     """Source and output without protected spans."""
     direction: Direction | None = field(default=None, repr=False)
-    """From which language into which the text was translated; None for a blank text."""
+    """The source and target language of the translation; None for a blank text."""
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def num_segments(self) -> int:
-        """The number of segments that the text was translated in; 0 if there was nothing to translate."""
+        """The number of segments that were translated; 0 if there was nothing to translate."""
         return len(self.segments)
 
     @property
@@ -77,12 +77,12 @@ class Translation:
 
     @property
     def token_scores(self) -> list[float]:
-        """The summands of `score`, segment by segment; empty if the engine has none."""
+        """The summands of `score`, segment by segment; empty if the engine does not return them."""
         return [score for segment in self.segments for score in segment.token_scores]
 
     @property
     def truncated(self) -> bool:
-        """True if a segment exceeded the model's limit, so that its end is not translated."""
+        """True if a segment exceeded the model's limit, so that its end was not translated."""
         return any(segment.truncated for segment in self.segments)
 
     @property
@@ -99,7 +99,7 @@ class Translation:
 
     @cached_property
     def wrong_language(self) -> bool:
-        """True if the output is in another script than its language, or, with the extra langid, in another language."""
+        """True if the output is in the wrong script or, with the extra langid, in the wrong language."""
         if self.without_spans is None or self.direction is None:
             return False
         return is_in_wrong_language(self.without_spans[1], self.direction.tgt)
@@ -140,7 +140,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         around += segment.protected.spans if segment.around else []
         lost += lost_here
     output = "".join(written)
-    if "\ufffd" not in text.text:  # a replacement character that is not the source's
+    if "\ufffd" not in text.text:  # a replacement character that does not come from the source
         output = output.replace("\ufffd", "")
     lost += _lost_without_placeholder(text, output)
     terms = [term for segment in text.segments for term in segment.terms]
@@ -163,7 +163,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
 
 
 def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
-    """Return the output of a segment with its spans, the translations it consists of, and the spans that are lost."""
+    """Return the output of a segment with its spans, the translations it consists of, and the lost spans."""
     if segment.around:
         output = _join_around(segment.protected, segment.around)
         return output, segment.around, missing(segment.protected.spans, output)
@@ -202,7 +202,7 @@ def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
 
 
 def _without_spans(text: SegmentedText, output: str) -> tuple[str, str]:
-    """Return source and output without the protected spans, which both rightly share."""
+    """Return source and output without the protected spans, which both are supposed to contain."""
     source = text.text
     for span in {span for segment in text.segments for span in segment.protected.spans}:
         source, output = source.replace(span, " "), output.replace(span, " ")

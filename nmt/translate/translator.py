@@ -72,29 +72,29 @@ class Translator:
         token_scores: bool = False,
         scores: bool = True,
     ) -> Translator:
-        """Load the best model of a run, or the model of a folder that `nmt export` made.
+        """Load the best model of a run, or the model of a folder created by `nmt export`.
 
-        Default: that of $NMT_MODEL, or of the most recently trained run in ./runs. Several runs are an ensemble, whose
-        options are those of the first; NmtError if their tokenizers differ. `token_scores` asks an export for scores
-        per token, and for scores that mean the same as a run's, which takes time. Without `scores`, exports and the
-        native engine compute none for single outputs, and their score is nan.
+        Default: the model in $NMT_MODEL, or the most recently trained run in ./runs. Several runs form an ensemble with
+        the options of the first run; NmtError if their tokenizers differ. `token_scores` makes an export return scores
+        per token, and scores that mean the same as a run's, which takes extra time. Without `scores`, exports and the
+        native engine compute no scores for single outputs; their score is nan.
 
-        `engine` computes a run's model: native (C, on a CPU), torch, or auto, which is native wherever that can serve.
-        `precision` is that of a run's model: fp32, bf16 (torch), int8 (on a CPU), or auto. auto is int8 in the native
-        engine, unless the end of training found that int8 costs too much; in torch, bf16 on GPUs that are faster with
-        it, else fp32. An export has its own.
+        `engine` runs the model of a run: native (C, on a CPU), torch, or auto (native if it supports the model).
+        `precision` applies to runs too: fp32, bf16 (torch), int8 (on a CPU), or auto. In the native engine, auto is
+        int8, unless the measurement at the end of training found that int8 costs too much quality. In torch, auto is
+        bf16 on GPUs that are faster with it, else fp32. An export has a fixed engine and precision.
 
         For the engine torch on Intel processors with AVX-512, set MKL_CBWR=AVX512,STRICT before the process computes
-        anything: results are the same without it, but small batches are faster with it.
+        anything. It makes small batches faster and does not change results.
         """
         if model is None or isinstance(model, str | Path):
             model = find_model(None if model is None else str(model))
         if isinstance(model, ExportDir):
             if precision not in ("auto", "fp32"):
                 hint = "export the run again with --quantization"
-                raise NmtError("an export computes in the precision it was made with", path=model.path, hint=hint)
+                raise NmtError("the precision of an export is fixed when it is created", path=model.path, hint=hint)
             if engine != "auto":
-                raise NmtError("an export has an engine of its own, CTranslate2", path=model.path, hint="leave it auto")
+                raise NmtError("an export always uses the engine CTranslate2", path=model.path, hint="leave it auto")
             return cls._load_export(model, device, token_scores, scores)
         return cls._load_runs(
             [model] if isinstance(model, RunDir) else list(model), engine, device, precision, scores or token_scores
@@ -139,7 +139,7 @@ class Translator:
         """True if the model was trained to copy placeholders (data.protect)."""
         return self.segmenter.knows_placeholders
 
-    def translate(  # noqa: PLR0913 (the one door has an option for each thing that is said of texts)
+    def translate(  # noqa: PLR0913 (the single entry point has an option for everything about texts)
         self,
         texts: Sequence[str],
         options: SearchOptions | None = None,
@@ -152,18 +152,18 @@ class Translator:
     ) -> list[Translation]:
         """Translate `texts`, in order; the translation of a blank text is empty.
 
-        `to` is the code of the target language. A model of several target languages needs it, unless every text begins
-        with the tag of one, such as `<2fr>`. `from_` matters only if the model translates into `to` from languages that
-        differ in how they write sentences, such as Chinese and English: texts over the model's limit are split and
-        joined accordingly. NmtError if the model does not know one of them.
+        `to` is the code of the target language. A model with several target languages requires it, unless every text
+        begins with the tag of one, such as `<2fr>`. `from_` matters only if the model translates into `to` from
+        languages that write sentences differently, such as Chinese and English: texts over the model's limit are split
+        and joined accordingly. NmtError if the model does not know one of these languages.
 
         Texts longer than the model's limit are split into sentences, protected spans are kept, and outputs that repeat
         themselves are decoded again, all according to `options` (default: the decoding section of the run). If
         `options.num_hypotheses` exceeds 1, the rest of the n-best list is in `Translation.alternatives`. The
         translation of text i begins with `prefixes[i]`. In sampling, equal texts get equal samples, unless their
-        `draws` differ. The terms of `glossary` are translated as it says, if the model was trained with data.glossary;
-        terms that are not are in `Translation.terms_missed`. NmtError for a text that is not a str, or a prefix with a
-        line break.
+        `draws` differ. If the model was trained with data.glossary, it translates terms as `glossary` says; terms that
+        it misses are in `Translation.terms_missed`. NmtError for a text that is not a str, or a prefix with a line
+        break.
         """
         options = options or self.options
         texts = _list_of_texts("texts", texts)
@@ -176,7 +176,7 @@ class Translator:
         return [put_together(text) for text in segmented]
 
     def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
-        """Find the hypotheses of `segments`; search once more for those that loop, or lost a span or a term."""
+        """Find the hypotheses of `segments`; search again for those that loop, or lost a span or a term."""
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
         searched = [segment for segment in segments if not segment.protected.is_only_spans()]
         found = search([segment.segment for segment in searched], options)
@@ -195,8 +195,8 @@ class Translator:
         if not (self.obeys_terms or self._has_warned):
             self._has_warned = True
             log.warning(
-                "this model was not trained with data.glossary: it is not told the terms. Translations without them "
-                "are flagged, after a search for others that have them"
+                "this model was not trained with data.glossary, so it does not see the terms: nmt searches again for "
+                "translations with the missing terms, and flags those without"
             )
 
     def score(
@@ -204,8 +204,8 @@ class Translator:
     ) -> list[ForcedScore]:
         """Score each of `targets`, in the language `to`, as the translation of the source with the same index.
 
-        A model of several target languages needs `to`, and one that reads tags of the source languages `from_`, as in
-        `translate`.
+        A model with several target languages requires `to`, and one that reads tags of the source language requires
+        `from_`, as in `translate`.
         """
         directed = [self.languages.direct(text, to, from_) for text in sources]
         pairs = [
@@ -217,7 +217,7 @@ class Translator:
     def cross_attention(
         self, segment: SegmentTranslation, layer: int = -1, head: int | None = None
     ) -> list[list[float]]:
-        """Return attention weights [T][S]: for each target token of `segment`, and eos if it ended, over its source.
+        """Return attention weights [T][S] of each target token of `segment`, and of eos if it ended, over its source.
 
         S counts the source's eos. `layer` is the decoder layer (negative: from the last), `head` one of its heads
         (None: average over heads); NmtError if there is no such layer or head.
@@ -227,7 +227,7 @@ class Translator:
         return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
 
     def close(self) -> None:
-        """Stop the threads of the engine. Garbage collection of a translator stops them, too."""
+        """Stop the engine's threads. Garbage collection of a translator also stops them."""
         self.engine.close()
 
     def __enter__(self) -> Self:
@@ -240,7 +240,7 @@ class Translator:
 
 
 def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
-    """Return `values` as a list; NmtError, with their `name`, unless they are a sequence of str."""
+    """Return `values` as a list. NmtError that mentions their `name` if they are not a sequence of str."""
     if isinstance(values, str | bytes):
         hint = "put it into a list: translator.translate([text])"
         raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
@@ -252,32 +252,32 @@ def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
 
 
 def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[str] | None:
-    """Return `prefixes`; NmtError unless there is one per text, each a single line."""
+    """Return `prefixes`. NmtError unless there is one per text, each on a single line."""
     if prefixes is None:
         return None
     prefixes = _list_of_texts("prefixes", prefixes)
     if len(prefixes) != num_texts:
-        raise NmtError(f"{num_texts} texts but {len(prefixes)} prefixes", hint='give "" to a text without a prefix')
+        raise NmtError(f"{num_texts} texts but {len(prefixes)} prefixes", hint='pass "" for a text without a prefix')
     if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
         raise NmtError("a prefix must not contain line breaks")
     return prefixes
 
 
 def _set_draws(texts: Sequence[SegmentedText], draws: Sequence[int]) -> None:
-    """Give the segments of text i the number `draws[i]`, on which their samples depend."""
+    """Set the `draw` of all segments of text i to `draws[i]`, on which their samples depend."""
     for text, draw in zip(texts, draws, strict=True):
         for segment in text.segments:
             segment.segment = segment.segment._replace(draw=draw)
 
 
 def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
-    """Return the tokenizers that `runs` share; NmtError if they differ."""
+    """Return the shared tokenizers of `runs`. NmtError if they differ."""
     first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
     for run, other in zip(runs[1:], others, strict=True):
         if (other.src.fingerprint, other.tgt.fingerprint) != (first.src.fingerprint, first.tgt.fingerprint):
             raise NmtError(
                 f"this run and {runs[0].path} have different tokenizers, so they cannot translate together",
                 path=run.path,
-                hint="train the runs of an ensemble with one tokenizer: tokenizer.path names it",
+                hint="train all runs of an ensemble with the same tokenizer: set tokenizer.path",
             )
     return first

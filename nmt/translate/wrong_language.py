@@ -1,4 +1,4 @@
-"""Detection of outputs in another script or language than the one they were translated into."""
+"""Detect outputs in the wrong script or language."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from nmt.data.check.language_identification import LanguageIdentifier, can_ident
 from nmt.data.check.scripts import SHARED_SCRIPTS, codes_of, form_of_chinese, is_foreign, script_codes
 from nmt.languages import base_code, chinese_form, script_of
 
-_MIN_WORDS = 2  # of a text in letters with case, one of them in lower case: fewer are a name
+_MIN_WORDS = 2  # in scripts with case, one of them in lower case; anything shorter may be a name
 
 
 def is_in_wrong_language(text: str, language: str) -> bool:
-    """Return whether `text`, an output without protected spans, is in another script or language than `language`.
+    """Return whether `text`, an output without protected spans, is in a script or language other than `language`.
 
-    The script is tested always: most of the letters, or for zh-Hans and zh-Hant the form of the characters. Names are
-    exempt. The language is identified if the package of the extra `langid` is installed and the text is longer than a
-    name, as `nmt data check` does.
+    The script is always checked: that of most letters, or for zh-Hans and zh-Hant the form of the characters. Names are
+    exempt. The language is checked as in `nmt data check`, if the extra `langid` is installed and the text is longer
+    than a name.
     """
     side = Side(text)
     codes, expected = script_codes(text), codes_of(script_of(language))

@@ -1,6 +1,6 @@
 """Word tables and sentence templates: reads `words.txt` and `templates.txt`, fills a template's slots.
 
-Both files open with a comment that says how they are written.
+Both files begin with a comment that explains their format.
 """
 
 import itertools
@@ -21,7 +21,7 @@ _SLOT = re.compile(
 
 @dataclass(frozen=True)
 class Template:
-    """One sentence pattern in two languages; `take` fillings of it are used, all where it is None."""
+    """A sentence pattern in two languages; `take` of its fillings are used (None: all)."""
 
     name: str
     src: str
@@ -32,13 +32,13 @@ class Template:
 
 
 def _content_lines(path: Path) -> list[str]:
-    """Return the lines of a grammar file without blank ones and comments."""
+    """Return the lines of a grammar file, except blank lines and comments."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def read_tables(path: Path) -> Tables:
-    """Return the word tables by name; an entry maps column names to words. ValueError for a line that does not fit."""
+    """Return the word tables by name; an entry maps column names to words. ValueError for an invalid line."""
     tables: Tables = {}
     rows: list[Entry] = []
     columns: list[str] = []

@@ -1,7 +1,7 @@
 """Build the documentation site into build/site: `make docs`. With --serve, show it at http://localhost:8000 instead.
 
-It first writes the command-line and the configuration reference from the program. Warnings, such as broken links, fail
-the build. Needs the extra `docs`, and no network.
+First generates the command-line and the configuration reference from the program. Warnings, such as broken links, fail
+the build. Needs the extra `docs`, but no network.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A Markdown extension that turns formulas into MathML, which browsers draw without a script.
+"""A Markdown extension that turns formulas into MathML, which browsers display without a script.
 
-It works on what `pymdownx.arithmatex` (generic) makes of `$...$` and `$$...$$`, so that extension must be loaded too.
+It processes the output of `pymdownx.arithmatex` (generic) for `$...$` and `$$...$$`, which must be loaded too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation into docs/images.
+"""Draw the images of the documentation into docs/images.
 
     python scripts/docs/pictures.py RUN
 
@@ -34,7 +34,7 @@ MAX_OUTPUT = 20  # tokens
 
 
 def main() -> None:
-    """Draw every picture."""
+    """Draw every image."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     run = RunDir(parser.parse_args().run)

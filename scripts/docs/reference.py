@@ -1,6 +1,6 @@
 """Write the command-line and the configuration reference from the program itself.
 
-`make docs` writes both pages (scripts/docs/build.py). Nobody edits them by hand.
+`make docs` writes both pages (scripts/docs/build.py). Do not edit them by hand.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _yaml(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a docstring or help text as one paragraph; reStructuredText and shell names in it stay as they are."""
+    """Return a docstring or help text as one paragraph; reStructuredText and shell names stay unchanged."""
     return " ".join(text.split())
 
 

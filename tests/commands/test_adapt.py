@@ -153,7 +153,7 @@ def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messag
     assert not candidate_of(runs / "client").exists()
     done = adapt(*command)
     assert done.exit_code == 0, done.output
-    warnings = [line for line in messages if "the model may lose quality on other text" in line]
+    warnings = [line for line in messages if "the model may lose quality on text unlike" in line]
     assert len(warnings) == 1
     assert RunDir(runs / "client").config().data.corpora("train")[0].weight is None
 
@@ -163,7 +163,7 @@ def test_a_model_of_several_directions_keeps_all_of_them(two_run, two_corpora, t
     (tmp_path / "new.tsv").write_text("".join(f"{row}\tx{row}\n" for row in rows))
     command = (two_run, "--tsv", tmp_path / "new.tsv", "--run", tmp_path / "run", "--max-loss", 100)
     assert "it has en-de, en-fr" in str(adapt(*command, "--tgt-lang", "es").exception)
-    assert "forgets those that it is not shown" in str(adapt(*command, "--tgt-lang", "fr", "--mix", "0").exception)
+    assert "forgets those it is not trained on" in str(adapt(*command, "--tgt-lang", "fr", "--mix", "0").exception)
     done = adapt(*command, "--tgt-lang", "fr")
     assert done.exit_code == 0, done.output
     sets = json.loads(RunDir(tmp_path / "run").adaptation.read_text())["sets"]

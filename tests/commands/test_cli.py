@@ -120,8 +120,8 @@ def test_training_again_is_refused_and_says_what_to_do(work):
     done = nmt("train", "--config", "digits.yaml", cwd=work)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: runs/digits: this run exists already\n"
-        "  go on with it by --resume, replace it by --overwrite, or choose another folder with --run\n"
+        "error: runs/digits: this run already exists\n"
+        "  continue it with --resume, replace it with --overwrite, or choose another folder with --run\n"
     )
 
 
@@ -231,12 +231,12 @@ def test_ctrl_c_and_sigterm_save_say_how_to_go_on_and_resume_goes_on(work, numbe
     [
         (
             ["translate", "x", "--model", "nowhere"],
-            "error: nowhere: no such run\n  name a folder that `nmt train` made, or a file that `nmt pack` made\n",
+            "error: nowhere: no such run\n  give a run folder from `nmt train`, or a file from `nmt pack`\n",
         ),
         (
             ["translate", "x"],
             "error: no trained run under ./runs\n  train one (`nmt train --config configs/demo-en-zh.yaml`), "
-            "or name one with --model or $NMT_MODEL\n",
+            "or choose one with --model or $NMT_MODEL\n",
         ),
         (["train", "--config", "no.yaml"], "no.yaml"),
         (
@@ -270,7 +270,7 @@ def test_a_pipe_is_written_to_not_replaced(digits_run, tmp_path):
 def test_a_picture_of_another_kind_is_refused_before_anything_is_computed(digits_run):
     done = nmt("translate", "-m", digits_run, "--attention", "a.pdf", "12")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "a picture is written as .svg or .png" in done.stderr
+    assert "plots are written as .svg or .png" in done.stderr
 
 
 def test_a_place_that_cannot_be_written_to_is_one_message(digits_run, tmp_path):

@@ -80,7 +80,7 @@ def test_packed_models_and_exports_stand_beside_runs(runs, tmp_path, monkeypatch
     valid = table[1][2:4]
     assert table[2][2:6] == [*valid, "31.00", table[1][5]]
     assert table[3][2:] == ["-", "-", "30.50", "-", "-", "-"]
-    assert "warning: a.zip, ct2: no test set is there, so nmt cannot tell whether these test scores compare" in messages
+    assert "warning: a.zip, ct2: no test set, so nmt cannot tell if these test scores are comparable" in messages
 
 
 def test_missing_test_scores_are_said(runs, tmp_path, monkeypatch, messages):
@@ -91,7 +91,7 @@ def test_missing_test_scores_are_said(runs, tmp_path, monkeypatch, messages):
     assert [line for line in messages if line.startswith("warning")] == [
         f"warning: {runs / 'a'}: no test scores; `nmt eval --model {runs / 'a'}` saves them",
         "warning: a.zip: no test scores; pack the run after `nmt eval`",
-        "warning: ct2: no test scores; the run that it was made of had no test set",
+        "warning: ct2: no test scores; the exported run had no test set",
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_zip_file_that_is_no_model_is_an_error(runs, tmp_path):
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("notes.txt", "mine")
     assert str(compare(runs / "a", "other.zip").exception).startswith(
-        "other.zip: a packed model has no file 'notes.txt'"
+        "other.zip: 'notes.txt' is not a file of a packed model"
     )
 
 

@@ -313,12 +313,12 @@ def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tm
     arguments = ("--hyp", hyp, "--ref", ref, "--to", "en", "--metrics", "spbleu", "--format", "json")
     model = tmp_path / "models" / "flores200sacrebleuspm"
     assert evaluate(*arguments, code=1) == (
-        f"{model}: spBLEU needs sacreBLEU's tokenizer of FLORES-200, which is not here\n"
+        f"{model}: spBLEU needs sacreBLEU's FLORES-200 tokenizer, which is missing\n"
         f"  download it: curl -L --create-dirs -o {model} https://tinyurl.com/flores200sacrebleuspm"
     )
     model.parent.mkdir()
     model.write_bytes(b"no model")
-    assert evaluate(*arguments, code=1).startswith(f"{model}: this is no SentencePiece model, or it is damaged")
+    assert evaluate(*arguments, code=1).startswith(f"{model}: this is not a SentencePiece model, or it is damaged")
     shutil.copy(Path(__file__).parents[1] / "frozen" / "format-1" / "tokenizer" / "joint.model", model)
     result = json.loads(evaluate(*arguments))
     (printed,) = run_sacrebleu(result["sacrebleu"])

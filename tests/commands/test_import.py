@@ -28,11 +28,11 @@ def test_a_model_goes_to_hugging_face_and_comes_back(tmp_path, monkeypatch, caps
     assert said.startswith(f"done: {out}, 0.1 MB\n")
     assert invoke(monkeypatch, capsys, "export", "hf", str(run.path), out)[0] == 1
     code, _, said = invoke(monkeypatch, capsys, "translate", "--model", out, "ba")
-    assert (code, said.splitlines()[1]) == (1, "  import it with `nmt import hf`, if it is a Hugging Face folder")
+    assert (code, said.splitlines()[1]) == (1, "  if it is a Hugging Face folder, import it with `nmt import hf`")
     code, printed, said = invoke(monkeypatch, capsys, "import", "hf", out, back)
     assert (code, printed, said) == (0, "", f"done: {back}, en-de\n  nmt translate --model {back} 'text'\n")
     code, _, said = invoke(monkeypatch, capsys, "import", "hf", out, back)
-    assert (code, said.splitlines()[0]) == (1, f"error: {back}: this run exists already")
+    assert (code, said.splitlines()[0]) == (1, f"error: {back}: this run already exists")
     code, printed, _ = invoke(monkeypatch, capsys, "translate", "--model", back, "--precision", "fp32", "ba de.")
     assert (code, printed) == invoke(
         monkeypatch, capsys, "translate", "--model", str(run.path), "--precision", "fp32", "ba de."
@@ -50,7 +50,7 @@ def test_info_describes_a_folder_as_text_and_as_json(tmp_path, monkeypatch, caps
         "scores     valid bleu 12.50",
         "license    not named in README.md",
         "nmt export ctranslate2  possible",
-        "nmt export hf           Marian's architecture has no model.norm_position: pre",
+        "nmt export hf           Marian's architecture does not support model.norm_position: pre",
     ]
     found = json.loads(invoke(monkeypatch, capsys, "info", str(run.path), "--json")[1])
     assert found["kind"] == "run"

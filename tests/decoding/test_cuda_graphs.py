@@ -177,7 +177,7 @@ def test_if_recording_fails_one_warning_says_so_and_steps_are_computed_as_they_a
     for _ in range(2):
         found = decode(Decoder([model], src, 20, min_rows=1, recordings=recordings), 20)
         assert torch.allclose(found, expected, atol=1e-4)
-    message = "decoding steps are not recorded as CUDA graphs, which would be faster: operation not permitted"
+    message = "decoding without CUDA graphs, which would be faster: recording failed: operation not permitted"
     assert [record.message[: len(message)] for record in caplog.records] == [message]
 
 

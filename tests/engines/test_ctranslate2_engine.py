@@ -349,7 +349,7 @@ def test_a_damaged_export_ends_the_command_with_one_error(digits_export, tmp_pat
     done = run_cli("translate", "--model", str(tmp_path / "out"), "1")
     assert (done.stdout, done.returncode) == ("", 1)
     assert done.stderr == (
-        f"error: {tmp_path / 'out' / 'model.bin'}: this file is not as it was exported: it has 0 bytes, "
-        f"and had {(digits_export / 'model.bin').stat().st_size:,}\n"
-        "  make it again with `nmt export ctranslate2`\ntorch: False"
+        f"error: {tmp_path / 'out' / 'model.bin'}: this file has changed since the export: it has 0 bytes, "
+        f"but had {(digits_export / 'model.bin').stat().st_size:,}\n"
+        "  create it again with `nmt export ctranslate2`\ntorch: False"
     )

@@ -107,7 +107,7 @@ def test_a_failure_of_the_worker_is_one_message(comet, hypothesis, message):
 def test_a_model_that_is_not_here_is_named(cache, tmp_path):
     (tmp_path / "empty").mkdir()
     for name, message in (
-        ("nothing.ckpt", "there is no such file or folder, and it is no name on the hub"),
+        ("nothing.ckpt", "no such file or folder, and not a model name on the hub"),
         (str(tmp_path / "empty"), f"not a COMET model: {tmp_path / 'empty'} has no file checkpoints/*.ckpt"),
     ):
         with pytest.raises(NmtError) as caught:

@@ -82,12 +82,12 @@ def test_scores_of_other_weights_or_of_another_test_set_are_not_compared_silentl
     comparison = compare_runs([stale, other])
     assert "test BLEU" not in comparison.runs[0].scores
     assert comparison.warnings == [
-        f"{stale.evaluations / 'test.json'}: these scores are of another checkpoint than the best; run `nmt eval` again"
+        f"{stale.evaluations / 'test.json'}: these scores are not from the best checkpoint; run `nmt eval` again"
     ]
     third = variant(tmp_path, "third", test=30.0)
     (third.data / "test.src").write_text("1\n" * len(third.read_pairs("test")[0]))
     (warning,) = compare_runs([other, third]).warnings
-    assert warning == "the runs have different test sets, so their test scores do not compare"
+    assert warning == "the runs have different test sets, so their test scores are not comparable"
 
 
 def test_a_run_without_a_checkpoint_has_its_settings_alone(tmp_path):
@@ -102,5 +102,5 @@ def test_damaged_scores_are_named(tmp_path):
     run = variant(tmp_path, "a", test=30.0)
     record = run.read_json(run.evaluations / "test.json")
     run.write_json(run.evaluations / "test.json", record | {"scores": {"BLEU": 3}})
-    with pytest.raises(RunError, match="these are no scores of `nmt eval`"):
+    with pytest.raises(RunError, match="not a file of scores by `nmt eval`"):
         compare_runs([run])

@@ -139,7 +139,7 @@ def test_a_sentence_splitter_is_included(run, tmp_path):
     (tmp_path / "stanza" / "de" / "x.pt").write_bytes(b"model")
     export_argos(run, tmp_path / "b.argosmodel", PackageOptions(sentences=tmp_path / "stanza"))
     assert "translate-de_en-1_0/stanza/de/x.pt" in names_in(tmp_path / "b.argosmodel")
-    with pytest.raises(RunError, match=r"neither a MiniSBD model \(\.onnx\) nor a folder of stanza"):
+    with pytest.raises(RunError, match=r"neither a MiniSBD model \(\.onnx\) nor a stanza folder"):
         export_argos(run, tmp_path / "c.argosmodel", PackageOptions(sentences=tmp_path / "none"))
 
 

@@ -186,7 +186,7 @@ def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value, ca
     with pytest.raises(RunError) as caught:
         refuse_for_ctranslate2(config, Path("run/config.yaml"))
     assert str(caught.value) == (
-        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it can with {can}"
+        f"run/config.yaml: CTranslate2 cannot run a model with model.{option}: {value}\n  it supports {can}"
     )
 
 

@@ -127,6 +127,6 @@ def test_a_run_without_sentences_is_refused(digits_run, tmp_path):
     shutil.copytree(digits_run, tmp_path / "run")
     for name in ("test.src", "test.tgt", "valid.src", "valid.tgt"):
         (tmp_path / "run" / "data" / name).write_text("\n \n")
-    with pytest.raises(RunError, match="neither test nor valid sentences to check the export with"):
+    with pytest.raises(RunError, match="no test or validation sentences to check the export with"):
         export_ctranslate2(RunDir(tmp_path / "run"), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -22,11 +22,14 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"norm_position": "pre"}, r"Marian's architecture has no model\.norm_position: pre\n  it has post"),
-        ({"norm": "rms"}, r"no model\.norm: rms"),
-        ({"activation": "swiglu"}, r"no model\.activation: swiglu\n  it has relu or gelu or silu"),
-        ({"positions": "rotary", "num_heads": 2}, r"no model\.positions: rotary"),
-        ({"attention": "gaussian"}, r"no model\.attention: gaussian"),
+        (
+            {"norm_position": "pre"},
+            r"Marian's architecture does not support model\.norm_position: pre\n  it supports post",
+        ),
+        ({"norm": "rms"}, r"not support model\.norm: rms"),
+        ({"activation": "swiglu"}, r"not support model\.activation: swiglu\n  it supports relu or gelu or silu"),
+        ({"positions": "rotary", "num_heads": 2}, r"not support model\.positions: rotary"),
+        ({"attention": "gaussian"}, r"not support model\.attention: gaussian"),
     ],
     ids=lambda value: ",".join(map(str, value)) if isinstance(value, dict) else "",
 )
@@ -39,13 +42,13 @@ def test_an_option_that_marian_does_not_have_is_refused(tmp_path, options, messa
 def test_only_a_marian_folder_is_overwritten(run, tmp_path):
     out = tmp_path / "out"
     export_hf(run, out)
-    with pytest.raises(RunError, match="there is something here already"):
+    with pytest.raises(RunError, match="this path already exists"):
         export_hf(run, out)
     export_hf(run, out, overwrite=True)
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text("{}")
-    with pytest.raises(RunError, match="not a Hugging Face folder of a Marian model, so it is not overwritten"):
+    with pytest.raises(RunError, match="not a Hugging Face folder of a Marian model, so nmt does not overwrite it"):
         export_hf(run, other, overwrite=True)
     assert [path.name for path in other.iterdir()] == ["config.json"]
 
@@ -70,5 +73,5 @@ def test_a_description_says_what_each_folder_is_and_what_it_can_become(run, tmp_
     assert found.scores == {"valid bleu": 12.5}
     assert found.can_become == {"nmt export ctranslate2": "", "nmt export hf": ""}
     pre = describe_model(str(make_run(tmp_path / "pre", norm_position="pre").path))
-    assert pre.can_become["nmt export hf"] == "Marian's architecture has no model.norm_position: pre"
+    assert pre.can_become["nmt export hf"] == "Marian's architecture does not support model.norm_position: pre"
     assert json.loads(json.dumps(pre.as_json()))["can_become"]["nmt export ctranslate2"] is None

@@ -70,7 +70,7 @@ def test_a_run_translates_between_the_languages_that_were_chosen(runs):
         french, german = (texts_of(translator, texts, to=to) for to in ("fra_Latn", "deu_Latn"))
         assert french != german
         assert not any("<2" in text for text in french + german)
-        with pytest.raises(NmtError, match=r"fra_Latn and deu_Latn; it must be told which\n  name .* --to fra_Latn"):
+        with pytest.raises(NmtError, match=r"fra_Latn and deu_Latn; choose one of them\n  set .* --to fra_Latn"):
             translator.translate(texts)
         with pytest.raises(NmtError, match=r"this model translates into fra_Latn and deu_Latn, not into spa_Latn"):
             translator.translate(texts, to="spa_Latn")
@@ -83,7 +83,7 @@ def test_a_run_of_several_source_languages_must_be_told_which(folders, tmp_path)
     assert [str(each) for each in run.config().data.directions] == ["en-fr", "en-de", "de-fr"]
     assert 'nmt translate --model run --from en --to fr "text"' in run.card.read_text(encoding="utf-8")
     with Translator.load(run, device="cpu") as translator:
-        with pytest.raises(NmtError, match=r"translates from en and de; it must be told which\n  .* --from en"):
+        with pytest.raises(NmtError, match=r"translates from en and de; choose one of them\n  .* --from en"):
             translator.translate(["bade fi"], to="fr")
         english, german = (texts_of(translator, sentences(4, 3), to="fr", from_=code) for code in ("en", "de"))
         assert english != german
@@ -167,7 +167,7 @@ def test_a_run_is_fine_tuned_in_a_language_that_was_not_chosen(runs, tmp_path, m
         assert len(texts_of(translator, ["bade fi"], to="sv", from_="it")) == 1
         ids = [translator.segmenter.tgt_tag(Direction("it", "sv")), translator.tokenizers.tgt.encode("<2sv>")]
         assert ids[0] == ids[1]
-    with pytest.raises(NmtError, match=r"Marian's architecture has no model\.positions: learned"):
+    with pytest.raises(NmtError, match=r"Marian's architecture does not support model\.positions: learned"):
         export_hf(tuned, tmp_path / "marian")
 
 
@@ -217,19 +217,19 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     **HOSTILE_WEIGHTS,
     "weights that are not numbers": (
         spoil_weights(lambda tensors: tensors["model.decoder.layer_norm.bias"].fill_(float("nan"))),
-        r"layer_norm\.bias has numbers that are not finite",
+        r"layer_norm\.bias contains numbers that are not finite",
     ),
     "no final norm": (
         spoil_weights(lambda tensors: tensors.pop("model.encoder.layer_norm.weight")),
         r"these weights have no model\.encoder\.layer_norm\.weight",
     ),
-    "a link": (link_to("sentencepiece.bpe.model"), r"sentencepiece\.bpe\.model: a link, or not a file"),
+    "a link": (link_to("sentencepiece.bpe.model"), r"sentencepiece\.bpe\.model: a link, or not a regular file"),
     "no tokenizer": (
         lambda folder: (folder / "sentencepiece.bpe.model").unlink(),
         r"model of M2M-100: it has no sentencepiece\.bpe\.model",
     ),
-    "another width": (config_of(d_model=48), r"has the shape \(24, 24\); config\.json makes it \(48, 48\)"),
-    "more rows than weights": (config_of(vocab_size=900_000), r"config\.json makes it \(900000, 24\)"),
+    "another width": (config_of(d_model=48), r"has shape \(24, 24\), but should have \(48, 48\)"),
+    "more rows than weights": (config_of(vocab_size=900_000), r"but should have \(900000, 24\)"),
     "fewer rows than tokens": (config_of(vocab_size=90), r"tokens, but config\.json has a vocab_size of 90"),
     "fewer rows than languages": (config_of(vocab_size=170), r"the token of \w+ has the id 170"),
     "heads that differ": (config_of(decoder_attention_heads=2), "decoder_attention_heads is 2; nmt imports models"),
@@ -247,7 +247,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "NLLB without its languages": (
         lambda folder: ((folder / "vocab.json").unlink(), change(folder / "tokenizer_config.json")),
-        "no file of this folder lists the tokens of the languages",
+        "no file of this folder lists the language tokens",
     ),
     "a language outside": (
         lambda folder: (
@@ -271,7 +271,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "languages that are not known": (
         lambda folder: change(folder / "tokenizer_config.json", language_codes="x"),
-        "no file of this folder lists the tokens of the languages",
+        "no file of this folder lists the language tokens",
     ),
 }
 
@@ -292,9 +292,9 @@ def test_a_hostile_folder_is_one_error_and_nothing_is_left(folder, tmp_path, mon
     [
         (
             Languages(),
-            r"between 100 languages; the run needs to know which of them are meant\n  name .* --from .* `nmt info`",
+            r"between 100 languages; choose those for the run\n  choose .* --from .* `nmt info`",
         ),
-        (Languages(("en",)), "the run needs to know"),
+        (Languages(("en",)), "choose those for the run"),
         (Languages(("eng_Latn",), ("fr",)), r"this model has no language eng_Latn\n"),
         (Languages(("en",), ("en",)), "the languages of both sides are the same"),
     ],

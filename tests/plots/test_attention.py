@@ -151,13 +151,13 @@ def test_many_tokens_warn_of_small_labels(tmp_path):
 
 @pytest.mark.parametrize("name", ["attention.pdf", "attention"])
 def test_other_suffixes_are_refused(tmp_path, name):
-    with pytest.raises(NmtError, match=rf"{name}: a picture is written as \.svg or \.png"):
+    with pytest.raises(NmtError, match=rf"{name}: plots are written as \.svg or \.png"):
         draw_attention(WEIGHTS, SRC, TGT, tmp_path / name)
 
 
 @pytest.mark.parametrize(
     ("weights", "fault"),
-    [(WEIGHTS.T, r"shape \[5, 7\] for 7 target and 5 source"), (np.full((7, 5), np.nan), "no numbers")],
+    [(WEIGHTS.T, r"shape \[5, 7\] for 7 target and 5 source"), (np.full((7, 5), np.nan), "not all finite")],
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path, weights, fault):
     with pytest.raises(NmtError, match=fault):

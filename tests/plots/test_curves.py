@@ -65,7 +65,7 @@ def test_without_metrics_there_is_a_clear_error(tmp_path, records):
 
 
 def test_other_suffixes_are_refused(tmp_path):
-    with pytest.raises(NmtError, match=r"curves\.pdf: a picture is written as \.svg or \.png"):
+    with pytest.raises(NmtError, match=r"curves\.pdf: plots are written as \.svg or \.png"):
         draw_curves(TRAIN, tmp_path / "curves.pdf")
 
 

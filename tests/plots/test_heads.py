@@ -45,7 +45,7 @@ def test_the_same_heads_give_the_same_bytes(tmp_path):
         (WEIGHTS[0], "attention weights of shape [3, 7, 5] for 7 target and 5 source tokens"),
         (WEIGHTS[:, :, :4], "attention weights of shape [2, 3, 4, 5] for 7 target and 5 source tokens"),
         (np.full_like(WEIGHTS, np.nan), "the attention weights are not all finite (nan, inf)"),
-        (np.zeros((300, 1, 7, 5)), "300 layers of 1 heads are too many for one picture"),
+        (np.zeros((300, 1, 7, 5)), "300 layers with 1 heads are too many for one plot"),
     ],
 )
 def test_weights_that_cannot_be_drawn_are_refused(tmp_path, weights, message):

@@ -32,8 +32,8 @@ def test_a_newer_format_says_so(tmp_path):
     with pytest.raises(RunError) as caught:
         find_run(str(run.path))
     assert str(caught.value) == (
-        f"{run.info_file}: the run has the format {FORMAT + 1}\n"
-        f"  this nmt reads format {FORMAT}; a newer one may read it"
+        f"{run.info_file}: the run has format {FORMAT + 1}\n"
+        f"  this version of nmt reads format {FORMAT}; a newer version may read it"
     )
 
 
@@ -46,7 +46,7 @@ def test_damaged_best_weights_are_named_and_so_are_those_used_instead(tmp_path, 
     (record,) = caplog.records
     used = run.usable_checkpoint().stem
     assert used != best.stem
-    message = f"{best}: these weights are damaged: the checksum does not match; {used} is used instead"
+    message = f"{best}: these weights are damaged: the checksum does not match; using {used} instead"
     assert record.getMessage() == message
 
 

@@ -244,10 +244,10 @@ CASES = {
     "run.json of 10 GB": Case(claim("run.json"), "translate", "over 10,000,000 bytes"),
     "run.json nested 200,000 deep": Case(put("run.json", DEEP), "translate", "nested too deeply"),
     "run.json of a newer format": Case(
-        lambda run: run.write_json(run.info_file, {"format": FORMAT + 1}), "translate", f"has the format {FORMAT + 1}"
+        lambda run: run.write_json(run.info_file, {"format": FORMAT + 1}), "translate", f"has format {FORMAT + 1}"
     ),
     "run.json of the format 'x'": Case(
-        lambda run: run.write_json(run.info_file, {"format": "x"}), "translate", "has the format 'x'"
+        lambda run: run.write_json(run.info_file, {"format": "x"}), "translate", "has format 'x'"
     ),
     "run.json is a pipe": Case(fifo("run.json"), "translate", "neither a file nor a folder"),
     "index.json: best is ../../x": Case(edit_index(best="../../x"), "translate", "not the name of a checkpoint"),
@@ -295,26 +295,26 @@ CASES = {
     "weights with a tensor less": Case(
         other_weights(lambda weights: weights.pop("decoder_norm.weight")), "translate", "decoder_norm.weight"
     ),
-    "config.yaml is a link out of the run": Case(link("config.yaml", "../x.yaml"), "translate", "a link that leads"),
+    "config.yaml is a link out of the run": Case(link("config.yaml", "../x.yaml"), "translate", "a link that points"),
     "the tokenizer is a link out of the run": Case(
-        link("tokenizer/joint.model", "../../precious.txt"), "translate", "a link that leads"
+        link("tokenizer/joint.model", "../../precious.txt"), "translate", "a link that points"
     ),
-    "the checkpoints are a link out of the run": Case(link("checkpoints", ".."), "translate", "a link that leads"),
+    "the checkpoints are a link out of the run": Case(link("checkpoints", ".."), "translate", "a link that points"),
     "the metrics are a link out of the run": Case(
-        link("logs/metrics.jsonl", "../../precious.txt"), "resume", "a link that leads"
+        link("logs/metrics.jsonl", "../../precious.txt"), "resume", "a link that points"
     ),
-    "the lock is a link out of the run": Case(link("state/lock", "../../precious.txt"), "resume", "a link that leads"),
-    "the results of eval are a link out of the run": Case(link("eval", "../.."), "eval", "a link that leads"),
-    "curves.svg is a link out of the run": Case(link("curves.svg", "../precious.txt"), "plot", "a link that leads"),
+    "the lock is a link out of the run": Case(link("state/lock", "../../precious.txt"), "resume", "a link that points"),
+    "the results of eval are a link out of the run": Case(link("eval", "../.."), "eval", "a link that points"),
+    "curves.svg is a link out of the run": Case(link("curves.svg", "../precious.txt"), "plot", "a link that points"),
     "training state: weights of another shape": Case(
         edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(17)})),
         "resume",
-        "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
+        "weights decoder_norm.weight: not an fp32 tensor of shape (16,)",
     ),
     "training state: weights of another type": Case(
         edit_state(lambda state: state.update({"weights.decoder_norm.weight": torch.ones(16).double()})),
         "resume",
-        "weights decoder_norm.weight: not a tensor of fp32 of the shape (16,)",
+        "weights decoder_norm.weight: not an fp32 tensor of shape (16,)",
     ),
     "training state: a moment of another shape": Case(
         edit_state(lambda state: state.update({"adam.decoder_norm.weight.exp_avg": torch.ones(3)})),

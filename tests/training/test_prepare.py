@@ -112,7 +112,7 @@ def test_a_run_that_is_resumed_in_another_folder_says_where_its_files_were_looke
     Path("pairs.tsv").write_text("1\t1\n" * 100)
     with pytest.raises(RunError, match="the corpus has changed") as changed:
         prepare(config, run, store, fingerprint)
-    assert f"are taken from {elsewhere}, so resume in the folder where the run was started" in changed.value.hint
+    assert f"are resolved against {elsewhere}, so resume in the folder where the run was started" in changed.value.hint
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -144,7 +144,7 @@ def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_i
 def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digits, tmp_path, drawn, off):
     train_on_corpus(tiny_config(digits)).save(tmp_path / "characters")
     wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": drawn}
-    with pytest.raises(ConfigError, match=f"of type char, which has one segmentation of a text(.|\n)*{off}"):
+    with pytest.raises(ConfigError, match=f"of type char, which has only one segmentation per text(.|\n)*{off}"):
         prepare(tiny_config(digits, tokenizer=wanted), RunDir(tmp_path / "run"), tmp_path / "store")
 
 

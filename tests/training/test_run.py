@@ -159,7 +159,7 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
     update = TrainState.load(RunDir(tmp_path / "run").state).counters.update
     assert 3 <= update <= 8
     assert (
-        f"warning: 0.25 minutes suffice for about {update} updates, and training.warmup_updates is 400: "
+        f"warning: 0.25 minutes are enough for about {update} updates, but training.warmup_updates is 400: "
         "the learning rate will not reach its peak"
     ) in messages
 
@@ -183,8 +183,8 @@ def test_fp16_is_refused_on_a_cpu(digits, tmp_path):
     with pytest.raises(ConfigError) as caught:
         start_run(tiny_config(digits, training={"precision": "fp16"}), tmp_path / "run")
     assert str(caught.value) == (
-        "precision fp16 is for training on CUDA devices, and this device is cpu\n"
-        "  set training.precision to auto, which takes fp32 or bf16, whichever is faster here"
+        "precision fp16 is only for training on CUDA devices; this device is cpu\n"
+        "  set training.precision to auto, which picks fp32 or bf16, whichever is faster on this device"
     )
     assert not (tmp_path / "run").exists()
 
@@ -376,7 +376,7 @@ def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_anothe
 def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
     path = tmp_path / "run"
     start_run(tiny_config(digits), path)
-    with pytest.raises(RunError, match="--resume, replace it by --overwrite"):
+    with pytest.raises(RunError, match="--resume, replace it with --overwrite"):
         start_run(tiny_config(digits), path)
     assert start_run(tiny_config(digits, training={"seed": 2}), path, overwrite=True)
     assert RunDir(path).config().training.seed == 2
@@ -615,7 +615,7 @@ def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(dig
     with pytest.raises(RunError) as caught:
         start_run(tiny_config(digits), tmp_path / "run")
     assert str(caught.value) == (
-        f"{tmp_path / 'run'}: the loss or the gradient was not finite in 5 updates in a row, up to update 10\n"
+        f"{tmp_path / 'run'}: the loss or gradient was not finite in 5 updates in a row, up to update 10\n"
         "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
         "the checkpoint step-00000008 is kept"
     )
@@ -666,7 +666,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path
     run.state.write_bytes(run.state.read_bytes()[:-9])
     assert resume_run(None, run.path)
     assert any(str(run.state) in line and "training state is damaged: the file has" in line for line in messages)
-    assert "continuing from the training state that was saved before" in messages
+    assert "continuing from the previous training state" in messages
     assert f"resuming {run.path} after update 8" in messages
     assert run.checkpoint("step-00000012").read_bytes() == weights
     records = [(record["kind"], record.get("checkpoint", record["update"])) for record in read_metrics(run.metrics)]

@@ -47,7 +47,7 @@ class TestWithoutRay:
         ("changes", "version", "message"),
         [
             ({"folders": ("/nowhere",)}, None, "finds no such folder"),
-            ({"checksums": ("0",)}, None, "are not those that were asked for"),
+            ({"checksums": ("0",)}, None, "differ from those of the requested model"),
             ({}, "0.0.0", "has nmt .*, not 0.0.0"),
         ],
     )

@@ -1,4 +1,4 @@
-"""Choose the kernel of attention: plain, torch's fused one, or the one for packed rows."""
+"""Choose an attention kernel: the plain formula, torch's fused kernel, or the one for packed rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def fused_attend(
 ) -> Tensor:
     """Attend as `nmt.model.scores.attend` does, with the fastest kernel that computes it.
 
-    query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has packings, all are packed:
-    query and pooled [1, H, N, K], key and value [1, H, M, K].
+    query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has packings, all of them are
+    packed: query and pooled [1, H, N, K], key and value [1, H, M, K].
     """
     if mask.queries is not None:
         return _attend_packed(score, query, key_value, mask, dropout)
@@ -30,8 +30,9 @@ def fused_attend(
 def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout_rate: float = 0.0) -> Tensor:
     """Attend with torch's kernel for scaled dot products; shapes as for `fused_attend`, without packings.
 
-    FlashAttention takes no bias, so a causal mask is passed as `is_causal`, which torch aligns to the top
-    left: correct for as many keys as queries. torch accepts both a bias and `is_causal` silently: never pass both.
+    FlashAttention accepts no bias, so a causal mask is passed as `is_causal`. torch aligns it to the top left, which is
+    correct if there are as many keys as queries. torch silently accepts a bias together with `is_causal`: never pass
+    both.
     """
     bias = None if mask.causal else mask.bias
     return F.scaled_dot_product_attention(
@@ -40,7 +41,7 @@ def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, d
 
 
 def varlen_may_serve(score: nn.Module, dtype: torch.dtype, head_size: int, dropout: Dropout) -> bool:
-    """Return whether torch's GPU kernel for packed rows supports this; it has no dropout of attention weights."""
+    """Return whether torch's GPU kernel for packed rows supports this attention; it cannot drop attention weights."""
     drops = dropout.training and dropout.rate > 0.0
     fits = dtype in (torch.bfloat16, torch.float16) and head_size % 8 == 0 and head_size <= 256
     return fits and isinstance(score, ScaledDotProductScore) and not drops
@@ -66,7 +67,7 @@ def _attend_packed(
 def _varlen_attention(
     query: Tensor, key_value: tuple[Tensor, Tensor], queries: Packing, keys: Packing, *, causal: bool
 ) -> Tensor:
-    """Attend within packed rows by FlashAttention (Dao 2024), which reads and computes no padding."""
+    """Attend within packed rows with FlashAttention (Dao 2024), which neither reads nor computes padding."""
     from torch.nn.attention.varlen import varlen_attn
 
     key, value = key_value
@@ -78,7 +79,7 @@ def _varlen_attention(
         keys.offsets,
         queries.width,
         keys.width,
-        window_size=(-1, 0 if causal else -1),  # how far a query may attend back and ahead; -1: no limit
+        window_size=(-1, 0 if causal else -1),  # how far back and ahead a query may attend; -1: no limit
     )
     assert isinstance(pooled, Tensor)
     return pooled.transpose(0, 1).unsqueeze(0)

@@ -1,4 +1,4 @@
-"""The loss from the decoder's states, holding the logits of only a few rows in memory at a time."""
+"""The loss, computed from the decoder's states with the logits of only a few rows in memory at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
-_CACHED_NUMBERS = 1 << 18  # logits whose loss of two passes is computed at a time on a CPU: 1 MiB, for its cache
+_CACHED_NUMBERS = 1 << 18  # logits per block of the R-Drop loss on a CPU: 1 MiB, which fits its cache
 
 LossAndGradient = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor | None]]
-"""Of logits [n, V], which it may overwrite, and target [n, 1]: the sum of the loss, and its gradient if wanted."""
+"""Maps logits [n, V] (which it may overwrite), targets [n, 1] and `with_gradient` to (sum of the loss, gradient)."""
 
 
 def projected_token_loss(
@@ -29,9 +29,9 @@ def projected_token_loss(
 ) -> Tensor:
     """Return the sum of `token_loss(states @ weight.T, tgt_out)`, in nats, without ever holding all the logits.
 
-    states [B, T, D] or packed [1, N, D], weight [V, D], tgt_out [B, T], real [N]: the positions of B x T that count.
-    The forward pass computes gradients chunk by chunk, while the logits exist (as in Hsu et al. 2024, Liger
-    Kernel, section 3.2). With `compiled`, torch.compile fuses everything but the products.
+    states [B, T, D] or packed [1, N, D], weight [V, D], tgt_out [B, T], real [N]: indices of the real tokens among the
+    B x T positions. The forward pass computes the gradients too, chunk by chunk, while the logits exist (as in Hsu et
+    al. 2024, Liger Kernel, section 3.2). With `compiled`, torch.compile fuses everything except the matrix products.
     """
     rows = states.flatten(0, 1)
     if len(rows) != len(real):
@@ -43,26 +43,26 @@ def projected_token_loss(
 
 
 class RDrop(NamedTuple):
-    """The inputs of the loss of two passes."""
+    """The settings of the R-Drop loss."""
 
-    alpha: float  # weight of the divergence
+    alpha: float  # weight of the Kullback-Leibler divergence
     label_smoothing: float = 0.0
 
 
 def r_drop_loss(
     states: Tensor, weight: Tensor, tgt_out: Tensor, real: Tensor, settings: RDrop, *, compiled: bool = False
 ) -> Tensor:
-    """Return the loss of R-Drop (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
+    """Return the R-Drop loss (Liang et al. 2021, section 2.1), summed over target tokens, in nats.
 
-    `states`, `tgt_out` and `real` are as for `projected_token_loss`, of a batch that holds each row twice: all rows of
-    the first pass, then the same rows in a second pass with other dropout. The loss of a token is half of the paper's,
-    so that it has the scale of one pass: the mean of both cross-entropies, plus alpha / 4 times the sum of the
+    `states`, `tgt_out` and `real` are as for `projected_token_loss`, for a batch that holds each row twice: first all
+    rows of the first pass, then the same rows with different dropout. The loss per token is half of the paper's, which
+    gives it the scale of a single pass: the mean of both cross-entropies, plus alpha / 4 times the sum of the
     Kullback-Leibler divergences in both directions.
     """
     rows = states.flatten(0, 1)
     real = real.view(2, len(real) // 2)
     by_token = real if len(rows) != real.numel() else torch.arange(len(rows), device=rows.device).view_as(real)
-    # Both passes of a token side by side, so that every chunk holds whole pairs.
+    # Put both passes of a token side by side, so that every chunk holds whole pairs.
     rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
     targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
     function = _compiled(_r_drop_and_gradient) if compiled else _r_drop_by_blocks
@@ -72,9 +72,9 @@ def r_drop_loss(
 
 
 def with_bias(states: Tensor, projection: nn.Linear) -> tuple[Tensor, Tensor]:
-    """Return states and weight whose product has the bias of `projection`, if there is one: [..., D + 1], [V, D + 1].
+    """Fold the bias of `projection`, if it has one, into its weight: return states [..., D + 1] and weight [V, D + 1].
 
-    A constant input of 1 has the bias as its weight.
+    The bias becomes the weight of a constant input of 1.
     """
     if projection.bias is None:
         return states, projection.weight
@@ -83,7 +83,7 @@ def with_bias(states: Tensor, projection: nn.Linear) -> tuple[Tensor, Tensor]:
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Sum of a loss of the logits rows @ weight.T against targets, chunk by chunk."""
+    """Sum a loss of the logits rows @ weight.T against targets, chunk by chunk."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, loss_and_gradient: LossAndGradient) -> Tensor:
@@ -109,12 +109,12 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         rows_grad, weight_grad = ctx.saved_tensors
-        # The incoming gradient scales both; usually it is 1 / tokens of the update.
+        # The incoming gradient scales both; usually it is 1 / (tokens in the update).
         return rows_grad * grads[0], (weight_grad * grads[0]).to(rows_grad.dtype), None, None
 
 
 def chunk_rows(weight: Tensor) -> int:
-    """Return the even number of rows of logits to hold at once, for the device and vocabulary of weight [V, D]."""
+    """Return how many rows of logits to hold at once, given the device and vocabulary of weight [V, D]; always even."""
     if weight.device.type == "cpu":
         return CHUNK_ROWS
     return max(CHUNK_ROWS, min(8192, _GPU_CHUNK_NUMBERS // weight.size(0) // 2 * 2))
@@ -123,12 +123,13 @@ def chunk_rows(weight: Tensor) -> int:
 def _loss_and_gradient(
     products: Tensor, target: Tensor, with_gradient: bool, smoothing: float
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the sum of the loss of logits `products` [n, V], which may be overwritten, for target [n, 1].
+    """Return the loss of logits `products` [n, V] for target [n, 1], summed; may overwrite the logits.
 
-    And, `with_gradient`, its gradient by the logits [n, V] = softmax - (1 - e) onehot - e / V, in their dtype.
+    With `with_gradient`, also return its gradient by the logits, [n, V] = softmax - (1 - e) onehot - e / V, in their
+    dtype.
     """
     logits = products.float()
-    # The part of the loss that is linear in the logits: (1 - e) of the target's, e of their mean.
+    # The part of the loss that is linear in the logits: (1 - e) times the target's logit, e times their mean.
     linear = (1 - smoothing) * logits.gather(1, target)
     if smoothing:
         linear += smoothing * logits.mean(-1, keepdim=True)
@@ -146,7 +147,7 @@ def _loss_and_gradient(
 def _r_drop_by_blocks(
     products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute `_r_drop_and_gradient`, on a CPU with few rows at a time, which stay in its cache from pass to pass."""
+    """Compute `_r_drop_and_gradient`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
     if products.device.type != "cpu":
         return _r_drop_and_gradient(products, target, with_gradient, alpha, smoothing)
     num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)
@@ -154,7 +155,7 @@ def _r_drop_by_blocks(
     for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
         loss, grad = _r_drop_and_gradient(rows, targets, with_gradient, alpha, smoothing)
         loss_sum += loss
-        if grad is not None and products.dtype != torch.float32:  # in fp32 the gradient stands in the place of the rows
+        if grad is not None and products.dtype != torch.float32:  # in fp32, the gradient has overwritten the rows
             rows.copy_(grad)
     return loss_sum, products if with_gradient else None
 
@@ -162,7 +163,7 @@ def _r_drop_by_blocks(
 def _r_drop_and_gradient(
     products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the loss of `r_drop_loss` for logits `products` [2n, V] of n tokens, and its gradient, as above.
+    """Return `r_drop_loss` for logits `products` [2n, V] of n tokens, and its gradient, as `_loss_and_gradient` does.
 
     With p and q the softmax of the logits a and b of a token in its two passes, d = log p - log q, and
     J = KL(p|q) + KL(q|p): dJ/da = p (d - KL(p|q)) + p - q, and dJ/db likewise with p and q exchanged.
@@ -193,5 +194,5 @@ def _r_drop_and_gradient(
 
 @functools.cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    # dynamic, because the last chunk of a batch has any number of rows.
+    # dynamic, because the last chunk of a batch may have any number of rows.
     return torch.compile(function, dynamic=True)

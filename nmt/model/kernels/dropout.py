@@ -1,4 +1,4 @@
-"""Dropout whose random numbers are cheap on a CPU."""
+"""Dropout with random numbers that are cheap to generate on a CPU."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 
 class Dropout(nn.Module):
-    """Zero a share `rate` of the elements in training and scale up the rest (Srivastava et al. 2014).
+    """Zero a fraction `rate` of the elements in training and scale up the rest (Srivastava et al. 2014).
 
-    On a CPU, torch draws one Bernoulli number per element, which can cost more than the products around it. Here each
-    64-bit draw decides eight elements, so the rate is rounded to 1/256 (0.1 becomes 26/256 = 0.1016); the scale uses
-    the rounded rate, so the expectation is exact. Other devices use torch's kernel.
+    On a CPU, torch draws one Bernoulli number per element, which can cost more than the matrix products around it. Here
+    each 64-bit draw decides eight elements, so the rate is rounded to 1/256 (0.1 becomes 26/256 = 0.1016). The scale
+    uses the rounded rate, so the expectation is exact. Other devices use torch's kernel.
     """
 
     def __init__(self, rate: float):
@@ -23,19 +23,19 @@ class Dropout(nn.Module):
         self.set_rate(rate)
 
     def set_rate(self, rate: float) -> None:
-        """Drop another share from now on."""
+        """Change the dropout rate."""
         self.rate = rate
         self.threshold = min(255, max(1, round(rate * 256)))  # of 256 byte values, those below are dropped
 
     def forward(self, states: Tensor) -> Tensor:
-        """Drop elements of `states` in training; return them as they are in evaluation."""
+        """Drop elements of `states` in training; return them unchanged in evaluation."""
         if not self.drops:
             return states
         return _Drop.apply(states, self.threshold) if states.device.type == "cpu" else F.dropout(states, self.rate)
 
     @property
     def drops(self) -> bool:
-        """True in training, if the rate is not 0."""
+        """True if this layer drops elements: in training, unless the rate is 0."""
         return self.training and self.rate > 0.0
 
     def extra_repr(self) -> str:
@@ -44,7 +44,7 @@ class Dropout(nn.Module):
 
 
 def add_dropped(states: Tensor, branch: Tensor, dropout: Dropout) -> Tensor:
-    """Return states + dropout(branch), on a CPU in one pass."""
+    """Return states + dropout(branch), computed in one pass on a CPU."""
     if not dropout.drops:
         return states + branch
     if branch.device.type == "cpu":
@@ -53,7 +53,7 @@ def add_dropped(states: Tensor, branch: Tensor, dropout: Dropout) -> Tensor:
 
 
 def dropped_relu(hidden: Tensor, dropout: Dropout) -> Tensor:
-    """Return dropout(max(hidden, 0)), on a CPU in one pass that overwrites `hidden`."""
+    """Return dropout(max(hidden, 0)), computed in one pass on a CPU, which overwrites `hidden`."""
     if not dropout.drops:
         return F.relu(hidden)
     if hidden.device.type == "cpu":
@@ -62,7 +62,7 @@ def dropped_relu(hidden: Tensor, dropout: Dropout) -> Tensor:
 
 
 def _draw_mask(like: Tensor, threshold: int) -> Tensor:
-    """Return 0 where an element of `like` is dropped and the scale elsewhere; torch's generator gives the seed."""
+    """Return 0 where an element of `like` is dropped and the scale elsewhere, seeded by torch's generator."""
     num_words = -(-like.numel() // 8)
     seed = int(torch.empty((), dtype=torch.int64).random_())
     random_bytes = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words).view(np.uint8))

@@ -1,4 +1,4 @@
-"""Linear layers in 8-bit integers, for translating on a CPU."""
+"""Linear layers in 8-bit integers, for translation on a CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.model.transformer import Transformer
 log = logging.getLogger(__name__)
 
 LARGEST_WEIGHT = 64
-"""The largest weight in whole numbers, as in nmt/native/kernel.h: with 65, pairs of products can exceed 16 bits."""
+"""The largest quantized weight, as in nmt/native/kernel.h: with 65, the sum of two products could exceed 16 bits."""
 
 _TRIED_ROWS = 64
 
@@ -23,9 +23,9 @@ _TRIED_ROWS = 64
 class Int8Linear(nn.Module):
     """y = W x + b with W and x in 8-bit integers, with one scale per output and one per row of x.
 
-    Inputs are rounded to [-127, 127], weights to [-64, 64]. Processors without VNNI instructions add pairs of products
-    in 16 bits, and so the sums are exact there, too. The result of a row does not depend on the other rows, to the last
-    bit.
+    Inputs are quantized to [-127, 127], weights to [-64, 64]. Processors without VNNI instructions add pairs of
+    products in 16 bits; with these ranges the sums are exact there too. The result for a row is bit-identical whatever
+    the other rows are.
     """
 
     weight: Tensor
@@ -44,7 +44,7 @@ class Int8Linear(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Map states [..., in] to [..., out], both fp32."""
-        # Each operation costs as much as the product of a single row: use few, in place, without Python scalars.
+        # For a single row, each operation costs as much as the matrix product: use few, in place, no Python scalars.
         rows = states.reshape(-1, states.size(-1))
         scale = torch.add(self.tiny, rows.abs().amax(1, keepdim=True), alpha=1 / 127)  # [rows, 1]
         totals = torch._int_mm((rows / scale).round_().to(torch.int8), self.weight)  # [rows, out], int32
@@ -56,7 +56,7 @@ class Int8Linear(nn.Module):
 
 @torch.no_grad()
 def quantize(model: Transformer) -> Transformer:
-    """Replace every linear layer of `model` by its 8-bit form; embeddings, norms and attention stay in fp32."""
+    """Replace every linear layer of `model` by an `Int8Linear`; embeddings, norms and attention stay in fp32."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
@@ -65,7 +65,7 @@ def quantize(model: Transformer) -> Transformer:
 
 
 def quantize_if_faster(models: Sequence[Transformer]) -> list[Transformer]:
-    """Quantize `models` if that is faster here; otherwise return them in fp32 and log a warning.
+    """Quantize `models` if int8 is faster on this machine; otherwise return them in fp32 and log a warning.
 
     torch has no fast 8-bit kernel for processors without VNNI instructions.
     """
@@ -81,7 +81,7 @@ def quantize_if_faster(models: Sequence[Transformer]) -> list[Transformer]:
 
 @torch.inference_mode()
 def int8_speedup(model: Transformer) -> float:
-    """Measure the speed of the model's widest hidden layer in int8 relative to fp32; less than 1: slower."""
+    """Measure the speed of the model's widest hidden layer in int8 relative to fp32; below 1, int8 is slower."""
     layer = model.encoder_layers[0]
     assert isinstance(layer, EncoderLayer)
     linear = layer.feed_forward.input_proj
@@ -90,7 +90,7 @@ def int8_speedup(model: Transformer) -> float:
 
 
 def _fastest_seconds(layer: Callable[[Tensor], Tensor], rows: Tensor) -> float:
-    """Return the shortest of a few timings of the warmed-up layer, within less than a second."""
+    """Warm up the layer and return the shortest of a few timings; takes less than a second."""
     layer(rows)
     seconds: list[float] = []
     while len(seconds) < 8 and sum(seconds) < 0.2:

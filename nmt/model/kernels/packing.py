@@ -1,7 +1,7 @@
 """Packing: concatenate rows of different lengths without their padding.
 
-Operations on single positions (products, norms, dropout) then compute real tokens only. Attention, which works along
-rows, gets the offset of each row.
+Position-wise operations (linear layers, norms, dropout) then process only real tokens. Attention, which mixes the
+positions of a row, receives the offset of each row.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from nmt.special_tokens import PAD_ID
 class Packing(NamedTuple):
     """The positions of the N real tokens of right-padded rows [B, T]."""
 
-    real: Tensor  # [N]: their indices among the B x T positions, in order
-    offsets: Tensor  # [B + 1], int32: where each row begins among the N, and N
-    inverse: Tensor  # [B x T]: the index among the N of each position; that of some real token at padding
+    real: Tensor  # [N]: the index of each real token among the B x T positions, in order
+    offsets: Tensor  # [B + 1], int32: the start of each row among the N tokens, then N
+    inverse: Tensor  # [B x T]: the index of each position among the N tokens; arbitrary but valid at padding
     positions: Tensor  # [N]: the position of each real token in its row, from 0
     width: int  # T
 
     @classmethod
     def from_ids(cls, ids: Tensor, real: Tensor | None = None) -> Packing:
-        """Find the real tokens of ids [B, T]. Without `real` [N], this synchronizes with a GPU that holds the ids."""
+        """Find the real tokens of ids [B, T]. On a GPU this synchronizes with the host, unless `real` [N] is given."""
         is_real = ids != PAD_ID
         if real is None:
             real = is_real.flatten().nonzero().squeeze(1)
@@ -35,7 +35,7 @@ class Packing(NamedTuple):
         return cls(real, offsets, inverse, real % ids.size(1), ids.size(1))
 
     def to(self, device: torch.device) -> Packing:
-        """Copy the packing to `device`; the copy to a GPU is asynchronous."""
+        """Copy the packing to `device`, asynchronously if it is a GPU."""
         tensors = [self.real, self.offsets, self.inverse, self.positions]
         if device.type == "cuda":
             tensors = [tensor if tensor.is_cuda else tensor.pin_memory() for tensor in tensors]

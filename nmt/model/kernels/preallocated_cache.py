@@ -1,4 +1,4 @@
-"""A cache whose storage is allocated ahead, for decoding step by step, and whose rows a search can select and copy."""
+"""A cache with preallocated storage for step-by-step decoding. A search can select and copy its rows."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _FIRST_POSITIONS = 32  # allocated at first; storage doubles as outputs grow, so
 class PreallocatedKVCache(KVCache):
     """A `KVCache` that stores up to `max_len` target positions, for inference.
 
-    Each sentence has W = `beam_size` consecutive rows in the batch (R = B x W rows), which have their own self keys and
-    values, and share those of the source.
+    Each sentence has W = `beam_size` consecutive rows in the batch (R = B x W rows). Each row has its own target keys
+    and values; the rows of a sentence share the keys and values of its source.
     """
 
     def __init__(self, cross: Sequence[KeyValue], cross_mask: AttentionMask, max_len: int, *, beam_size: int = 1):
         """Set the source part as `KVCache` does, and allow `max_len` target positions."""
-        # Every product would copy the strided output of the projection into one block, so copy it once.
+        # The projection's output is strided. Every matrix product would make its own contiguous copy: make one here.
         super().__init__([(key.contiguous(), value.contiguous()) for key, value in cross], cross_mask)
         self.max_len = max_len
         self.beam_size = beam_size
         self._stored: list[KeyValue | None] = [None] * len(self.cross)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Add key and value [R, H, T, K] of `layer`; return those of all positions, [R, H, length + T, K]."""
+        """Append key and value [R, H, T, K] to `layer`; return those of all positions, [R, H, length + T, K]."""
         end = self.length + key.size(2)
         assert end <= self.max_len, f"cache for {self.max_len} positions was given {end}"
         stored = self._stored[layer]
@@ -41,7 +41,7 @@ class PreallocatedKVCache(KVCache):
         return stored[0][:, :, :end], stored[1][:, :, :end]
 
     def _grown(self, stored: KeyValue | None, like: Tensor, capacity: int) -> KeyValue:
-        """Allocate `capacity` positions for heads like those of `like` [R, H, T, K], and copy the stored ones."""
+        """Allocate `capacity` positions with the other sizes of `like` [R, H, T, K], and copy the stored positions."""
         key, value = like.new_empty(2, *like.shape[:2], capacity, like.size(3)).unbind()
         if stored is not None:
             key[:, :, : self.length] = stored[0][:, :, : self.length]
@@ -49,15 +49,15 @@ class PreallocatedKVCache(KVCache):
         return key, value
 
     def advance(self, num_positions: int) -> None:
-        """Count `num_positions` as decoded, once every layer has appended them."""
+        """Count `num_positions` as decoded, after every layer has appended them."""
         self.length += num_positions
 
     def by_sentence(self, states: Tensor) -> Tensor:
-        """Join the rows of each sentence, which attend to the same source: [R, T, D] -> [B, W x T, D]."""
+        """Merge the rows of each sentence, which attend to the same source: [R, T, D] -> [B, W x T, D]."""
         return states if self.beam_size == 1 else states.reshape(-1, self.beam_size * states.size(1), states.size(2))
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Keep and reorder sentences with their hypotheses; `sentences` [B'] are indices into the current ones."""
+        """Keep and reorder sentences with their hypotheses; `sentences` [B'] holds indices of current sentences."""
         assert self.cross_mask.bias is not None
         self.cross = [(key.index_select(0, sentences), value.index_select(0, sentences)) for key, value in self.cross]
         self.cross_mask = AttentionMask(self.cross_mask.bias.index_select(0, sentences))
@@ -72,7 +72,7 @@ class PreallocatedKVCache(KVCache):
         return selected
 
     def copy_rows(self, source: Tensor, target: Tensor) -> None:
-        """Copy the past of row `source[i]` to row `target[i]`; no row may be in both. The source part is shared."""
+        """Copy the target positions of row `source[i]` to row `target[i]`. No row may occur in both arguments."""
         for stored in self._stored:
             for buffer in stored or ():
                 past = buffer[:, :, : self.length]

@@ -1,4 +1,4 @@
-"""A cache of fixed size at fixed addresses, whose steps can be recorded as CUDA graphs."""
+"""A cache of fixed size at fixed addresses, so that decoding steps on it can be recorded as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nmt.model.masks import AttentionMask, mask_bias
 
 
 class StaticKVCache(PreallocatedKVCache):
-    """A cache whose steps, of one position each, compute the same operations on the same tensors.
+    """A cache for steps of one position each, which always run the same operations on the same tensors.
 
-    The position is a tensor, and attention reads the whole capacity, masked. Recorded steps run no Python, so the
-    caller adds to `length` after each step.
+    The position is a tensor, and attention reads the whole capacity, masked. A replayed step runs no Python, so the
+    caller must increment `length` after each step.
     """
 
     def __init__(self, cross: Sequence[KeyValue], cross_bias: Tensor, capacity: int, *, beam_size: int = 1):
-        """Allocate for sources of the shapes of `cross`, [B, H, S, K] each, and for `capacity` positions."""
+        """Allocate `capacity` target positions, and sources with the shapes of `cross`, [B, H, S, K] each."""
         super().__init__(cross, AttentionMask(cross_bias.clone()), capacity, beam_size=beam_size)
         key = self.cross[0][0]
         shape = (len(cross), 2, key.size(0) * beam_size, key.size(1), capacity, key.size(3))
@@ -40,7 +40,7 @@ class StaticKVCache(PreallocatedKVCache):
         return self._position
 
     def restart(self, cross: Sequence[KeyValue], cross_bias: Tensor) -> None:
-        """Replace the sources by others of the same shapes, and forget the targets."""
+        """Replace the sources by others of the same shapes, and clear the targets."""
         assert self.cross_mask.bias is not None
         for (key, value), (new_key, new_value) in zip(self.cross, cross, strict=True):
             key.copy_(new_key)
@@ -51,7 +51,7 @@ class StaticKVCache(PreallocatedKVCache):
         self.length = 0
 
     def continue_from(self, other: StaticKVCache, sentences: Tensor | None) -> None:
-        """Copy the targets of `sentences` [B], or of all (None), from `other`, in place of the current ones."""
+        """Replace the targets by those of `sentences` [B] of `other`; None: of all its sentences."""
         past = other._buffer[..., : other.length, :]  # [layers, 2, R, H, length, K]
         if sentences is not None:
             past = past.index_select(2, rows_of(sentences, self.beam_size))
@@ -60,21 +60,21 @@ class StaticKVCache(PreallocatedKVCache):
         self.length = other.length
 
     def self_mask(self, num_new: int, like: Tensor) -> AttentionMask:
-        """Mask the positions that are not decoded yet; the bias is [1, capacity]."""
+        """Return the mask of the positions that are not decoded yet; its bias is [1, capacity]."""
         assert num_new == 1, f"a step of {num_new} positions"
         return AttentionMask(mask_bias((self._positions <= self._position)[None], like.dtype))
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> KeyValue:
-        """Add key and value [R, H, 1, K] of `layer`; return those of the whole capacity, [R, H, capacity, K]."""
+        """Append key and value [R, H, 1, K] to `layer`; return those of the whole capacity, [R, H, capacity, K]."""
         keys, values = self._buffer[layer]
         keys.index_copy_(2, self._position, key)
         values.index_copy_(2, self._position, value)
         return keys, values
 
     def advance(self, num_positions: int) -> None:
-        """Go to the next position."""
+        """Advance the position."""
         self._position.add_(num_positions)
 
     def select_sentences(self, sentences: Tensor) -> None:
-        """Raise TypeError, because the size is fixed; a smaller cache can `continue_from` this one."""
+        """Raise TypeError, because the size is fixed; instead, let a smaller cache `continue_from` this one."""
         raise TypeError("a static cache keeps its sentences")
