@@ -158,7 +158,7 @@ def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, o
     candidate = candidate_of(run)
     if candidate.exists() and not overwrite:
         hint = f"continue it with --resume ({_command(run)}), or start over with --overwrite"
-        raise RunError("an interrupted or rejected adaptation exists already", path=candidate, hint=hint)
+        raise RunError("an interrupted or rejected adaptation already exists", path=candidate, hint=hint)
     if base.path.resolve() == run.resolve():
         raise RunError("a run cannot be replaced by its own adaptation", path=run, hint="choose another --run")
     corpus = collect(base, request)

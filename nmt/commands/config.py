@@ -66,7 +66,7 @@ def new(
     train = files.corpora()
     if output is not None and os.path.lexists(output) and not overwrite:
         raise ConfigError(
-            "this file exists already", path=output, hint="replace it with --overwrite, or choose another name"
+            "this file already exists", path=output, hint="replace it with --overwrite, or choose another name"
         )
     data = files.data_section(train)
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)

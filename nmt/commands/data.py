@@ -217,7 +217,7 @@ def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> N
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         if os.path.lexists(path) and not overwrite:
             hint = "replace it with --overwrite, or choose another name"
-            raise ConfigError("this file exists already", path=path, hint=hint)
+            raise ConfigError("this file already exists", path=path, hint=hint)
 
 
 class _Checking:

@@ -82,7 +82,7 @@ def argos(
         raise typer.BadParameter("a version consists of numbers and dots, such as 1.0")
     if output.exists() and not overwrite:
         hint = "replace it with --overwrite, or choose another name"
-        raise NmtError("this path exists already", path=output, hint=hint)
+        raise NmtError("this path already exists", path=output, hint=hint)
     from nmt.interop.argos import PackageOptions, export_argos
 
     export_argos(found, output, PackageOptions(package_version, from_name, to_name, sentences), quantization)

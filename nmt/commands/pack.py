@@ -36,7 +36,7 @@ def pack(
     """
     if output.exists() and not overwrite:
         hint = "replace it with --overwrite, or choose another name"
-        raise NmtError("this path exists already", path=output, hint=hint)
+        raise NmtError("this path already exists", path=output, hint=hint)
     found = find_run(str(run))
     if checkpoint is not None:
         found.use_checkpoint(checkpoint)

@@ -105,7 +105,7 @@ def test_new_writes_a_file_and_replaces_one_only_if_asked():
     assert path.read_text().startswith("""# Train with: nmt train --config 'new/it'"'"'s.yaml'\n""")
     before = load_config(path)
     error = fail("new", "--src", "a.de", "--tgt", "a.pt-BR.gz", "-o", str(path))
-    assert str(error) == f"{path}: this file exists already\n  replace it with --overwrite, or choose another name"
+    assert str(error) == f"{path}: this file already exists\n  replace it with --overwrite, or choose another name"
     assert load_config(path) == before
     succeed("new", "--src", "a.de", "--tgt", "a.pt-BR.gz", "-o", str(path), "--overwrite")
     assert load_config(path).data.tgt_lang == "pt-BR"

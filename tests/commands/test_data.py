@@ -134,7 +134,7 @@ def test_clean_writes_what_the_ending_of_a_name_says(ending):
 
 def test_clean_replaces_no_file_unless_told_and_never_the_corpus():
     Path("kept.tsv").write_text("old\n")
-    assert fail("clean", *FILES, "-o", "kept.tsv").message == "this file exists already"
+    assert fail("clean", *FILES, "-o", "kept.tsv").message == "this file already exists"
     assert fail("clean", *FILES, "-o", "a.en", "--overwrite").message == "this file is the input"
     assert fail("clean", *FILES, "-o", "b", "--rejected", "./b").message == "two outputs have this name"
     for name in ("kept.xlsx", "kept.csv.gz"):

@@ -209,7 +209,7 @@ def test_an_odd_world_size_is_one_error(config_file, tmp_path, value):
     environment = {**quiet_environment(), "WORLD_SIZE": value}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: the environment variable WORLD_SIZE is '{value}', not a number from 1\n")
+    assert done.stderr.startswith(f"error: the environment variable WORLD_SIZE is '{value}', not a number from 1 up\n")
     assert "Traceback" not in done.stderr
 
 

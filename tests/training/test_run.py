@@ -520,7 +520,7 @@ def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
             (tmp_path / "run").mkdir(exist_ok=True)
             (tmp_path / "run" / "config.yaml").write_text("theirs")
 
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(RunError, match="already exists"):
         make(overwrite=False)
     assert (tmp_path / "run" / "config.yaml").read_text() == "theirs"
     make(overwrite=True)

@@ -67,4 +67,4 @@ def test_a_check_lists_them(digits_run, tmp_path, arguments):
         assert {pair["line"] for pair in json.loads(result.stdout)["model"]["pairs"][:4]} == set(WRONG)
     else:
         assert "of 150 pairs scored:\n" in result.stdout
-        assert "<h2>Least probable</h2>" in (tmp_path / "page.html").read_text()
+        assert "<h2>Least probable pairs</h2>" in (tmp_path / "page.html").read_text()
