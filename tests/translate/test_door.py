@@ -164,7 +164,7 @@ def test_symbols_at_the_beginning_of_a_text_stand_before_each_of_its_segments(tm
         tagged = [(f"<up> {row}.", "".join("abcdefghij"[int(c)] for c in row)) for row in rows]
         tagged += [(f"<rev> {row}.", row[::-1]) for row in rows]
         (tmp_path / f"{split}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in tagged))
-    training = {"max_updates": 300, "warmup_updates": 40, "validate_every": 300, "log_every": 300}
+    training = {"max_updates": 120, "warmup_updates": 20, "validate_every": 120, "log_every": 120}
     tokenizer = {"user_symbols": ["<up>", "<rev>"]}
     config = tiny_config(tmp_path, tokenizer=tokenizer, training={**training, "batch_tokens": 1024})
     assert start_run(config, tmp_path / "run")
