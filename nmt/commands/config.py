@@ -27,7 +27,7 @@ from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.corpora import DATA_SETS
 from nmt.config.presets import reason_for
-from nmt.errors import ConfigError, DataError, in_words
+from nmt.errors import ConfigError, DataError, counted, in_words
 from nmt.files import write_text
 from nmt.hub import HUB_PREFIX
 
@@ -81,7 +81,7 @@ def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
     """Return the suggested configuration for `data` as commented YAML, with the file name `name` in its header."""
     num_pairs, num_blank = count_pairs(data.corpora("train"))
     if num_pairs < MIN_PAIRS:
-        log.warning(f"only {num_pairs} sentence pairs: enough to try things out, not to learn a language")
+        log.warning(f"only {counted(num_pairs, 'sentence pair')}: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data, student=student)
     return dump_config(config, comments=True, header=_header(config, name, num_pairs, num_blank))
 

@@ -37,7 +37,7 @@ RayWorkers = Annotated[
 
 
 class Computation(NamedTuple):
-    """Where and how a command computes."""
+    """The engine, device and precision of a command, and the Ray cluster if it uses one."""
 
     engine: str
     device: str

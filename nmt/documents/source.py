@@ -21,7 +21,6 @@ def encode(text: str, like: bytes) -> bytes:
 
     The line ends are those of its first line. UTF-16 becomes UTF-8 without a mark.
     """
-    in_utf16 = like[:2] in (b"\xff\xfe", b"\xfe\xff")
-    first_line = like.replace(b"\0", b"").split(b"\n", 1)[0] if in_utf16 else like.split(b"\n", 1)[0]
+    first_line = like.split(b"\n", 1)[0].rstrip(b"\0")  # in UTF-16 a zero byte is beside the CR
     mark = codecs.BOM_UTF8 if like.startswith(codecs.BOM_UTF8) else b""
     return mark + (text.replace("\n", "\r\n") if first_line.endswith(b"\r") else text).encode()

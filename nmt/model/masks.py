@@ -15,7 +15,7 @@ from nmt.special_tokens import PAD_ID
 
 
 class AttentionMask(NamedTuple):
-    """Which keys each query may attend to, in the forms that the attention kernels read."""
+    """The keys that each query may attend to, in the forms that the attention kernels read."""
 
     bias: Tensor | None = None  # from `mask_bias`, broadcast to scores [B, H, T, S]; None: every query sees every key
     # True for the causal mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its

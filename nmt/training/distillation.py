@@ -31,7 +31,7 @@ from nmt.training.filtering import FilteredCorpus
 from nmt.translate import Translator
 
 ROUNDS = 3
-"""How many times each model translates the test set, alternating, to measure the time."""
+"""Number of times that each model translates the test set, alternating, to measure the time."""
 
 
 class Part(NamedTuple):

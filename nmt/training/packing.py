@@ -17,7 +17,7 @@ from nmt.special_tokens import EOS_ID, PAD_ID
 
 
 class PackingChoice(NamedTuple):
-    """Whether to pack batches, and the reason."""
+    """The decision to pack batches or not, with its reason."""
 
     packed: bool
     reason: str

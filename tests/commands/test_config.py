@@ -93,7 +93,7 @@ def test_new_keeps_a_name_with_a_dollar_and_spaces():
 
 def test_new_warns_of_too_few_pairs_on_stderr():
     result = succeed("new", "--tsv", "few.tsv", "--src-lang", "de", "--tgt-lang", "en")
-    assert result.stderr == ("warning: only 1 sentence pairs: enough to try things out, not to learn a language\n")
+    assert result.stderr == ("warning: only 1 sentence pair: enough to try things out, not to learn a language\n")
     assert "warning" not in result.stdout
 
 
