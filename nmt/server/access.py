@@ -67,6 +67,8 @@ class Access:
 
     def check(self, request: Request, key: str = "") -> None:
         """Check a request by the key in its body or header. RequestError (403, 429) if it is not allowed."""
+        if not (self.keys or self._rate_limit):
+            return
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         key = key or (bearer.strip() if scheme.lower() == "bearer" else "") or request.query_params.get("api_key", "")
         hashed = _hashed(key)

@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 CLIENT_GONE = 499
 """The status, used only in metrics, of a request whose client did not wait for the response."""
 
+_WATCH_AFTER = 0.01  # seconds; shorter work is finished even if the client has gone, because watching costs time, too
+
 
 class Exchange:
     """The parts of a server that its APIs use."""
@@ -33,17 +35,25 @@ class Exchange:
         """Return the result of `work`; if the client closes the connection, cancel it and raise RequestError."""
         task = asyncio.current_task()
         assert task is not None
-        gone = asyncio.create_task(_wait_until_gone(request))
-        gone.add_done_callback(lambda gone: None if gone.cancelled() else task.cancel())
+        gone: asyncio.Task[None] | None = None
+
+        def watch() -> None:
+            nonlocal gone
+            gone = asyncio.create_task(_wait_until_gone(request))
+            gone.add_done_callback(lambda gone: None if gone.cancelled() else task.cancel())
+
+        timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, watch)
         try:
             return await work
         except asyncio.CancelledError:
-            if not gone.done() or task.uncancel():  # the server is stopping, too
+            if gone is None or not gone.done() or task.uncancel():  # the server is stopping, too
                 raise
             self.metrics.gone.inc()
             raise RequestError(CLIENT_GONE, "the client has gone") from None
         finally:
-            gone.cancel()
+            timer.cancel()
+            if gone is not None:
+                gone.cancel()
 
 
 async def _wait_until_gone(request: Request) -> None:

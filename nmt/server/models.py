@@ -20,7 +20,7 @@ from nmt.exportdir import ExportDir
 from nmt.find_model import find_model
 from nmt.languages import Direction
 from nmt.rundir import RunDir
-from nmt.server.batcher import Batcher
+from nmt.server.batcher import Batcher, Pace
 from nmt.server.metrics import Metrics
 from nmt.server.settings import Settings
 from nmt.server.units import Unit, UnitTranslation, finish
@@ -83,6 +83,7 @@ class Models:
         self._settings = settings
         self._metrics = metrics
         self._loading = asyncio.Lock()
+        self._pace = Pace()
         self._clock = 0
         self.served: list[ServedModel] = []
         for path in paths:
@@ -161,7 +162,7 @@ class Models:
         translator = Translator.load(served.model, engine=engine, device=device, precision=precision, scores=False)
         self._metrics.model_loads.labels(served.name).inc()
         translate = _UnitTranslator(translator)
-        return Loaded(translator, Batcher(served.name, translate, self._settings, self._metrics))
+        return Loaded(translator, Batcher(served.name, translate, self._settings, self._metrics, self._pace))
 
     def _unload(self, served: ServedModel) -> None:
         if (loaded := served.loaded) is not None:

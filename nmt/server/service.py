@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 from typing import NamedTuple
 
 from nmt.data.glossary import Term
@@ -20,6 +21,8 @@ from nmt.server.units import CutText, UnitTranslation, Wanted, cut
 from nmt.translate import Translator
 
 _QUICK_CHARACTERS = 2000  # up to this total length, texts are cut in the event loop; longer ones in a thread
+
+_MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and model are remembered
 
 
 class Routed(NamedTuple):
@@ -59,6 +62,7 @@ class Service:
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
+        self._find_direction = lru_cache(_MAX_DIRECTIONS)(self._direction)
 
     def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None) -> None:
         """Raise RequestError (400) if there are too many texts, or too many characters in them and in `terms`."""
@@ -74,6 +78,9 @@ class Service:
 
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
         """
+        return Routed(text, *self._find_direction(source, target, model))
+
+    def _direction(self, source: str, target: str, model: ServedModel | None) -> tuple[Direction, ServedModel]:
         directions = self.models.directions if model is None else list(model.directions)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
             raise RequestError(400, f"{target} is not supported; this server translates into {in_words(self.targets)}")
@@ -84,7 +91,7 @@ class Service:
         served = model or (None if direction is None else self.models.by_direction(direction))
         if direction is None or served is None:
             raise RequestError(400, f"{tgt} is not available as a target language from {src}")
-        return Routed(text, direction, served)
+        return direction, served
 
     async def pieces(
         self, texts: Sequence[Routed], num_alternatives: int = 0, *, details: bool = False

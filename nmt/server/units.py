@@ -28,6 +28,11 @@ class Wanted(NamedTuple):
     details: bool = False
     terms: tuple[Term, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """True if only the best translation is wanted."""
+        return not (self.num_alternatives or self.details or self.terms)
+
 
 class Unit(NamedTuple):
     """A text that is translated as one segment, and the white space after its translation."""
