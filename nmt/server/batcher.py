@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -40,18 +40,13 @@ TranslateUnits = Callable[[Sequence[Unit]], list[UnitTranslation]]
 
 
 class Job:
-    """The units of one request for one model; their translations are yielded in order."""
+    """The units of one request for one model. `results` are their translations, or RequestError, as futures."""
 
     def __init__(self, units: Sequence[Unit]):
         loop = asyncio.get_running_loop()
         self.units = units
         self.num_taken = 0
-        self._futures: list[asyncio.Future[UnitTranslation]] = [loop.create_future() for _ in units]
-
-    async def results(self) -> AsyncGenerator[UnitTranslation]:
-        """Yield the translations of the units in order, each as soon as it is finished. RequestError if one fails."""
-        for future in self._futures:
-            yield await future
+        self.results: list[asyncio.Future[UnitTranslation]] = [loop.create_future() for _ in units]
 
     @property
     def waiting_tokens(self) -> int:
@@ -60,7 +55,7 @@ class Job:
 
     def settle(self, number: int, result: UnitTranslation | RequestError) -> None:
         """Give unit `number` its translation, or the error that ends the request."""
-        future = self._futures[number]
+        future = self.results[number]
         if future.done():
             return
         if isinstance(result, RequestError):
@@ -71,7 +66,7 @@ class Job:
 
     def cancel(self) -> None:
         """Cancel the unfinished units."""
-        for future in self._futures:
+        for future in self.results:
             future.cancel()
 
 

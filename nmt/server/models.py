@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -108,14 +107,18 @@ class Models:
         """Return the model with this name."""
         return next((served for served in self.served if served.name == name), None)
 
-    @asynccontextmanager
-    async def use(self, served: ServedModel) -> AsyncIterator[Loaded]:
+    def use(self, served: ServedModel) -> _Use:
         """Yield a loaded model, which stays in memory until the block ends. NmtError if it cannot be loaded."""
-        if served.loaded is None or served.leaving:
+        return _Use(self, served)
+
+    async def acquire(self, served: ServedModel) -> Loaded:
+        """Return a loaded model, which stays in memory until it is released. NmtError if it cannot be loaded."""
+        loaded = served.loaded
+        if loaded is None or served.leaving:
             async with self._loading:
-                if served.loaded is None:
+                if (loaded := served.loaded) is None:
                     await self._make_room(served.size)
-                    served.loaded = await asyncio.to_thread(self._load, served)
+                    loaded = served.loaded = await asyncio.to_thread(self._load, served)
                     self._metrics.models_loaded.inc()
                 served.num_users += 1
         else:
@@ -123,12 +126,13 @@ class Models:
         served.idle.clear()
         self._clock += 1
         served.last_use = self._clock
-        try:
-            yield served.loaded
-        finally:
-            served.num_users -= 1
-            if not served.num_users:
-                served.idle.set()
+        return loaded
+
+    def release(self, served: ServedModel) -> None:
+        """Allow a model to be unloaded, unless others have acquired it."""
+        served.num_users -= 1
+        if not served.num_users:
+            served.idle.set()
 
     def close(self) -> None:
         """Unload all models."""
@@ -186,6 +190,20 @@ class Models:
             finally:
                 oldest.leaving = False
             log.info("unloaded %s: memory is limited to %s bytes", oldest.name, f"{limit:,}")
+
+
+class _Use:
+    """The context manager of `Models.use`."""
+
+    def __init__(self, models: Models, served: ServedModel):
+        self._models = models
+        self._served = served
+
+    async def __aenter__(self) -> Loaded:
+        return await self._models.acquire(self._served)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._models.release(self._served)
 
 
 class _UnitTranslator:

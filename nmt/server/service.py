@@ -11,10 +11,9 @@ from typing import NamedTuple
 from nmt.data.glossary import Term
 from nmt.errors import NmtError, in_words
 from nmt.languages import Direction, base_code
-from nmt.server.batcher import Job
 from nmt.server.detect import Detector
 from nmt.server.metrics import Metrics
-from nmt.server.models import Loaded, Models, ServedModel
+from nmt.server.models import Models, ServedModel
 from nmt.server.request_error import RequestError
 from nmt.server.settings import Settings
 from nmt.server.units import CutText, UnitTranslation, Wanted, cut
@@ -106,9 +105,14 @@ class Service:
             try:
                 async with self.models.use(served) as loaded:
                     cuts = await _cut_all(loaded.translator, [texts[n].text for n in numbers], wanted)
-                    async with aclosing(_translate(loaded, numbers, cuts)) as pieces:
-                        async for piece in pieces:
-                            yield piece
+                    job = loaded.batcher.submit([unit for text in cuts for unit in text.units])
+                    try:
+                        results = iter(job.results)
+                        for number, text in zip(numbers, cuts, strict=True):
+                            for place, unit in enumerate(text.units):
+                                yield Piece(number, "" if place else text.lead, await next(results), unit.space)
+                    finally:
+                        loaded.batcher.cancel(job)
             except NmtError as error:
                 raise RequestError(503, error.message, retry_after=1) from None
 
@@ -138,17 +142,6 @@ async def _cut_all(translator: Translator, texts: Sequence[str], wanted: Sequenc
         return [cut(translator, text, asked) for text, asked in zip(texts, wanted, strict=True)]
 
     return cut_all() if sum(map(len, texts)) <= _QUICK_CHARACTERS else await asyncio.to_thread(cut_all)
-
-
-async def _translate(loaded: Loaded, numbers: Sequence[int], cuts: Sequence[CutText]) -> AsyncGenerator[Piece]:
-    job: Job = loaded.batcher.submit([unit for text in cuts for unit in text.units])
-    try:
-        async with aclosing(job.results()) as results:
-            for number, text in zip(numbers, cuts, strict=True):
-                for place, unit in enumerate(text.units):
-                    yield Piece(number, "" if place else text.lead, await anext(results), unit.space)
-    finally:
-        loaded.batcher.cancel(job)
 
 
 def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:

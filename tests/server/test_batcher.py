@@ -66,7 +66,7 @@ async def fill_cores(batcher: Batcher, gate: Gate) -> None:
 
 
 async def texts_of(job) -> list[str]:
-    return [result.text async for result in job.results()]
+    return [(await result).text for result in job.results]
 
 
 def test_an_idle_engine_starts_at_once_and_what_comes_meanwhile_is_taken_together():
