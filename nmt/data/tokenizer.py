@@ -45,6 +45,7 @@ _FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
 _FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _NUM_SPECIALS = 4
+_FEW_TEXTS = 16  # are encoded one by one: SentencePiece starts a thread for a list, in the time of 15 sentences
 _NORMAL, _USER_DEFINED = 1, 4  # types of a token in SentencePiece's ModelProto
 _FORMS = ("joint", "src", "tgt", "joint-src", "joint-tgt")
 _FILES = {f"{name}.model" for name in _FORMS}
@@ -91,7 +92,10 @@ class Tokenizer:
     def encode_batch(self, texts: Iterable[str], threads: int = 1) -> list[list[int]]:
         """Return the token ids of each text, in order."""
         cleaned = [without_surrogates(text) for text in texts]
-        rows = self._processor.encode(cleaned, out_type=int, num_threads=threads)
+        if len(cleaned) <= _FEW_TEXTS:
+            rows = [self._processor.encode(text, out_type=int) for text in cleaned]
+        else:
+            rows = self._processor.encode(cleaned, out_type=int, num_threads=threads)
         if not self._unused:
             return rows
         return [self._find_unused(text, ids) if UNK_ID in ids else ids for text, ids in zip(cleaned, rows, strict=True)]
