@@ -5,13 +5,17 @@
 Compares it with the same engine behind a plain handler that translates each request separately, and with the run
 exported to CTranslate2 behind the same handler. Prints requests per second, latency and memory, and checks each answer
 against the bare engine. --soak N sends N more requests to `nmt serve`, from 64 clients, and prints its memory.
+
+The clients share the machine with the server, so they take as little processor time as they can: one thread, bare
+sockets, and answers that are parsed after the clock has stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
+import selectors
+import socket
 import statistics
 import subprocess
 import sys
@@ -31,9 +35,11 @@ from nmt.rundir import RunDir
 SYSTEMS = ("nmt serve", "plain handler", "plain ctranslate2")
 CLIENTS = (1, 4, 16, 64, 256)
 SOAK_CLIENTS = 64
+ANSWER_SECONDS = 60.0  # without any answer, until the benchmark gives up
 COLUMNS = {
     "system": "system", "clients": "clients", "per_second": "requests/s", "p50_ms": "p50 ms", "p95_ms": "p95 ms",
-    "p99_ms": "p99 ms", "to_bare": "p50 x bare", "memory_mb": "memory MB", "wrong": "wrong", "failed": "failed",
+    "p99_ms": "p99 ms", "bare_ms": "bare ms", "to_bare": "p50 x bare", "memory_mb": "memory MB",
+    "wrong": "wrong", "failed": "failed",
 }  # fmt: skip
 
 Row = dict[str, Any]
@@ -74,8 +80,36 @@ def serving(command: Sequence[str | Path]) -> Iterator[Server]:
         server.stop()
 
 
+class Client:
+    """A connection that sends a request and receives the answer, again and again."""
+
+    def __init__(self, address: tuple[str, int]):
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.number = 0  # of the request
+        self.begun = 0.0
+        self._received = b""
+
+    def send(self, number: int, request: bytes) -> None:
+        """Send request `number`."""
+        self.number = number
+        self.begun = time.perf_counter()
+        self.socket.sendall(request)
+
+    def receive(self) -> bytes | None:
+        """Return the body of the answer once it is complete, before that None. OSError if the connection is closed."""
+        if not (data := self.socket.recv(65_536)):
+            raise ConnectionError
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
+        if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
+            return None
+        self._received = b""
+        return body
+
+
 class Load:
-    """Clients that request one sentence at a time, each over its own connection, until `seconds` or `requests` end."""
+    """Clients that request one sentence at a time, each over its own connection, without pauses."""
 
     def __init__(self, server: Server, sentences: Sequence[str], expected: Sequence[str], languages: tuple[str, str]):
         self.address = server.address
@@ -89,26 +123,51 @@ class Load:
         head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
         return head.encode() + b"\r\n\r\n" + body
 
-    async def run(self, num_clients: int, more: Callable[[], bool]) -> float:
+    def run(self, num_clients: int, more: Callable[[], bool]) -> float:
         """Return the seconds that all clients took; each continues while `more` returns True."""
         started = time.perf_counter()
-        await asyncio.gather(*(self._client(more) for _ in range(num_clients)))
+        with selectors.DefaultSelector() as selector:
+            for _ in range(num_clients):
+                self._connect(selector, more)
+            while selector.get_map():
+                if not (ready := selector.select(ANSWER_SECONDS)):
+                    raise SystemExit(f"no answer within {ANSWER_SECONDS:g} seconds")
+                for key, _ in ready:
+                    self._receive(key.data, selector, more)
         return time.perf_counter() - started
 
-    async def _client(self, more: Callable[[], bool]) -> None:
-        reader, writer = await asyncio.open_connection(*self.address)
-        while more():
+    def _connect(self, selector: selectors.BaseSelector, more: Callable[[], bool]) -> None:
+        client = Client(self.address)
+        selector.register(client.socket, selectors.EVENT_READ, client)
+        self._send(client, selector, more)
+
+    def _send(self, client: Client, selector: selectors.BaseSelector, more: Callable[[], bool]) -> None:
+        """Send the next request, or end the client."""
+        if more():
             number = self.num_sent % len(self.requests)
             self.num_sent += 1
-            begun = time.perf_counter()
-            writer.write(self.requests[number])
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            answer = json.loads(await reader.readexactly(int(length.split(b":")[1])))
-            self.latencies.append(time.perf_counter() - begun)
-            self.num_failed += "translatedText" not in answer
-            self.num_wrong += answer.get("translatedText", self.expected[number]) != self.expected[number]
-        writer.close()
+            client.send(number, self.requests[number])
+        else:
+            selector.unregister(client.socket)
+            client.socket.close()
+
+    def _receive(self, client: Client, selector: selectors.BaseSelector, more: Callable[[], bool]) -> None:
+        """Receive a part of an answer; send the next request after the whole answer. A lost one has failed."""
+        try:
+            if (body := client.receive()) is not None:
+                self._count(client, body)
+                self._send(client, selector, more)
+        except OSError:
+            self.num_failed += 1
+            selector.unregister(client.socket)
+            client.socket.close()
+            self._connect(selector, more)
+
+    def _count(self, client: Client, body: bytes) -> None:
+        self.latencies.append(time.perf_counter() - client.begun)
+        answer = json.loads(body)
+        self.num_failed += "translatedText" not in answer
+        self.num_wrong += answer.get("translatedText", self.expected[client.number]) != self.expected[client.number]
 
 
 def main() -> None:
@@ -123,12 +182,11 @@ def main() -> None:
     sentences = [source for source in run.read_pairs("test")[0] if source.strip()][:1000]
     translator = Translator.load(run, device="cpu", scores=False)
     languages = translator.languages.src, translator.languages.tgt
-    bare = bare_seconds(translator, sentences)
-    say(f"bare engine: {1000 * bare:.2f} ms per sentence (median)")
     rows, soak = [], []
     for system in options.systems:
         command, expected = contender(system, run, options, sentences)
         for num_clients in options.clients:
+            bare = bare_seconds(translator, sentences)  # each time, because a machine's speed changes
             with serving(command) as server:
                 rows.append(
                     measure(system, Load(server, sentences, expected, languages), num_clients, options, bare, server)
@@ -152,7 +210,7 @@ def main() -> None:
         "threads": threads,
         "run": str(run.path),
     }
-    keep(options.json, {**result, "config": asked, "bare_ms": round(1000 * bare, 3), "rows": rows, "soak": soak})
+    keep(options.json, {**result, "config": asked, "rows": rows, "soak": soak})
     sys.exit(1 if any(row["failed"] or row["wrong"] for row in rows) else 0)
 
 
@@ -175,10 +233,10 @@ def read_options() -> argparse.Namespace:
 
 
 def bare_seconds(translator: Translator, sentences: Sequence[str]) -> float:
-    """Return the median time of one sentence without a server."""
+    """Return the median time of a sentence without a server."""
     translator.translate(sentences[:8])
     seconds = []
-    for sentence in sentences[:200]:
+    for sentence in sentences:
         begun = time.perf_counter()
         translator.translate([sentence])
         seconds.append(time.perf_counter() - begun)
@@ -205,10 +263,10 @@ def contender(
 def measure(system: str, load: Load, num_clients: int, options: argparse.Namespace, bare: float, server: Server) -> Row:
     """Measure one system with a number of clients, after one second of warm-up."""
     warm = time.perf_counter() + min(1.0, options.seconds)
-    asyncio.run(load.run(num_clients, lambda: time.perf_counter() < warm))
+    load.run(num_clients, lambda: time.perf_counter() < warm)
     load.latencies.clear()
     end = time.perf_counter() + options.seconds
-    seconds = asyncio.run(load.run(num_clients, lambda: time.perf_counter() < end))
+    seconds = load.run(num_clients, lambda: time.perf_counter() < end)
     ordered = sorted(load.latencies)
     shares = {
         name: ordered[min(len(ordered) - 1, int(share * len(ordered)))]
@@ -219,6 +277,7 @@ def measure(system: str, load: Load, num_clients: int, options: argparse.Namespa
         "clients": num_clients,
         "per_second": round(len(ordered) / seconds, 1),
         **{f"{name}_ms": round(1000 * value, 2) for name, value in shares.items()},
+        "bare_ms": round(1000 * bare, 2),
         "to_bare": round(shares["p50"] / bare, 2),
         "memory_mb": round(server.memory_mb()),
         "wrong": load.num_wrong,
@@ -233,7 +292,7 @@ def soak_test(load: Load, num_requests: int, server: Server) -> list[Row]:
     rows = [{"requests": 0, "memory_mb": round(server.memory_mb())}]
     for tenth in range(1, 11):
         limit = tenth * num_requests // 10
-        asyncio.run(load.run(SOAK_CLIENTS, lambda limit=limit: load.num_sent < limit))  # type: ignore[misc]
+        load.run(SOAK_CLIENTS, lambda limit=limit: load.num_sent < limit)  # type: ignore[misc]
         load.latencies.clear()
         rows.append({"requests": load.num_sent, "memory_mb": round(server.memory_mb())})
         say(f"{load.num_sent:,} requests: {rows[-1]['memory_mb']} MB, {load.num_failed} failed, {load.num_wrong} wrong")
