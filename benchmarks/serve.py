@@ -4,7 +4,8 @@
 
 Compares it with the same engine behind a plain handler that translates each request separately, and with the run
 exported to CTranslate2 behind the same handler. Prints requests per second, latency and memory, and checks each answer
-against the bare engine. --soak N sends N more requests to `nmt serve`, from 64 clients, and prints its memory.
+against the bare engine. --soak N sends N more requests to `nmt serve`, from 64 clients, and prints its memory and the
+failed requests.
 
 The clients share the machine with the server, so they take as little processor time as they can: one thread, bare
 sockets, and answers that are parsed after the clock has stopped.
@@ -196,7 +197,7 @@ def main() -> None:
                 soak = soak_test(Load(server, sentences, expected, languages), options.soak, server)
     sys.stdout.write(table(rows, COLUMNS))
     if soak:
-        sys.stdout.write(table(soak, {"requests": "requests", "memory_mb": "memory MB"}))
+        sys.stdout.write(table(soak, {name: COLUMNS.get(name, name) for name in soak[0]}))
     asked = {
         "clients": options.clients,
         "seconds": options.seconds,
@@ -211,7 +212,7 @@ def main() -> None:
         "run": str(run.path),
     }
     keep(options.json, {**result, "config": asked, "rows": rows, "soak": soak})
-    sys.exit(1 if any(row["failed"] or row["wrong"] for row in rows) else 0)
+    sys.exit(1 if any(row["failed"] or row["wrong"] for row in [*rows, *soak]) else 0)
 
 
 def read_options() -> argparse.Namespace:
@@ -288,14 +289,18 @@ def measure(system: str, load: Load, num_clients: int, options: argparse.Namespa
 
 
 def soak_test(load: Load, num_requests: int, server: Server) -> list[Row]:
-    """Return the memory of a server before, during and after `num_requests`."""
-    rows = [{"requests": 0, "memory_mb": round(server.memory_mb())}]
-    for tenth in range(1, 11):
+    """Return a row before, after each tenth of, and after all of `num_requests`: memory, and requests lost so far."""
+    rows = []
+    for tenth in range(11):
         limit = tenth * num_requests // 10
-        load.run(SOAK_CLIENTS, lambda limit=limit: load.num_sent < limit)  # type: ignore[misc]
+        if limit:
+            load.run(SOAK_CLIENTS, lambda limit=limit: load.num_sent < limit)  # type: ignore[misc]
         load.latencies.clear()
-        rows.append({"requests": load.num_sent, "memory_mb": round(server.memory_mb())})
-        say(f"{load.num_sent:,} requests: {rows[-1]['memory_mb']} MB, {load.num_failed} failed, {load.num_wrong} wrong")
+        rows.append({
+            "requests": load.num_sent, "failed": load.num_failed, "wrong": load.num_wrong,
+            "memory_mb": round(server.memory_mb()),
+        })  # fmt: skip
+        say("  ".join(f"{name}={value}" for name, value in rows[-1].items()))
     return rows
 
 

@@ -20,10 +20,10 @@ def _bench_on_path(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH / "peers"))
 
 
-def run_quickly(script: str, cache: Path) -> tuple[str, dict]:
+def run_quickly(script: str, cache: Path, *more: str) -> tuple[str, dict]:
     """Standard output and the JSON of a benchmark in its quick mode."""
     kept = cache / "result.json"
-    command = [sys.executable, BENCH / script, "--quick", "--threads", "1", "--cache", cache, "--json", kept]
+    command = [sys.executable, BENCH / script, "--quick", "--threads", "1", "--cache", cache, "--json", kept, *more]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -215,7 +215,7 @@ def test_a_result_names_the_command_as_it_is_typed_in_the_checkout(monkeypatch):
 
 @pytest.mark.slow
 def test_the_serving_benchmark_counts_requests_and_finds_no_wrong_answer(tmp_path):
-    printed, result = run_quickly("serve.py", tmp_path)
+    printed, result = run_quickly("serve.py", tmp_path, "--soak", "100")
     assert {(row["system"], row["clients"]) for row in result["rows"]} == {
         (system, clients) for system in ("nmt serve", "plain handler") for clients in (1, 8)
     }
@@ -223,3 +223,5 @@ def test_the_serving_benchmark_counts_requests_and_finds_no_wrong_answer(tmp_pat
         assert row["per_second"] > 0
         assert (row["wrong"], row["failed"]) == (0, 0)
     assert "requests/s" in printed.splitlines()[0]
+    assert [row["requests"] for row in result["soak"]] == list(range(0, 101, 10))
+    assert all((row["failed"], row["wrong"]) == (0, 0) and row["memory_mb"] > 0 for row in result["soak"])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.tokenizer import Tokenizer, TokenizerPair, train_tokenizers
+from nmt.data.tokenizer import _FEW_TEXTS, Tokenizer, TokenizerPair, train_tokenizers
 from nmt.errors import DataError, RunError
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -58,6 +58,12 @@ def text_without_exceptions():
     ordinary = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁"))
     fragments = st.sampled_from([*LOOKALIKES, " ", "  ", "\n", "\t", "\0", "\r", "▅", "Hund", "狗", "<2de>", "\ufeff"])
     return st.lists(ordinary | fragments).map("".join)
+
+
+def test_texts_are_encoded_alike_one_by_one_and_as_a_list(tokenizer):
+    texts = [*GERMAN, *CHINESE, *LOOKALIKES, "", " x  y "]
+    assert len(texts) > _FEW_TEXTS
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
 
 
 @settings(deadline=None, max_examples=300)

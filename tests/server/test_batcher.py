@@ -9,7 +9,7 @@ import pytest
 
 from nmt.languages import Direction
 from nmt.server import batcher as batcher_module
-from nmt.server.batcher import Batcher
+from nmt.server.batcher import _PROBE_EVERY, Batcher, Pace
 from nmt.server.metrics import Metrics
 from nmt.server.request_error import RequestError
 from nmt.server.settings import Settings
@@ -36,6 +36,9 @@ class Gate:
         self.go = threading.Event()
 
     def __call__(self, batch):
+        return self.translate(batch)
+
+    def translate(self, batch):
         self.batches.append([unit.text for unit in batch])
         assert self.go.wait(20)
         if any(unit.text == "bad" for unit in batch):
@@ -156,3 +159,88 @@ def test_an_engine_may_be_told_to_wait_for_more():
         assert gate.batches == [["a", "b", "c"]]
 
     run(test, batch_wait=0.2)
+
+
+def translating_threads(gate: Gate) -> list[bool]:
+    """Return a list to which the translator of `gate` appends whether it was called from the event loop."""
+    in_loop: list[bool] = []
+    translate = gate.translate
+
+    def note(batch):
+        in_loop.append(threading.current_thread() is threading.main_thread())
+        return translate(batch)
+
+    gate.translate = note
+    gate.go.set()
+    return in_loop
+
+
+async def translate_alone(batcher: Batcher, count: int, **options: object) -> None:
+    for number in range(count):
+        (result,) = batcher.submit([Unit(f"alone {number}", WANTED._replace(**options), 1)]).results
+        assert (await result).text == f"ALONE {number}"
+
+
+def test_texts_that_come_one_at_a_time_are_soon_translated_without_waking_a_thread_except_for_probes():
+    async def test(batcher, gate):
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 5 * _PROBE_EVERY)
+        assert not any(in_loop[:_PROBE_EVERY])
+        assert in_loop[_PROBE_EVERY:].count(False) == 4
+        assert gate.batches == [[f"alone {number}"] for number in range(5 * _PROBE_EVERY)]
+
+    run(test)
+
+
+def test_texts_that_come_together_are_left_to_the_threads():
+    async def test(batcher, gate):
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY - 1)
+        assert in_loop[-1]
+        jobs = [batcher.submit(units(text)) for text in "ab"]
+        assert [await texts_of(job) for job in jobs] == [["A"], ["B"]]
+        await translate_alone(batcher, _PROBE_EVERY)
+        assert not any(in_loop[2 * _PROBE_EVERY - 1 :])
+
+    run(test)
+
+
+def test_a_text_that_may_take_long_is_left_to_the_threads():
+    async def test(batcher, gate):
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
+        (long,) = batcher.submit(units("long", num_tokens=10**9)).results
+        await long
+        await translate_alone(batcher, 1, num_alternatives=1)
+        assert in_loop[-3:] == [True, False, False]
+
+    run(test)
+
+
+def test_a_lone_text_that_is_cancelled_before_it_starts_is_not_translated():
+    async def test(batcher, gate):
+        translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
+        batcher.cancel(batcher.submit(units("cancelled")))
+        await translate_alone(batcher, 1)
+        assert gate.batches[-1] == ["alone 0"]
+        assert "cancelled" not in [text for batch in gate.batches for text in batch]
+
+    run(test)
+
+
+def test_models_of_one_server_notice_each_others_texts():
+    async def test(batcher, gate):
+        pace = Pace()
+        first, second = (Batcher(name, gate, Settings(), Metrics(), pace) for name in "ab")
+        in_loop = translating_threads(gate)
+        await translate_alone(first, 2 * _PROBE_EVERY - 1)
+        assert in_loop[-1]
+        jobs = [each.submit(units("x")) for each in (first, second)]
+        assert [await texts_of(job) for job in jobs] == [["X"], ["X"]]
+        assert in_loop[-2:] == [False, False]
+        assert pace.num_unfinished == 0
+        first.close()
+        second.close()
+
+    run(test)

@@ -13,6 +13,7 @@ import pytest
 
 from nmt import Translator
 from nmt.server import batcher, run
+from nmt.server.batcher import _PROBE_EVERY
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -51,6 +52,15 @@ def test_many_clients_at_once_get_what_the_translator_gives_each_alone(running, 
         answers = list(threads.map(lambda text: running.translate(q=text, source="en", target="fr"), texts))
     assert [answer.json()["translatedText"] for answer in answers] == alone
     assert running.translate(q=texts, source="en", target="fr").json()["translatedText"] == alone
+
+
+def test_one_client_after_another_gets_what_the_translator_gives(two_run, two, start):
+    server = start([two_run])
+    texts = [f"{number} {number * 7}" for number in range(2 * _PROBE_EVERY)]
+    answers = [server.translate(q=text, source="en", target="de") for text in texts]
+    found = [answer.json()["translatedText"] for answer in answers]
+    assert found == [translation.text for translation in two.translate(texts, to="de")]
+    assert server.metric("nmt_batch_segments_count", model=server.models.served[0].name) == len(texts)
 
 
 def test_alternatives_are_the_rest_of_the_n_best_list(running, two):
