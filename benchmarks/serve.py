@@ -3,9 +3,10 @@
     .venv/bin/python benchmarks/serve.py --json OUT
 
 Compares it with the same engine behind a plain handler that translates each request separately, and with the run
-exported to CTranslate2 behind the same handler. Prints requests per second, latency and memory, and checks each answer
-against the bare engine. --soak N sends N more requests to `nmt serve`, from 64 clients, and prints its memory and the
-failed requests.
+exported to CTranslate2 behind the same handler, or on request with LibreTranslate's own server. Prints requests per
+second, latency and memory, and checks each answer against the bare engine; LibreTranslate changes some translations, so
+its answers are checked against its first ones. --soak N sends N more requests to `nmt serve`, from 64 clients, and
+prints its memory and the failed requests.
 
 The clients share the machine with the server, so they take as little processor time as they can: one thread, bare
 sockets, and answers that are parsed after the clock has stopped.
@@ -20,12 +21,14 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from environments import python_of
 from harness import HERE, claim_machine, clean_environment, command_line, keep, make_parser, names, say, table
 from translation import trained_run
 from workload import prepare
@@ -33,7 +36,7 @@ from workload import prepare
 from nmt import Translator
 from nmt.rundir import RunDir
 
-SYSTEMS = ("nmt serve", "plain handler", "plain ctranslate2")
+SYSTEMS = ("nmt serve", "plain handler", "plain ctranslate2", "libretranslate")
 CLIENTS = (1, 4, 16, 64, 256)
 SOAK_CLIENTS = 64
 ANSWER_SECONDS = 60.0  # without any answer, until the benchmark gives up
@@ -51,12 +54,14 @@ class Server:
 
     def __init__(self, command: Sequence[str | Path]):
         words = [str(word) for word in command]
-        self.process = subprocess.Popen(words, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+        pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(words, env=clean_environment(), **pipes)
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if line.startswith("serving at http://"):
                 host, _, port = line.split()[2].removeprefix("http://").rstrip(";").rpartition(":")
                 self.address = host, int(port)
+                threading.Thread(target=self.process.stderr.read, daemon=True).start()  # a full pipe would stop it
                 return
         raise SystemExit(f"{words}: ended before it served")
 
@@ -68,7 +73,7 @@ class Server:
     def stop(self) -> None:
         """Stop it like a service manager."""
         self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.wait(timeout=60)
 
 
 @contextmanager
@@ -114,7 +119,7 @@ class Load:
 
     def __init__(self, server: Server, sentences: Sequence[str], expected: Sequence[str], languages: tuple[str, str]):
         self.address = server.address
-        self.expected = expected
+        self.expected = dict(enumerate(expected))
         self.requests = [self._request(sentence, *languages) for sentence in sentences]
         self.latencies: list[float] = []
         self.num_wrong = self.num_failed = self.num_sent = 0
@@ -166,9 +171,9 @@ class Load:
 
     def _count(self, client: Client, body: bytes) -> None:
         self.latencies.append(time.perf_counter() - client.begun)
-        answer = json.loads(body)
-        self.num_failed += "translatedText" not in answer
-        self.num_wrong += answer.get("translatedText", self.expected[client.number]) != self.expected[client.number]
+        text = json.loads(body).get("translatedText")
+        self.num_failed += text is None
+        self.num_wrong += text is not None and text != self.expected.setdefault(client.number, text)
 
 
 def main() -> None:
@@ -226,6 +231,7 @@ def read_options() -> argparse.Namespace:
     options = parser.parse_args()
     options.systems = options.systems or ["nmt serve", "plain handler"]
     options.clients = options.clients or ([1, 8] if options.quick else list(CLIENTS))
+    options.envs = options.envs or options.cache / "envs"
     options.seconds = options.seconds or (1.0 if options.quick else 15.0)
     options.train_updates = options.train_updates or (20 if options.quick else 600)
     if unknown := set(options.systems) - set(SYSTEMS):
@@ -247,7 +253,9 @@ def bare_seconds(translator: Translator, sentences: Sequence[str]) -> float:
 def contender(
     system: str, run: RunDir, options: argparse.Namespace, sentences: Sequence[str]
 ) -> tuple[list[str | Path], list[str]]:
-    """Return the command of a server, and its engine's translation of each sentence."""
+    """Return the command of a server, and its engine's translation of each sentence (LibreTranslate's: unknown)."""
+    if system == "libretranslate":
+        return libretranslate_server(run, options.cache, options.envs), []
     model = run.path
     if system == "plain ctranslate2":
         from nmt.interop.export import export_ctranslate2
@@ -259,6 +267,17 @@ def contender(
         command = [sys.executable, "-m", "nmt", "serve", "--device", "cpu", "--port", "0", "--model", model]
     translator = Translator.load(model, device="cpu", scores=False)
     return command, [translation.text for translation in translator.translate(sentences)]
+
+
+def libretranslate_server(run: RunDir, cache: Path, environments: Path) -> list[str | Path]:
+    """Return the command that serves `run` as a package of Argos Translate."""
+    from nmt.interop.argos import export_argos
+
+    package = cache.resolve() / "serve.argosmodel"
+    package.unlink(missing_ok=True)
+    export_argos(run, package)
+    python = python_of("libretranslate", environments)
+    return [python, HERE / "peers" / "libretranslate_server.py", package]
 
 
 def measure(system: str, load: Load, num_clients: int, options: argparse.Namespace, bare: float, server: Server) -> Row:
