@@ -25,6 +25,7 @@ from nmt.commands.options import (
     SearchFlags,
     To,
     find_models,
+    not_dash,
     search_flags,
 )
 from nmt.commands.outputs import (
@@ -58,18 +59,13 @@ Texts = Annotated[
 ]
 
 
-def _not_dash(path: Path | None) -> Path | None:
-    """Read `-` as an omitted option, which means standard input or standard output."""
-    return None if path == Path("-") else path
-
-
 InputFile = Annotated[
     Path | None,
-    typer.Option("--input", "-i", callback=_not_dash, help="File to translate, line by line (.gz too)."),
+    typer.Option("--input", "-i", callback=not_dash, help="File to translate, line by line (.gz too)."),
 ]
 OutputFile = Annotated[
     Path | None,
-    typer.Option("--output", "-o", callback=_not_dash, help="File to write. Default, and -: standard output."),
+    typer.Option("--output", "-o", callback=not_dash, help="File to write. Default, and -: standard output."),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
