@@ -117,6 +117,31 @@ def test_subtitles_keep_times_italics_and_the_number_of_lines():
     assert "2\n00:00:03,000 --> 00:00:04,000\n[67]\n" in written
 
 
+@pytest.mark.parametrize(
+    ("translation", "lines"),
+    [
+        ("你和王芳是最好的朋友。", "你和王芳是\n最好的朋友。"),
+        ("我最喜欢《红楼梦》", "我最喜欢\n《红楼梦》"),
+        ("她说“好”。", "她说\n“好”。"),
+        ("word", "word"),
+        ("one two three", "one two\nthree"),
+    ],
+)
+def test_a_subtitle_of_two_lines_stays_one_in_languages_without_spaces(translation, lines):
+    document = read_document(b"1\n00:00:01,000 --> 00:00:02,500\n12\n345\n", "a.srt")
+    assert document.save([translation]).decode().splitlines()[2:-1] == lines.split("\n")
+
+
+def test_the_position_of_a_subtitle_is_not_translated():
+    cue = b"1\n00:00:01,000 --> 00:00:02,500\n{\\an8}12 {34}\n\n"
+    assert upper(cue, "a.srt") == cue.replace(b"12 {34}", b"[12 {34}]")
+
+
+def test_white_space_around_the_texts_of_a_page_stays():
+    page = b"<html>\n  <body>\n\t<p>\n 12\n</p>\n\n<b> </b>\n <i> 34 </i>  </body>\n</html>\n"
+    assert upper(page, "a.html") == page.replace(b"12", b"[12]").replace(b"34", b"[34]")
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.html", HTML + b"\n<p>8\n"), ("a.srt", SRT), ("a.po", PO)])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
