@@ -138,7 +138,7 @@ def test_the_position_of_a_subtitle_is_not_translated():
 
 
 def test_white_space_around_the_texts_of_a_page_stays():
-    page = b"<html>\n  <body>\n\t<p>\n 12\n</p>\n\n<b> </b>\n <i> 34 </i>  </body>\n</html>\n"
+    page = b"<html>\n  <body>\n\t<p>\n 12\n</p>\n\n<b> </b>\n<hr>\n <i> 34 </i>  </body>\n</html>\n"
     assert upper(page, "a.html") == page.replace(b"12", b"[12]").replace(b"34", b"[34]")
 
 
@@ -200,6 +200,39 @@ def test_notes_and_comments_of_word_documents_are_translated():
 def test_notes_that_are_no_xml_are_told(notes):
     with pytest.raises(DataError, match="not a Word document"):
         read_document(with_notes(notes), "a.docx")
+
+
+def field(code: str, result: str) -> str:
+    """A field of a Word document, as runs."""
+    mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+    middle = f"<w:r><w:instrText>{code}</w:instrText></w:r>" + mark.format("separate") + f"<w:r>{result}</w:r>"
+    return mark.format("begin") + middle + mark.format("end")
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        (field("PAGE", "<w:t>1</w:t>"), ["[of]", "1", "[to]"]),
+        ('<w:fldSimple w:instr="PAGE"><w:r><w:t>1</w:t></w:r></w:fldSimple>', ["[of]", "1", "[to]"]),
+        (field("HYPERLINK x", "<w:t>one</w:t>"), ["[of]", "[one]", "[to]"]),
+        (field("IF", f"<w:t>1</w:t></w:r>{field('PAGE', '<w:t>2</w:t>')}<w:r>"), ["[of]", "1", "2", "[to]"]),
+        ('<w:r><w:fldChar w:fldCharType="end"/></w:r><w:r><w:t>one</w:t></w:r>', ["[of]", "[one to]"]),
+    ],
+)
+def test_fields_of_word_documents_stay_and_links_are_translated(content, written):
+    docx = pytest.importorskip("docx", reason="needs python-docx")
+    from docx.oxml.parser import parse_xml
+
+    text = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'
+    document = docx.Document()
+    paragraph = f'<w:p xmlns:w="{WORD}">{text.format("of ")}{content}{text.format(" to")}</w:p>'
+    document.element.body.insert(0, parse_xml(paragraph))
+    file = BytesIO()
+    document.save(file)
+    body = docx.Document(BytesIO(upper(file.getvalue(), "a.docx"))).element.body
+    assert [part.text.strip() for part in body.iter(f"{{{WORD}}}t") if part.text.strip()] == written
+    fields = [[each.tag for each in root.iter() if "fld" in each.tag] for root in (body, document.element.body)]
+    assert fields[0] == fields[1]
 
 
 def test_word_documents_keep_formatting_tables_and_headers():
