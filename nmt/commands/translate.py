@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.commands.documents import DocumentPaths, document_in, translate_document
+from nmt.commands.documents import DocumentPaths, document_in, translate_document, warn_of_lines
 from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.commands.inputs import decode_argument, is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
@@ -129,6 +129,7 @@ def translate(
     computation = Computation(engine, device, precision, ray, ray_workers)
     _check_usage(files, prefix, computation)
     document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
+    warn_of_lines(input)
     wanted = _Wanted(search, format, prefix, to, from_, glossary, attention_layer, attention_head)
     _run(files, document, wanted, find_models(models, checkpoint), computation)
 

@@ -235,6 +235,19 @@ def test_fields_of_word_documents_stay_and_links_are_translated(content, written
     assert fields[0] == fields[1]
 
 
+def test_units_that_are_not_to_be_translated_stay_and_a_target_follows_the_segments():
+    pytest.importorskip("lxml", reason="needs the extra documents")
+    unit = '<trans-unit id="{}"{}><source>{}</source>{}</trans-unit>'
+    segments = '<seg-source><mrk mtype="seg" mid="1">4</mrk></seg-source>'
+    excluded = unit.format(1, ' translate="no"', 1, "")
+    wanted = unit.format(3, ' translate="yes"', 3, "{}")
+    group = f'<group translate="no">{unit.format(2, "", 2, "")}{wanted}</group>'
+    units = excluded + group.format("") + unit.format(4, "", 4, segments)
+    written = upper(f'<xliff version="1.2"><file><body>{units}</body></file></xliff>'.encode(), "a.xlf").decode()
+    assert excluded + group.format("<target>[3]</target>") in written
+    assert unit.format(4, "", 4, f"{segments}<target>[4]</target>") in written
+
+
 def test_word_documents_keep_formatting_tables_and_headers():
     content = upper(docx_bytes(), "a.docx")
     written = pytest.importorskip("docx").Document(BytesIO(content))
