@@ -40,8 +40,10 @@ def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Pa
 
     If the block raises, the temporary file is removed and `path` stays unchanged. Links are followed. If `keep_old_as`
     is given, the old file at `path` is renamed to it once the new one is on disk. The new file gets the mode that the
-    umask gives to new files, whatever the block did. NmtError if `path` is a folder, a pipe or a device.
+    umask gives to new files, whatever the block did. NmtError if `path` is a folder, a pipe, a device or `-`.
     """
+    if path == Path("-"):
+        raise NmtError("this output must be a file, not standard output", path=path, hint="name a file")
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")

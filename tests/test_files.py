@@ -135,6 +135,13 @@ def fill(folder: Path, text: str) -> None:
     (folder / "other").write_text(text)
 
 
+def test_a_dash_is_not_taken_for_the_name_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NmtError, match="-: this output must be a file, not standard output\n  name a file"):
+        write_text(Path("-"), "text")
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_new_folder_gets_its_name_when_it_is_whole(tmp_path):
     with new_folder(tmp_path / "a" / "out") as folder:
         fill(folder, "new")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.commands.corpus_options import Columns, CorpusFiles, CorpusOptions, Fields, Src, Tgt, Tsv
+from nmt.commands.corpus_options import Columns, CorpusFiles, CorpusOptions, Fields, Sheet, Src, Tgt, Tsv
 from nmt.commands.options import Overrides
 from nmt.commands.streams import print_text
 from nmt.commands.train import log_next_steps, prepare_to_train, train_run
@@ -46,13 +46,14 @@ Mix = Annotated[
 Test = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="FILE",
         help="Test set of the new domain: one file with both languages, or --test SRC --test TGT. Default: held out "
-        "from the new corpus."
+        "from the new corpus.",
     ),
 ]
 OldTest = Annotated[
     list[str] | None,
-    typer.Option(help="Test set of the old domain, given as with --test. Default: the run's test set."),
+    typer.Option(metavar="FILE", help="Test set of the old domain, given as with --test. Default: the run's test set."),
 ]
 MaxLoss = Annotated[
     float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Maximum BLEU loss allowed on the old test set.")
@@ -70,6 +71,7 @@ def adapt(
     tsv: Tsv = None,
     corpus: CorpusFiles = None,
     columns: Columns = "1,2",
+    sheet: Sheet = None,
     fields: Fields = "src,tgt",
     src_lang: Language = None,
     tgt_lang: Language = None,
@@ -87,7 +89,7 @@ def adapt(
     corpus, and mixes in part of the old one to prevent forgetting. It prints BLEU and chrF on both test sets, before
     and after.
     """
-    options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     if resume and options.name_a_file:
         raise typer.BadParameter("a resumed adaptation already has its corpus; omit --src, --tgt, --tsv and --corpus")
     _refuse_existing(run, resume, overwrite)

@@ -16,13 +16,14 @@ from nmt.commands.corpus_options import (
     CorpusFiles,
     CorpusOptions,
     Fields,
+    Sheet,
     Src,
     SrcLang,
     Tgt,
     TgtLang,
     Tsv,
 )
-from nmt.commands.options import Overrides
+from nmt.commands.options import Overrides, not_dash
 from nmt.commands.streams import print_text
 from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
 from nmt.config.corpora import DATA_SETS
@@ -47,6 +48,7 @@ def new(
     tsv: Tsv = None,
     corpus: CorpusFiles = None,
     columns: Columns = "1,2",
+    sheet: Sheet = None,
     fields: Fields = "src,tgt",
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
@@ -57,12 +59,13 @@ def new(
         ),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", callback=not_dash, help="File to write. Default, and -: standard output."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
-    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     train = files.corpora()
     if output is not None and os.path.lexists(output) and not overwrite:
         raise ConfigError(

@@ -23,20 +23,33 @@ _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
 
-Src = Annotated[list[str] | None, typer.Option(help="Source sentences, one per line. May be repeated.")]
-Tgt = Annotated[list[str] | None, typer.Option(help="Translations of --src, line by line. One per --src.")]
-Tsv = Annotated[list[str] | None, typer.Option(help="Tab-separated file with both languages. May be repeated.")]
+Src = Annotated[list[str] | None, typer.Option(metavar="FILE", help="Source sentences, one per line. May be repeated.")]
+Tgt = Annotated[
+    list[str] | None, typer.Option(metavar="FILE", help="Translations of --src, line by line. One per --src.")
+]
+Tsv = Annotated[
+    list[str] | None, typer.Option(metavar="FILE", help="Tab-separated file with both languages. May be repeated.")
+]
 CorpusFiles = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="FILE",
         help="File with both languages, in the format of its extension: .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff or "
-        ".xlf; text formats may be compressed (.gz, .xz, .zst). May be repeated."
+        ".xlf; text formats may be compressed (.gz, .xz, .zst). May be repeated.",
     ),
 ]
-Columns = Annotated[str, typer.Option(help="Source and target columns of tables: numbers from 1, or names.")]
-Fields = Annotated[str, typer.Option(help="Source and target fields of .jsonl files.")]
-SrcLang = Annotated[str | None, typer.Option(help="Source language. Default: the extension of --src (a.de).")]
-TgtLang = Annotated[str | None, typer.Option(help="Target language. Default: the extension of --tgt.")]
+Columns = Annotated[
+    str, typer.Option(metavar="SRC,TGT", help="Source and target columns of tables: numbers from 1, or names.")
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(metavar="SHEET", help="Sheet of .xlsx files: its name, or its number from 1. Default: the first."),
+]
+Fields = Annotated[str, typer.Option(metavar="SRC,TGT", help="Source and target fields of .jsonl files.")]
+SrcLang = Annotated[
+    str | None, typer.Option(metavar="LANG", help="Source language. Default: the extension of --src (a.de).")
+]
+TgtLang = Annotated[str | None, typer.Option(metavar="LANG", help="Target language. Default: the extension of --tgt.")]
 
 
 class CorpusOptions(NamedTuple):
@@ -50,6 +63,7 @@ class CorpusOptions(NamedTuple):
     fields: str
     src_lang: str | None
     tgt_lang: str | None
+    sheet: str | None = None
 
     @property
     def name_a_file(self) -> bool:
@@ -73,19 +87,24 @@ class CorpusOptions(NamedTuple):
         """Return the corpora, with the languages of `data` unless an option names them. ConfigError if invalid."""
         given = (("--src-lang", self.src_lang, data.src_lang), ("--tgt-lang", self.tgt_lang, data.tgt_lang))
         languages = [default if code is None else _language(name, code, [], []) for name, code, default in given]
-        corpora = _with_options(self.corpora(), columns=_columns(self.columns), fields=_fields(self.fields))
+        corpora = self._with_tables(self.corpora())
         named = {"src_lang": languages[0], "tgt_lang": languages[1]}
         return tuple(files.model_copy(update=named) for files in corpora)
 
     def data_section(self, corpora: list[ParallelFiles]) -> DataConfig:
         """Return the data section for `corpora`, with the safe filters. ConfigError for bad columns or languages."""
-        corpora = _with_options(corpora, columns=_columns(self.columns), fields=_fields(self.fields))
+        corpora = self._with_tables(corpora)
         return DataConfig(
             src_lang=_language("--src-lang", self.src_lang, self.src, corpora),
             tgt_lang=_language("--tgt-lang", self.tgt_lang, self.tgt, corpora),
             train=corpora[0] if len(corpora) == 1 else tuple(corpora),
             filters=SAFE_FILTERS,
         )
+
+    def _with_tables(self, corpora: list[ParallelFiles]) -> list[ParallelFiles]:
+        """Return the corpora with the columns, the sheet and the fields that the options name. ConfigError if bad."""
+        sheet = int(self.sheet) if self.sheet and re.fullmatch(r"[1-9][0-9]{0,5}", self.sheet) else self.sheet
+        return _with_options(corpora, columns=_columns(self.columns), sheet=sheet, fields=_fields(self.fields))
 
 
 def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str]]) -> list[ParallelFiles]:

@@ -19,6 +19,7 @@ from nmt.commands.corpus_options import (
     CorpusFiles,
     CorpusOptions,
     Fields,
+    Sheet,
     Src,
     SrcLang,
     Tgt,
@@ -87,6 +88,7 @@ def check(
     tsv: Tsv = None,
     corpus: CorpusFiles = None,
     columns: Columns = "1,2",
+    sheet: Sheet = None,
     fields: Fields = "src,tgt",
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
@@ -103,7 +105,7 @@ def check(
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no files.
     """
     _refuse_unknown_rules(fail_on or [])
-    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
     from nmt.data.check.render_text import render_text
 
@@ -133,6 +135,7 @@ def clean(
     tsv: Tsv = None,
     corpus: CorpusFiles = None,
     columns: Columns = "1,2",
+    sheet: Sheet = None,
     fields: Fields = "src,tgt",
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
@@ -148,7 +151,7 @@ def clean(
     """
     if (output is None) == (output_src is None) or (output_src is None) != (output_tgt is None):
         raise typer.BadParameter("give either --output, or --output-src and --output-tgt")
-    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang)
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
     _refuse_outputs([path for path in (output, output_src, output_tgt, rejected) if path], data, overwrite)
     from nmt.data.check.cleaning import Outputs, describe_counts

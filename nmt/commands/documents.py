@@ -12,6 +12,7 @@ import typer
 
 from nmt.commands.outputs import refuse_replacing
 from nmt.config import SearchOptions
+from nmt.errors import DataError
 
 if TYPE_CHECKING:
     from nmt.data.glossary import Glossary
@@ -34,10 +35,11 @@ def document_in(texts: list[str], output: Path | None, for_texts: dict[str, obje
     """Return the document that the only text of a command line names; None if it is a text.
 
     typer.BadParameter if `output` is not a suitable name, one of the options `for_texts` is given, or a text names a
-    file that is not a document.
+    file that is not a document. DataError if there is no such document.
     """
     if len(texts) != 1 or not texts[0].lower().endswith(SUFFIXES) or not _is_file(texts[0]):
         _refuse_files(texts)
+        _refuse_missing(texts, output)
         return None
     source = Path(texts[0])
     if output is None or output.suffix.lower() != source.suffix.lower():
@@ -55,6 +57,23 @@ def _refuse_files(texts: list[str]) -> None:
             is_document = text.lower().endswith(SUFFIXES)
             hint = "give one document at a time" if is_document else f"--input {shlex.quote(text)} translates its lines"
             raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
+
+
+def _refuse_missing(texts: list[str], output: Path | None) -> None:
+    """Raise DataError if a text can only be the name of a document that does not exist."""
+    for text in texts:
+        suffix = Path(text).suffix.lower()
+        into_document = output is not None and output.suffix.lower() == suffix
+        if suffix in SUFFIXES and (into_document or not any(map(str.isspace, text))):
+            raise DataError("no such file", path=text, hint=f"paths are relative to {Path.cwd()}")
+
+
+def warn_of_lines(path: Path | None) -> None:
+    """Warn if the file given with --input is a document: its markup would be translated, too."""
+    if path is not None and path.suffix.lower() in SUFFIXES:
+        name = shlex.quote(str(path))
+        again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
+        log.warning("%s: this document is translated line by line, markup included; %s", path, again)
 
 
 def _is_file(name: str) -> bool:

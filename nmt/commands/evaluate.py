@@ -30,7 +30,8 @@ from nmt.evaluate.scores import COMET, DEFAULT_COMET_MODEL
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[
-    list[Path] | None, typer.Option(help="Reference translations for --src. Repeat for several references.")
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Reference translations for --src. Repeat for several references."),
 ]
 Table = Annotated[Path | None, typer.Option(help="Tab-separated file: source, reference; instead of --src and --ref.")]
 Split = Annotated[Literal["test", "valid"], typer.Option(help="Data set of the run to evaluate on.")]

@@ -41,6 +41,7 @@ Models = Annotated[
     typer.Option(
         "--model",
         "-m",
+        metavar="MODEL",
         help="Run directory, export, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained "
         "run in ./runs. Repeat for an ensemble of runs.",
     ),
@@ -74,6 +75,13 @@ Engine = Annotated[
         help="Engine for a run's model. auto: native, the fastest on a CPU, if it supports the model; else torch.",
     ),
 ]
+
+
+def not_dash(path: Path | None) -> Path | None:
+    """Read `-` as an omitted option, which means standard input or standard output."""
+    return None if path == Path("-") else path
+
+
 To = Annotated[
     str | None,
     typer.Option(

@@ -81,8 +81,7 @@ class PartialFile:
                 self._check(resume)
             self.truncate(self.num_texts)
             if not (existed and resume):
-                text = json.dumps(self._settings, indent=2, ensure_ascii=False) + "\n"
-                self.settings_file.write_text(text, encoding="utf-8", newline="\n")
+                self._write_settings()
         except BaseException:
             self._file.close()
             raise
@@ -109,6 +108,14 @@ class PartialFile:
                     path=self.partial,
                     hint="resume with the same model and options, or delete the file to start over",
                 )
+
+    def _write_settings(self) -> None:
+        text = json.dumps(self._settings, indent=2, ensure_ascii=False) + "\n"
+        try:
+            self.settings_file.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:  # an error of a full disk does not name the file
+            self.interrupt()
+            raise OSError(error.errno, error.strerror, str(self.settings_file)) from error
 
     def _read_settings(self) -> dict[str, object]:
         try:

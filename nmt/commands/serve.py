@@ -21,6 +21,7 @@ Served = Annotated[
     typer.Option(
         "--model",
         "-m",
+        metavar="MODEL",
         help="Run directory or export to serve. Repeat for several; the first one that has a direction serves it. "
         "Default: $NMT_MODEL, or the most recently trained run in ./runs.",
     ),

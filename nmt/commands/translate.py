@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.commands.documents import DocumentPaths, document_in, translate_document
+from nmt.commands.documents import DocumentPaths, document_in, translate_document, warn_of_lines
 from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.commands.inputs import decode_argument, is_typing, read_standard_input, read_text_file
 from nmt.commands.options import (
@@ -25,6 +25,7 @@ from nmt.commands.options import (
     SearchFlags,
     To,
     find_models,
+    not_dash,
     search_flags,
 )
 from nmt.commands.outputs import (
@@ -58,18 +59,13 @@ Texts = Annotated[
 ]
 
 
-def _not_dash(path: Path | None) -> Path | None:
-    """Read `-` as an omitted option, which means standard input or standard output."""
-    return None if path == Path("-") else path
-
-
 InputFile = Annotated[
     Path | None,
-    typer.Option("--input", "-i", callback=_not_dash, help="File to translate, line by line (.gz too)."),
+    typer.Option("--input", "-i", callback=not_dash, help="File to translate, line by line (.gz too)."),
 ]
 OutputFile = Annotated[
     Path | None,
-    typer.Option("--output", "-o", callback=_not_dash, help="File to write. Default, and -: standard output."),
+    typer.Option("--output", "-o", callback=not_dash, help="File to write. Default, and -: standard output."),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
@@ -133,6 +129,7 @@ def translate(
     computation = Computation(engine, device, precision, ray, ray_workers)
     _check_usage(files, prefix, computation)
     document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
+    warn_of_lines(input)
     wanted = _Wanted(search, format, prefix, to, from_, glossary, attention_layer, attention_head)
     _run(files, document, wanted, find_models(models, checkpoint), computation)
 

@@ -192,6 +192,12 @@ def field_at(loc: Loc) -> FieldInfo | None:
     return field
 
 
+def _type_of_items(annotation: object) -> object:
+    """Return the type of the items of a list, which may be optional."""
+    kinds = get_args(annotation)
+    return next((get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple), kinds[0])
+
+
 def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
     """Turn one pydantic error into a fault."""
     loc, value, kind = without_alternatives(error["loc"]), error["input"], error["type"]
@@ -208,7 +214,7 @@ def invalid(error: ErrorDetails, places: Mapping[Loc, Location]) -> Fault:
     if kind in ("missing", "too_long"):  # a list of the wrong length, not one of its items
         loc = tuple(part for part in loc if isinstance(part, str))
     assert field is not None
-    annotation: object = get_args(field.annotation)[0] if isinstance(loc[-1], int) else field.annotation
+    annotation = _type_of_items(field.annotation) if isinstance(loc[-1], int) else field.annotation
     message = f"{dotted(loc)} must be {allowed(annotation, field.metadata)}, got {shown(value)}"
     return Fault(loc, nearest_location(loc, places), message, _hint(annotation, value))
 

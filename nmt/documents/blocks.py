@@ -35,16 +35,16 @@ class Block:
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
         self.items = [] if self.is_blank else self._inner(items)
         if self.is_blank:
-            self.before += [_written(item) for item in items]
+            self.before += [item.text for item in items]
 
     def _inner(self, items: list[Item]) -> list[Item]:
         """Strip blank text, and up to `_MAX_AROUND` elements that enclose all the rest."""
         for _ in range(_MAX_AROUND):
             if not items[0].tag and not items[0].text.strip():
-                self.before.append(" ")
+                self.before.append(items[0].text)
                 items = items[1:]
             elif not items[-1].tag and not items[-1].text.strip():
-                self.after.insert(0, " ")
+                self.after.insert(0, items[-1].text)
                 items = items[:-1]
             elif _is_element(items):
                 self.before.append(items[0].text)
@@ -53,8 +53,10 @@ class Block:
             else:
                 break
         first, last = items[0], items[-1]
-        self.before += [" "] * (not first.tag and first.text[0].isspace())
-        self.after[:0] = [" "] * (not last.tag and last.text[-1].isspace())
+        if not first.tag:
+            self.before.append(first.text[: len(first.text) - len(first.text.lstrip())])
+        if not last.tag:
+            self.after.insert(0, last.text[len(last.text.rstrip()) :])
         return items
 
     @property
@@ -118,10 +120,6 @@ class Block:
 
     def _around(self, written: str) -> str:
         return "".join([*self.before, written, *self.after])
-
-
-def _written(item: Item) -> str:
-    return item.text if item.tag else escape(_SPACES.sub(" ", item.text), quote=False)
 
 
 def _is_element(items: Sequence[Item]) -> bool:

@@ -17,6 +17,8 @@ MAX_BYTES = 200_000_000  # of all parts, unpacked
 _TAG = re.compile(r"<(/?[rx])(\d+)>")
 _NAMESPACE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DELETED = (f"{_NAMESPACE}del", f"{_NAMESPACE}moveFrom")  # by tracked changes
+_SIMPLE_FIELD = f"{_NAMESPACE}fldSimple"
+_INSTRUCTION = f"{_NAMESPACE}instrText"
 _NOTES = tuple(  # parts that python-docx may keep as bytes
     f"application/vnd.openxmlformats-officedocument.wordprocessingml.{kind}+xml"
     for kind in ("footnotes", "endnotes", "comments")
@@ -82,9 +84,9 @@ class _Paragraph:
 
     def __init__(self, element: Any):
         self._element = element
-        runs = [run for run in element.iter(f"{_NAMESPACE}r") if _owner(run) is element]
-        runs = [run for run in runs if run.getparent().tag not in _DELETED]
-        self._runs = [part for run in runs for part in _parts(run)]
+        runs = [run for run in element.iter(f"{_NAMESPACE}r", _SIMPLE_FIELD) if _owner(run) is element]
+        runs = [run for run in runs if run.getparent().tag not in (*_DELETED, _SIMPLE_FIELD)]
+        self._runs, self._rest_of_fields = _without_fields([part for run in runs for part in _parts(run)])
         keys = _formattings(self._runs)
         sizes: Counter[str] = Counter()
         for run, key in zip(self._runs, keys, strict=True):
@@ -111,7 +113,8 @@ class _Paragraph:
         for kind, number, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             run = self._runs[int(number)]
             current = run if kind == "r" else self._plain if kind == "/r" else current
-            new += [run] if kind == "x" else []  # the run itself, because a text box in it has its own paragraphs
+            if kind == "x":  # the run itself, because a text box in it has its own paragraphs
+                new += [run, *self._rest_of_fields[int(number)]]
             new += [_with_text(current, text)] if text else []
         place = self._element.makeelement(f"{_NAMESPACE}r", {})
         self._top(self._runs[0]).addprevious(place)
@@ -154,7 +157,7 @@ def _owner(run: Any) -> Any:
 def _parts(run: Any) -> list[Any]:
     """Split a run into runs with only text, or only one other element, such as a tab."""
     children = [child for child in run if child.tag != f"{_NAMESPACE}rPr"]
-    if len(children) < 2 or _is_text(run):
+    if len(children) < 2 or _is_text(run) or run.tag == _SIMPLE_FIELD:
         return [run]
     parts = []
     for child in children:
@@ -166,6 +169,32 @@ def _parts(run: Any) -> list[Any]:
         parts.append(part)
     run.getparent().remove(run)
     return parts
+
+
+def _without_fields(runs: list[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
+    """Return the runs with only the first one of each field, such as a page number, and the rest of each by its number.
+
+    A link is not such a field: its result is text. A field that does not end in this paragraph stays, too.
+    """
+    begun, ends = [], {}
+    for number, run in enumerate(runs):
+        kinds = [mark.get(f"{_NAMESPACE}fldCharType") for mark in run.iter(f"{_NAMESPACE}fldChar")]
+        if kinds == ["begin"]:
+            begun.append(number)
+        elif kinds == ["end"] and begun:
+            first = begun.pop()
+            instruction = "".join(code.text or "" for part in runs[first:number] for code in part.iter(_INSTRUCTION))
+            if not instruction.strip().upper().startswith("HYPERLINK"):
+                ends[first] = number
+    kept: list[Any] = []
+    rest: dict[int, list[Any]] = {}
+    place = 0
+    while place < len(runs):
+        end = ends.get(place, place)
+        rest[len(kept)] = runs[place + 1 : end + 1]
+        kept.append(runs[place])
+        place = end + 1
+    return kept, rest
 
 
 def _formattings(runs: list[Any]) -> list[str]:

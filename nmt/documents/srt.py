@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from html import unescape
 
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
 from nmt.documents.source import decode, encode
 from nmt.errors import DataError
+
+_OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")  # {\an8} puts a subtitle at the top
+_KEPT_OVERRIDE = re.compile(rf"<!--({_OVERRIDE.pattern})-->")
+_IDEOGRAPHIC = re.compile(r"[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_OPENING = "「『（《〈【“‘"
 
 
 class SrtFile:
@@ -25,7 +31,8 @@ class SrtFile:
             line = text.count("\n", 0, error.expected_start) + 1
             hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
             raise DataError("not SubRip subtitles: no subtitle starts here", line=line, hint=hint) from None
-        self._texts = [HtmlText(cue.content.replace("\n", " ")) for cue in self._cues]
+        contents = [_OVERRIDE.sub(r"<!--\g<0>-->", cue.content) for cue in self._cues]  # comments stay as they are
+        self._texts = [HtmlText(content.replace("\n", " ")) for content in contents]
 
     @property
     def blocks(self) -> list[Block]:
@@ -39,23 +46,27 @@ class SrtFile:
         rest = iter(translations)
         for cue, text in zip(self._cues, self._texts, strict=True):
             num_lines = len(cue.content.strip().split("\n"))
-            cue.content = _in_lines(unescape(text.join([next(rest) for _ in text.blocks])).strip(), num_lines)
+            translation = unescape(text.join([next(rest) for _ in text.blocks])).strip()
+            cue.content = _in_lines(_KEPT_OVERRIDE.sub(r"\1", translation), num_lines)
         return encode(srt.compose(self._cues, reindex=False), self._content)
 
 
 def _in_lines(text: str, num_lines: int) -> str:
-    """Split a text at spaces into lines of about equal length."""
+    """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
     lines = []
-    while num_lines > 1 and " " in text:
-        middle = len(text) // num_lines
-        spaces = [at for at, character in enumerate(text) if character == " " and not _within_tag(text, at)]
-        if not spaces:
+    for rest in range(num_lines, 1, -1):
+        breaks = [at for at in range(1, len(text)) if _may_break(text, at) and not _within_tag(text, at)]
+        if not breaks:
             break
-        at = min(spaces, key=lambda at: abs(at - middle))
+        at = min(breaks, key=lambda at: abs(at - len(text) // rest))
         lines.append(text[:at])
-        text = text[at + 1 :]
-        num_lines -= 1
+        text = text[at:].removeprefix(" ")
     return "\n".join([*lines, text])
+
+
+def _may_break(text: str, at: int) -> bool:
+    """Return whether a line may end before the character at `at`: at a space, or between two ideographs or kana."""
+    return text[at] == " " or (_IDEOGRAPHIC.match(text, at) is not None and text[at - 1] not in _OPENING)
 
 
 def _within_tag(text: str, at: int) -> bool:

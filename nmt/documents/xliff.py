@@ -14,7 +14,7 @@ _PAIRED = ("g", "mrk", "pc")
 
 
 class XliffFile:
-    """An XLIFF file; each source without a target is a block."""
+    """An XLIFF file; each source without a target is a block, but for those with `translate="no"`."""
 
     def __init__(self, content: bytes):
         """Read a file. DataError if it is not XLIFF."""
@@ -29,15 +29,19 @@ class XliffFile:
         if etree.QName(root).localname != "xliff":
             raise DataError(f"not an XLIFF file: it starts with <{etree.QName(root).localname}>")
         self._namespace = etree.QName(root).namespace
-        self._sources: list[Any] = []
-        for source in root.iter(self._name("source")):
-            target = source.getparent().find(self._name("target"))
-            if source.getparent().tag == self._name("alt-trans") or (
-                target is not None and "".join(target.itertext()).strip()
-            ):
-                continue
-            self._sources.append(source)
+        self._sources = [source for source in root.iter(self._name("source")) if self._is_wanted(source)]
         self._all = [Block(_items(source)) for source in self._sources]
+
+    def _is_wanted(self, source: Any) -> bool:
+        """Return whether a source lacks a target, and the file does not exclude it from translation."""
+        unit = source.getparent()
+        if unit.tag == self._name("alt-trans"):
+            return False
+        marks = (element.get("translate") for element in (unit, *unit.iterancestors()))
+        if next(filter(None, marks), "yes") == "no":  # the innermost one decides
+            return False
+        target = unit.find(self._name("target"))
+        return target is None or not "".join(target.itertext()).strip()
 
     @property
     def blocks(self) -> list[Block]:
@@ -66,8 +70,10 @@ class XliffFile:
             if (old := source.getparent().find(self._name("target"))) is not None:
                 target.attrib.update(old.attrib)
                 source.getparent().remove(old)
-            target.tail = source.tail
-            source.addnext(target)
+            segmented = source.getparent().find(self._name("seg-source"))  # the target belongs after it
+            before = source if segmented is None else segmented
+            target.tail = before.tail
+            before.addnext(target)
         etree.cleanup_namespaces(self._tree)
         return etree.tostring(self._tree, xml_declaration=True, encoding="UTF-8")
 

@@ -8,7 +8,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -81,7 +82,7 @@ def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: 
         for served in loaded.served:
             log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
         server = uvicorn.Server(make_config(app, settings))
-        listener.listen(_BACKLOG)  # now, so that clients can connect as soon as the next line is logged
+        listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
         log.info("serving at %s; stop with Ctrl-C", address(listener))
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.collect()
@@ -118,7 +119,7 @@ def address(listener: socket.socket) -> str:
 
 def bind(settings: Settings) -> socket.socket:
     """Return a bound socket. Called before the models are loaded, so that a port in use fails early."""
-    try:
+    with _address_errors(settings):
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, place = found[0]
         listener = socket.socket(family, kind, protocol)
@@ -129,12 +130,24 @@ def bind(settings: Settings) -> socket.socket:
         except BaseException:
             listener.close()
             raise
+    listener.setblocking(False)
+    return listener
+
+
+def listen(listener: socket.socket, settings: Settings) -> None:
+    """Accept connections. NmtError if a server that was started at the same time listens there already."""
+    with _address_errors(settings):
+        listener.listen(_BACKLOG)
+
+
+@contextmanager
+def _address_errors(settings: Settings) -> Iterator[None]:
+    try:
+        yield
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         hint = "choose another one with --host and --port"
         raise NmtError(f"cannot listen at {settings.host} port {settings.port} ({reason})", hint=hint) from None
-    listener.setblocking(False)
-    return listener
 
 
 def _raise_file_limit(wanted: int) -> None:

@@ -111,6 +111,22 @@ def test_new_writes_a_file_and_replaces_one_only_if_asked():
     assert load_config(path).data.tgt_lang == "pt-BR"
 
 
+def test_new_prints_the_configuration_if_the_output_is_a_dash():
+    result = succeed("new", "--src", "a.de", "--tgt", "a.en", "-o", "-")
+    assert result.stdout == succeed("new", "--src", "a.de", "--tgt", "a.en").stdout
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("sheet", ["pairs", "2"])
+def test_new_reads_the_sheet_that_it_is_told_to(sheet):
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra xlsx")
+    book = openpyxl.Workbook()
+    book.create_sheet("pairs").append(["eins", "one"])
+    book.save("a.xlsx")
+    files = new("--corpus", "a.xlsx", "--sheet", sheet, "--src-lang", "de", "--tgt-lang", "en").data.train
+    assert (files.xlsx, str(files.sheet)) == ("a.xlsx", sheet)
+
+
 def test_new_leaves_no_file_behind_where_it_fails():
     fail("new", "--tsv", "a.tsv", "--columns", "1,2", "-o", "my.yaml")
     fail("new", "--tsv", "blank.tsv", "--src-lang", "de", "--tgt-lang", "en", "-o", "my.yaml")

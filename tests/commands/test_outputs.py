@@ -67,6 +67,21 @@ def test_a_command_that_has_done_nothing_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
+def test_a_disk_too_full_for_the_settings_is_named_and_nothing_is_left(tmp_path):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as caught:
+            write(tmp_path / "out", "1\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(tmp_path / "out.partial.json")
+    assert os.listdir(tmp_path) == []
+
+
 def test_kept_lines_are_not_overwritten(tmp_path):
     write(tmp_path / "out", "1\n2\n")
     with pytest.raises(NmtError) as caught:

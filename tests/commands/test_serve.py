@@ -16,6 +16,9 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.commands import serve
+from nmt.errors import NmtError
+from nmt.server.run import bind, listen
+from nmt.server.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 ROOT = Path(__file__).parents[2]
@@ -70,6 +73,16 @@ def test_sigterm_finishes_the_request_that_runs_and_then_stops(two_run):
     assert answer.startswith(b"HTTP/1.1 200")
     assert answer.count(b"\\n") == 2000
     assert server.wait() == (0, "stopped\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds an address twice before one of them listens")
+def test_of_two_servers_started_at_once_one_says_that_the_port_is_taken():
+    with bind(Settings(port=0)) as first:
+        settings = Settings(port=first.getsockname()[1])
+        with bind(settings) as second:
+            listen(first, settings)
+            with pytest.raises(NmtError, match=rf"cannot listen at 127.0.0.1 port {settings.port} \(Address already"):
+                listen(second, settings)
 
 
 def test_what_keeps_the_server_from_starting_is_one_message(two_run, tmp_path, monkeypatch):

@@ -199,3 +199,19 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
     assert f"is a file, not a text: --input '{tmp_path / 'my report.pdf'}' translates its lines" in done.stderr
     done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
     assert "give one document at a time" in done.stderr
+    for arguments in (["none.docx"], ["no such.html", "-o", tmp_path / "out.html"]):
+        done = nmt("translate", "-m", digits_run, *arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: {arguments[0]}: no such file\n  paths are relative to ")
+    assert not (tmp_path / "out.html").exists()
+    assert nmt("translate", "-m", digits_run, "1 a.html").returncode == 0
+
+
+def test_a_document_given_as_lines_is_warned_of(digits_run, tmp_path):
+    (tmp_path / "a b.srt").write_text("12\n")
+    done = nmt("translate", "-m", digits_run, "--input", "a b.srt", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "21\n")
+    assert done.stderr == (
+        "warning: a b.srt: this document is translated line by line, markup included; "
+        "nmt translate 'a b.srt' --output NAME.srt keeps its format\n"
+    )

@@ -183,6 +183,8 @@ VALUES = {
     "each a number (at least 0 and below 1), got a list of 3",
     "training:\n  betas: [0.9, 2]": "item 2 of training.betas must be a number (at least 0 and below 1), got 2",
     "training:\n  betas: [true, 0.9]": "item 1 of training.betas must be a number (at least 0 and below 1), got true",
+    "training:\n  stages: [{max_updates: 1, weights: [-1]}]": "item 1 of weights of item 1 of training.stages must be "
+    "a number (at least 0), got -1",
     "training:\n  init_from: 5": "training.init_from must be text or null, got 5\n  if text is meant, quote it: '5'",
     'training:\n  init_from: "a\\0"': "training.init_from holds a control character",
     "training:\n  init_from: ''": "training.init_from is an empty path\n  give a file, or omit the key",

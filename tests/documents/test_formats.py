@@ -117,6 +117,31 @@ def test_subtitles_keep_times_italics_and_the_number_of_lines():
     assert "2\n00:00:03,000 --> 00:00:04,000\n[67]\n" in written
 
 
+@pytest.mark.parametrize(
+    ("translation", "lines"),
+    [
+        ("你和王芳是最好的朋友。", "你和王芳是\n最好的朋友。"),
+        ("我最喜欢《红楼梦》", "我最喜欢\n《红楼梦》"),
+        ("她说“好”。", "她说\n“好”。"),
+        ("word", "word"),
+        ("one two three", "one two\nthree"),
+    ],
+)
+def test_a_subtitle_of_two_lines_stays_one_in_languages_without_spaces(translation, lines):
+    document = read_document(b"1\n00:00:01,000 --> 00:00:02,500\n12\n345\n", "a.srt")
+    assert document.save([translation]).decode().splitlines()[2:-1] == lines.split("\n")
+
+
+def test_the_position_of_a_subtitle_is_not_translated():
+    cue = b"1\n00:00:01,000 --> 00:00:02,500\n{\\an8}12 {34}\n\n"
+    assert upper(cue, "a.srt") == cue.replace(b"12 {34}", b"[12 {34}]")
+
+
+def test_white_space_around_the_texts_of_a_page_stays():
+    page = b"<html>\n  <body>\n\t<p>\n 12\n</p>\n\n<b> </b>\n<hr>\n <i> 34 </i>  </body>\n</html>\n"
+    assert upper(page, "a.html") == page.replace(b"12", b"[12]").replace(b"34", b"[34]")
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.html", HTML + b"\n<p>8\n"), ("a.srt", SRT), ("a.po", PO)])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -175,6 +200,52 @@ def test_notes_and_comments_of_word_documents_are_translated():
 def test_notes_that_are_no_xml_are_told(notes):
     with pytest.raises(DataError, match="not a Word document"):
         read_document(with_notes(notes), "a.docx")
+
+
+def field(code: str, result: str) -> str:
+    """A field of a Word document, as runs."""
+    mark = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+    middle = f"<w:r><w:instrText>{code}</w:instrText></w:r>" + mark.format("separate") + f"<w:r>{result}</w:r>"
+    return mark.format("begin") + middle + mark.format("end")
+
+
+@pytest.mark.parametrize(
+    ("content", "written"),
+    [
+        (field("PAGE", "<w:t>1</w:t>"), ["[of]", "1", "[to]"]),
+        ('<w:fldSimple w:instr="PAGE"><w:r><w:t>1</w:t></w:r></w:fldSimple>', ["[of]", "1", "[to]"]),
+        (field("HYPERLINK x", "<w:t>one</w:t>"), ["[of]", "[one]", "[to]"]),
+        (field("IF", f"<w:t>1</w:t></w:r>{field('PAGE', '<w:t>2</w:t>')}<w:r>"), ["[of]", "1", "2", "[to]"]),
+        ('<w:r><w:fldChar w:fldCharType="end"/></w:r><w:r><w:t>one</w:t></w:r>', ["[of]", "[one to]"]),
+    ],
+)
+def test_fields_of_word_documents_stay_and_links_are_translated(content, written):
+    docx = pytest.importorskip("docx", reason="needs python-docx")
+    from docx.oxml.parser import parse_xml
+
+    text = '<w:r><w:t xml:space="preserve">{}</w:t></w:r>'
+    document = docx.Document()
+    paragraph = f'<w:p xmlns:w="{WORD}">{text.format("of ")}{content}{text.format(" to")}</w:p>'
+    document.element.body.insert(0, parse_xml(paragraph))
+    file = BytesIO()
+    document.save(file)
+    body = docx.Document(BytesIO(upper(file.getvalue(), "a.docx"))).element.body
+    assert [part.text.strip() for part in body.iter(f"{{{WORD}}}t") if part.text.strip()] == written
+    fields = [[each.tag for each in root.iter() if "fld" in each.tag] for root in (body, document.element.body)]
+    assert fields[0] == fields[1]
+
+
+def test_units_that_are_not_to_be_translated_stay_and_a_target_follows_the_segments():
+    pytest.importorskip("lxml", reason="needs the extra documents")
+    unit = '<trans-unit id="{}"{}><source>{}</source>{}</trans-unit>'
+    segments = '<seg-source><mrk mtype="seg" mid="1">4</mrk></seg-source>'
+    excluded = unit.format(1, ' translate="no"', 1, "")
+    wanted = unit.format(3, ' translate="yes"', 3, "{}")
+    group = f'<group translate="no">{unit.format(2, "", 2, "")}{wanted}</group>'
+    units = excluded + group.format("") + unit.format(4, "", 4, segments)
+    written = upper(f'<xliff version="1.2"><file><body>{units}</body></file></xliff>'.encode(), "a.xlf").decode()
+    assert excluded + group.format("<target>[3]</target>") in written
+    assert unit.format(4, "", 4, f"{segments}<target>[4]</target>") in written
 
 
 def test_word_documents_keep_formatting_tables_and_headers():

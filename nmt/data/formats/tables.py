@@ -49,12 +49,13 @@ class TableForm(NamedTuple):
 def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: TableForm) -> Iterator[Record]:
     """Yield a record per row: the cells of the chosen columns, stripped; a blank row gives two empty sides.
 
+    The header, if there is one, is the first row with two filled cells: a title above the table fills only one.
     A header row is skipped. Rows with a spreadsheet's error value (`#REF!`) or a formula in a chosen column are
     skipped, and counted in a warning at the end. Raises DataError for a missing column, for a row with more cells than
     the first, and for a chosen column that contains numbers or IDs while another one contains text.
     """
     head = list(islice(rows, HEAD_ROWS))
-    first = next((i for i, (_, cells) in enumerate(head) if not _is_blank(cells)), len(head))
+    first = _first_full_row(head)
     if first == len(head):
         return iter((("", "", line) for line, _ in head))
     src, tgt, has_header = _find_columns(files, *head[first], path)
@@ -90,7 +91,7 @@ def _records(
         yield src, tgt, line
     if faults:
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
-        message = f"{path}: skipped {faults.total():,} rows: {kinds}; the first is on line {first_fault}"
+        message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
         say_once(log, message, logging.WARNING)
 
 
@@ -98,6 +99,12 @@ def fault_of(cell: str) -> str:
     """Return the error value in a cell, or `a formula`; empty if the cell is text."""
     found = _ERROR_VALUE.fullmatch(cell)
     return found[0] if found else "a formula" if _FORMULA.match(cell) else ""
+
+
+def _first_full_row(head: Sequence[Row]) -> int:
+    """Return the index of the first row with two filled cells, else of the first with one, else the number of rows."""
+    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in head]
+    return next((i for least in (2, 1) for i, count in enumerate(filled) if count >= least), len(head))
 
 
 def _is_blank(cells: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nmt.config.corpora import ParallelFiles
-from nmt.data.formats.records import Record, on_one_line
+from nmt.data.formats.records import Record, on_one_line, say_once
 from nmt.data.formats.tables import Row, TableForm, read_table
 from nmt.data.lines import open_text, read_errors
 from nmt.errors import DataError, NmtError
+
+log = logging.getLogger(__name__)
 
 MAX_ROWS = 1_048_576
 """Excel's maximum number of rows. A forged row number could otherwise mean billions of empty rows."""
@@ -83,6 +86,8 @@ def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
     if index >= len(names):
         hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
         raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
+    if wanted is None and len(names) > 1:
+        say_once(log, f"{path}: reading the first of the sheets {', '.join(map(repr, names))}; sheet chooses another")
     return book.worksheets[index]
 
 

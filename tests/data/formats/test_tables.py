@@ -27,6 +27,14 @@ def test_a_first_row_of_text_is_kept_unless_the_configuration_calls_it_a_header(
     assert read(path, "\n\nsource\ttarget\none\teins\n") == [("", "", 1), ("", "", 2), ("one", "eins", 4)]
 
 
+def test_a_title_above_the_table_does_not_hide_its_header(tmp_path):
+    table = "Export of May,,\n\nid,German,English\n1,eins,one\n2,zwei,\n"
+    expected = [("", "", 1), ("", "", 2), ("eins", "one", 4), ("zwei", "", 5)]
+    assert read(tmp_path / "a.csv", table, columns=(2, 3)) == expected
+    assert read(tmp_path / "a.csv", columns=("German", "English")) == expected
+    assert read(tmp_path / "b.csv", "eins,\n,\n,two\n") == [("eins", "", 1), ("", "", 2), ("", "two", 3)]
+
+
 def test_columns_are_found_by_name(tmp_path):
     path = tmp_path / "a.csv"
     content = "nr;Deutsch ;english\n1;eins;one\n"

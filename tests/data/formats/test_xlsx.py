@@ -46,11 +46,19 @@ def test_a_sheet_is_read_by_columns_and_its_faulty_rows_are_left_out(tmp_path, m
     path = workbook(tmp_path / "a.xlsx", one=ROWS, two=[["a", "b"]])
     assert read(path, columns=(2, 3)) == [("one two", "eins", 2), ("", "zwei", 3), ("four", "", 5)]
     assert messages[-1].startswith("warning: ")
-    assert "skipped 1 rows: 1 with #REF!; the first is on line 4" in messages[-1]
+    assert "skipped 1 row: 1 with #REF!; the first is on line 4" in messages[-1]
     assert read(path, columns=("German", "english")) == [("eins", "one two", 2), ("zwei", "", 3), ("", "four", 5)]
     assert read(path, sheet="two") == read(path, sheet=2) == [("a", "b", 1)]
     assert fault(path, sheet="three") == "a.xlsx: no sheet 'three'\n  the sheets are 'one', 'two'"
     assert fault(path, sheet=3) == "a.xlsx: no sheet 3\n  the sheets are 'one', 'two'"
+
+
+def test_the_sheets_are_named_if_there_are_several_and_none_is_chosen(tmp_path, messages):
+    path = workbook(tmp_path / "a.xlsx", info=[["Export"]], pairs=[["one", "eins"]])
+    assert read(path) == [("Export", "", 1)]
+    assert messages == [f"{path}: reading the first of the sheets 'info', 'pairs'; sheet chooses another"]
+    assert read(path, sheet="pairs") == [("one", "eins", 1)]
+    assert len(messages) == 1
 
 
 def test_numbers_dates_and_formulas_are_cells_too(tmp_path):
