@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import random
 import re
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import sentencepiece
 
 from nmt.config.tokenizer import MIN_COVERAGE, TokenizerConfig
+from nmt.data.sentencepiece_worker import SentencePieceError, learn
 from nmt.errors import DataError, in_words
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -23,6 +23,9 @@ MAX_SENTENCE_BYTES = 16_384
 
 MAX_TOKEN_LENGTH = 16
 """Maximum characters in a learned token: SentencePiece's default."""
+
+MAX_CHARACTERS_HERE = 2_000_000
+"""A longer text is learned in a separate process: SentencePiece takes over 20 bytes per character."""
 
 _NUM_BYTE_TOKENS = 256
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -54,28 +57,28 @@ def train_model(
     samples = [_sample(side, sentences, config.max_sentences, seed) for side, sentences in sides.items()]
     num_sentences = in_words([f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True)])
     log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
-    model = io.BytesIO()
-    fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
+    num_characters = sum(sample.num_characters for sample in samples)
+    options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
+    text = chain.from_iterable(sample.sentences for sample in samples)
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_caught(chain.from_iterable(sample.sentences for sample in samples), fault),
-            model_writer=model,
-            num_threads=threads,
-            **_options(
-                config, _num_reserved(config) + MAX_TOKEN_LENGTH * sum(sample.num_characters for sample in samples)
-            ),
-        )
-    except (RuntimeError, SystemError, ValueError, OSError) as error:
-        raise (fault[0] if fault else _translated(error, config, name)) from None
-    _warn_if_clamped(model.getvalue(), config, name)
-    return model.getvalue()
+        if num_characters <= MAX_CHARACTERS_HERE:
+            model = _learn_here(text, options)
+        else:
+            from nmt.data.sentencepiece_process import learn_in_process  # imports subprocess, not needed to translate
+
+            model = learn_in_process(text, options)
+    except SentencePieceError as error:
+        raise _translated(error, config, name) from None
+    _warn_if_clamped(model, config, name)
+    return model
 
 
-def _options(config: TokenizerConfig, max_vocab_size: int) -> dict[str, Any]:
+def _options(config: TokenizerConfig, max_vocab_size: int, threads: int) -> dict[str, Any]:
     """Return SentencePiece's options, with a limit on the vocabulary, because it allocates memory for any size."""
     is_word = config.type == "word"
     return {
         "model_type": config.type,
+        "num_threads": threads,
         "vocab_size": min(config.vocab_size, max_vocab_size),
         "hard_vocab_limit": False,
         "byte_fallback": not is_word,
@@ -133,6 +136,15 @@ def _is_too_long(text: str) -> bool:
     return len(text) * 4 > MAX_SENTENCE_BYTES and len(text.encode("utf-8", "replace")) > MAX_SENTENCE_BYTES
 
 
+def _learn_here(sentences: Iterator[str], options: dict[str, Any]) -> bytes:
+    """Learn in this process; raise exceptions of `sentences` as they are."""
+    fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
+    try:
+        return learn(_caught(sentences, fault), options)
+    except SentencePieceError as error:
+        raise (fault[0] if fault else error) from None
+
+
 def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
     """Yield `sentences`; store an exception in `fault`, because SentencePiece would swallow it."""
     try:
@@ -142,7 +154,7 @@ def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[st
         raise
 
 
-def _translated(error: Exception, config: TokenizerConfig, name: str) -> DataError:
+def _translated(error: SentencePieceError, config: TokenizerConfig, name: str) -> DataError:
     """Turn SentencePiece's exception into a DataError with a hint."""
     needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if needed:
