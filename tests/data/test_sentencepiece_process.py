@@ -24,7 +24,7 @@ LINES = [
 ] * 9
 
 SCRIPT = """
-import random, sys
+import random, signal
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.data import sentencepiece_training
 from nmt.data.sentencepiece_training import train_model
@@ -36,6 +36,7 @@ def text():
         yield " ".join(draw.choices(words, k=15))
     print("read", flush=True)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with it ignored
 sentencepiece_training.MAX_CHARACTERS_HERE = 0
 config = TokenizerConfig(vocab_size=4000)
 """
