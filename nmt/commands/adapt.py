@@ -90,8 +90,7 @@ def adapt(
     and after.
     """
     options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
-    if resume and options.name_a_file:
-        raise typer.BadParameter("a resumed adaptation already has its corpus; omit --src, --tgt, --tsv and --corpus")
+    _check_usage(base, options, resume)
     _refuse_existing(run, resume, overwrite)
     prepare_to_train()
     found = None if base is None else find_run(str(base))
@@ -100,9 +99,15 @@ def adapt(
     elif found is not None:
         request = _request(found.config().data, options, test or [], _share(mix), overrides)
         _start(found, run, request, overrides, overwrite=overwrite)
-    else:
-        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
     _finish(run, found, old_test or [], max_loss)
+
+
+def _check_usage(base: Path | None, options: CorpusOptions, resume: bool) -> None:
+    """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus."""
+    if resume and options.name_a_file:
+        raise typer.BadParameter("a resumed adaptation already has its corpus; omit --src, --tgt, --tsv and --corpus")
+    if not resume and base is None:
+        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
 
 
 def _refuse_existing(run: Path, resume: bool, overwrite: bool) -> None:

@@ -115,11 +115,7 @@ def check(
         report = replace(report, model=_score(run, data))
     print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
     if html is not None:
-        from nmt.data.check.render_html import render_html
-        from nmt.files import write_text
-
-        write_text(html, render_html(report))
-        log.info("report: %s", html)
+        _write_html(report, html)
     _fail_if_broken(report, fail_on or [])
 
 
@@ -153,14 +149,13 @@ def clean(
         raise typer.BadParameter("give either --output, or --output-src and --output-tgt")
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
-    _refuse_outputs([path for path in (output, output_src, output_tgt, rejected) if path], data, overwrite)
+    kept = [path for path in (output, output_src, output_tgt) if path]
+    _refuse_outputs([*kept, rejected] if rejected else kept, data, overwrite)
     from nmt.data.check.cleaning import Outputs, describe_counts
 
     checking = _Checking(data, langid=langid, workers=workers)
     with ExitStack() as stack:
-        outputs = Outputs(
-            stack, data, kept=[path for path in (output, output_src, output_tgt) if path], rejected=rejected
-        )
+        outputs = Outputs(stack, data, kept=kept, rejected=rejected)
         for chunk in checking.chunks():
             outputs.write(chunk)
     log.info(describe_counts(outputs))
@@ -191,6 +186,14 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
         return data
     log.info("the configuration turns on no filter; using those that `nmt config new` writes")
     return data.model_copy(update={"filters": SAFE_FILTERS})
+
+
+def _write_html(report: CheckReport, path: Path) -> None:
+    from nmt.data.check.render_html import render_html
+    from nmt.files import write_text
+
+    write_text(path, render_html(report))
+    log.info("report: %s", path)
 
 
 def _fail_if_broken(report: CheckReport, names: list[str]) -> None:
