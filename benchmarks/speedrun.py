@@ -38,12 +38,13 @@ BEGIN, END = "<!-- speedrun: begin -->\n", "<!-- speedrun: end -->\n"
 
 @dataclass(frozen=True)
 class Entry:
-    """A way to train: the configuration with some keys changed."""
+    """A way to train: the configuration with some keys changed, or another configuration."""
 
     name: str
     idea: str
     settings: dict[str, Any]
     seeds: tuple[int, ...] = (1,)
+    config: Path | None = None  # instead of that of the command
 
 
 @dataclass
@@ -63,13 +64,14 @@ def read_entries(path: Path) -> dict[str, Entry]:
     """Return the entries of a YAML list by name, each including the settings of its base entries."""
     entries: dict[str, Entry] = {}
     for item in yaml.safe_load(path.read_text(encoding="utf-8")):
-        if unknown := item.keys() - {"name", "idea", "base", "set", "seeds"}:
+        if unknown := item.keys() - {"name", "idea", "base", "config", "set", "seeds"}:
             raise SystemExit(f"{path}: unknown key {min(unknown)!r} in entry {item.get('name')!r}")
         if item["name"] in entries or item.get("base") not in (None, *entries):
             raise SystemExit(f"{path}: {item['name']}: a name is used once, and `base` names an entry above")
-        base = entries[item["base"]].settings if "base" in item else {}
-        seeds = tuple(item.get("seeds", (1,)))
-        entries[item["name"]] = Entry(item["name"], item["idea"], base | item.get("set", {}), seeds)
+        base = entries[item["base"]] if "base" in item else Entry("", "", {})
+        config = ROOT / item["config"] if "config" in item else base.config
+        settings, seeds = base.settings | item.get("set", {}), tuple(item.get("seeds", (1,)))
+        entries[item["name"]] = Entry(item["name"], item["idea"], settings, seeds, config)
     return entries
 
 
@@ -82,7 +84,8 @@ def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
         "training.keep_checkpoints": 100_000,  # keep all, to score them
         "training.average_checkpoints": 0,
     }
-    digest = hashlib.sha256(json.dumps([str(given.config), settings], sort_keys=True).encode()).hexdigest()[:8]
+    config = entry.config or given.config
+    digest = hashlib.sha256(json.dumps([str(config), settings], sort_keys=True).encode()).hexdigest()[:8]
     run = RunDir(given.folder.resolve() / f"{entry.name}-{seed}-{digest}")
     if run.card.exists():  # the last file of a finished training
         return run
@@ -90,7 +93,7 @@ def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
     if run.config_file.is_file():
         command.append("--resume")
     else:
-        command += ["--config", str(given.config.resolve())]
+        command += ["--config", str(config.resolve())]
         for key, value in settings.items():  # YAML's 2e-3 is text here, and a number in nmt
             command += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     say(f"{entry.name}, seed {seed}: {run.path}")

@@ -1,4 +1,4 @@
-"""Train Hugging Face's MarianMTModel in a plain loop; prints one JSON line."""
+"""Train Hugging Face's MarianMTModel in a plain loop, and save it in the job's folder `save`; prints one JSON line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def main() -> None:
         mask = (src != PAD).long()
         return model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt_in, use_cache=False).logits
 
-    report(["torch", "transformers"], **measure_training(model, logits_of, job))
+    result = measure_training(model, logits_of, job)
+    if job.get("save"):
+        model.float().save_pretrained(job["save"])
+    report(["torch", "transformers"], **result)
 
 
 if __name__ == "__main__":

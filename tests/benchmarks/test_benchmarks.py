@@ -62,6 +62,14 @@ def test_the_translation_benchmark_measures_all_five_ways(tmp_path):
 
 
 @pytest.mark.slow
+def test_marians_loop_is_scored_on_the_test_set_with_both_searches(tmp_path):
+    printed, result = run_quickly("marian.py", tmp_path)
+    assert [row["beam"] for row in result["rows"]] == [1, 5]
+    assert all(0 <= row["bleu"] <= 100 and row["steps"] > 0 for row in result["rows"])
+    assert printed.splitlines()[0].split() == ["beam", "BLEU", "chrF", "minutes", "updates", "loss"]
+
+
+@pytest.mark.slow
 def test_the_gpu_script_measures_what_it_can_on_a_tiny_model(tmp_path):
     kept = tmp_path / "result.json"
     done = subprocess.run([sys.executable, BENCH / "gpu.py", "--quick", "--json", kept], capture_output=True, text=True)

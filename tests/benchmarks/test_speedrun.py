@@ -30,9 +30,11 @@ def test_an_entry_has_the_settings_of_those_that_it_builds_on(speedrun, tmp_path
     path.write_text(
         "- {name: a, idea: first, set: {training.lr: 2e-3, training.ema: 0.9}}\n"
         "- {name: b, idea: second, base: a, set: {training.ema: 0.5}, seeds: [1, 2]}\n"
+        "- {name: c, idea: third, config: configs/demo-en-zh.yaml}\n"
     )
     entries = speedrun.read_entries(path)
     assert entries["b"] == speedrun.Entry("b", "second", {"training.lr": "2e-3", "training.ema": 0.5}, (1, 2))
+    assert entries["c"] == speedrun.Entry("c", "third", {}, config=ROOT / "configs" / "demo-en-zh.yaml")
     for faulty, message in (("bse: a", "unknown key 'bse' in entry 'c'"), ("base: d", "c: a name is used once")):
         path.write_text(f"- {{name: c, idea: x, {faulty}}}\n")
         with pytest.raises(SystemExit, match=message):
@@ -44,7 +46,7 @@ def test_the_entries_of_the_project_are_configurations(speedrun):
 
     for entry in speedrun.read_entries(BENCH / "speedrun.yaml").values():
         settings = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in entry.settings.items()]
-        load_config(ROOT / "configs" / "multi30k-de-en.yaml", settings)
+        load_config(entry.config or ROOT / "configs" / "multi30k-de-en.yaml", settings)
 
 
 def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(speedrun, tmp_path):
