@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +19,11 @@ from nmt.data.lines import open_text
 from nmt.data.report import SPLITS, Split
 from nmt.files import FileHashes, write_text
 from nmt.languages import Direction
+
+log = logging.getLogger(__name__)
+
+LOG_SECONDS = 30.0
+_PAIRS_BETWEEN_LOOKS = 4096  # at the clock
 
 
 class Corpus:
@@ -130,7 +137,7 @@ class Corpus:
                 for number, (files, other) in enumerate(zip(self.train, directions, strict=True))
                 if other == direction and number in self._firsts
             ]
-            sources = (pair.src for pair in whole(read_parallel(corpora)))
+            sources = (pair.src for pair in whole(announced(read_parallel(corpora), "choosing held-out sentences")))
             holdouts[direction] = choose_holdout(
                 sources, dict.fromkeys(self.missing, data.holdout_size), data.holdout_seed
             )
@@ -144,7 +151,7 @@ class Corpus:
             return kept
         holdouts = self._choose()
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
-        for pair in whole(read_parallel(self.train)):
+        for pair in whole(announced(read_parallel(self.train), "collecting held-out sentences")):
             split = holdouts[self.direction("train", pair)].split_of(pair.src)
             if split in held_out and pair.corpus in self._firsts:
                 held_out[split].append(pair)
@@ -188,3 +195,13 @@ def _form_of(files: ParallelFiles) -> dict[str, object]:
 def whole(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
     """Yield the pairs that have text on both sides."""
     return (pair for pair in pairs if pair.src and pair.tgt)
+
+
+def announced(pairs: Iterator[SentencePair], work: str) -> Iterator[SentencePair]:
+    """Yield `pairs`; every 30 seconds, log how many have been read and for what `work`."""
+    due = time.monotonic() + LOG_SECONDS
+    for number, pair in enumerate(pairs):
+        if number % _PAIRS_BETWEEN_LOOKS == 0 and time.monotonic() >= due:
+            log.info("%s: %s pairs read", work, f"{number:,}")
+            due = time.monotonic() + LOG_SECONDS
+        yield pair

@@ -18,7 +18,7 @@ from nmt.data.corpus import SentencePair
 from nmt.data.report import SPLITS
 from nmt.errors import DataError
 from nmt.machine import num_cores
-from nmt.training.corpus_files import Corpus
+from nmt.training.corpus_files import Corpus, announced
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class FilteredCorpus(Corpus):
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, super().train_pairs, held_out)
         workers = self.config.training.threads or num_cores()
-        dropped = DroppedRows.find(super().train_pairs(), expected, workers=workers)
+        dropped = DroppedRows.find(announced(super().train_pairs(), "filtering"), expected, workers=workers)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"
             rules = ", ".join(dropped.counts)

@@ -38,7 +38,7 @@ from nmt.errors import ConfigError, DataError, RunError, in_words
 from nmt.find_model import find_run
 from nmt.languages import Direction, written_without_spaces
 from nmt.rundir import RunDir
-from nmt.training.corpus_files import whole
+from nmt.training.corpus_files import announced, whole
 from nmt.training.filtering import FilteredCorpus
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection
     word_rate = data.augment.word_rate
     changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
     copies = CopyMaker(data.augment, changers, config.training.seed)
-    for number, pair in enumerate(whole(corpus.train_pairs())):
+    for number, pair in enumerate(whole(announced(corpus.train_pairs(), "reading text for the tokenizer"))):
         texts = TextPair(*_with_placeholders(pair, config)[:2])
         yield texts
         if copy := copies.copy_of(number, pair.corpus, texts):
@@ -291,7 +291,7 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
     valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
     tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
     num_whole = 0
-    for pair in corpus.train_pairs():
+    for pair in announced(corpus.train_pairs(), "tokenizing"):
         if not (pair.src and pair.tgt):
             counts.empty_dropped += 1
             continue

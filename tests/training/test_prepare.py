@@ -316,3 +316,13 @@ def test_the_way_segmentations_are_drawn_is_no_part_of_the_store(digits, tmp_pat
         for i, drawn in enumerate(({}, {"subword_regularization": {"per_epoch": True}}))
     ]
     assert stores[0].fingerprint == stores[1].fingerprint
+
+
+def test_a_long_pass_over_the_corpus_says_every_thirty_seconds_how_far_it_is(tmp_path, monkeypatch, messages):
+    monkeypatch.setattr(corpus_files, "_PAIRS_BETWEEN_LOOKS", 50)
+    prepare(held_out_of(tmp_path), RunDir(tmp_path / "quick"), tmp_path / "quick store")
+    assert not any("pairs read" in line for line in messages)
+    monkeypatch.setattr(corpus_files, "LOG_SECONDS", 0.0)
+    prepare(held_out_of(tmp_path), RunDir(tmp_path / "run"), tmp_path / "store")
+    for work in ("choosing held-out sentences", "reading text for the tokenizer", "tokenizing"):
+        assert f"{work}: 50 pairs read" in messages
