@@ -64,10 +64,19 @@ def languages_of(found: list[RunDir] | ExportDir) -> LanguagePair:
 
 
 def read_set(found: list[RunDir] | ExportDir | None, files: Files, split: str, named: Languages) -> TestSet:
-    """Return the test set `files`, or else a data set of the (first) run.
+    """Return the test set `files`, or else a data set of the (first) run. Warn of empty references.
 
     Without a model, the target language must be given: NmtError if it is not.
     """
+    test_set = _find_set(found, files, split, named)
+    columns = [*(each.references for each in test_set.sets), *test_set.more_references]
+    if num_empty := sum(not text.strip() for lines in columns for text in lines):
+        log.warning("references without text: %d; scores against them mean nothing, so remove these rows", num_empty)
+    return test_set
+
+
+def _find_set(found: list[RunDir] | ExportDir | None, files: Files, split: str, named: Languages) -> TestSet:
+    """Return the test set for `read_set`."""
     if found is not None:
         languages = languages_of(found)
         if not files:

@@ -265,6 +265,14 @@ def test_a_model_is_compared_with_a_run_and_a_file_and_sacrebleu_prints_the_same
     assert not (other / "eval").exists()
 
 
+def test_references_without_text_are_counted_in_a_warning(tmp_path, messages):
+    hyp, full = lines_of(tmp_path, "hyp", "a b c d", "", "e"), lines_of(tmp_path, "full", "a b c d", "a", "e")
+    evaluate("--hyp", hyp, "--ref", full, "--to", "en")
+    assert not any("without text" in line for line in messages)
+    evaluate("--hyp", hyp, "--ref", lines_of(tmp_path, "ref", "a b c d", "", " "), "--to", "en")
+    assert "warning: references without text: 2; scores against them mean nothing, so remove these rows" in messages
+
+
 def test_a_comparison_says_in_words_whether_the_difference_is_real(tmp_path):
     hyp, ref = lines_of(tmp_path, "hyp", *["a b c d"] * 9), lines_of(tmp_path, "ref", *["a b c d"] * 9)
     other = lines_of(tmp_path, "other", *["a b c d"] * 8, "a b c e")
