@@ -131,12 +131,14 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
 
     training, files = config.training, [str(path) for path in paths_of(config.data.corpora("train"))]
     blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
+    first = training.stages[0].max_updates if training.stages else 0
+    in_both = f" (the first {first:,} in both directions: Ding et al. 2021)" if first else ""
     return "\n".join(
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
             f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
             f"Suggested: {_sizes(config)}, dropout {config.model.dropout},",
-            f"{training.max_updates:,} updates, a validation every {training.validate_every:,}.",
+            f"{training.max_updates:,} updates{in_both}, a validation every {training.validate_every:,}.",
             f"Why: {reason_for(num_pairs)}.",
             f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
         )

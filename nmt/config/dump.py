@@ -14,12 +14,13 @@ from nmt.config.corpora import ParallelFiles
 from nmt.config.load import PATH_KEYS
 from nmt.config.nodes import CoreLoader
 from nmt.config.sections import Config
+from nmt.config.stages import Stage
 
 _WIDTH = 120  # a comment that would exceed this goes above its key
 
 
 def dump_config(config: Config, comments: bool = False, header: str = "") -> str:
-    """Return the configuration as YAML text with every field, in the order of the sections.
+    """Return the configuration as YAML text with every field, in the order of the sections; a stage only has its own.
 
     `comments` adds the meaning and allowed values of each field. `header` goes at the top, as comment lines. `$` in a
     path is written as `$$`, so that it is not read as a variable.
@@ -38,6 +39,8 @@ def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[st
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(section, ParallelFiles) and (value is None or not section.uses(name)):
+            continue
+        if isinstance(section, Stage) and value == field.default:
             continue
         if name in PATH_KEYS.get(type(section), ()) and value is not None:
             value = value.replace("$", "$$")

@@ -9,11 +9,13 @@ Sources: Sennrich & Zhang 2019, "Revisiting Low-Resource Neural Machine Translat
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from nmt.config.data import DataConfig
 from nmt.config.model import ModelConfig
 from nmt.config.sections import Config
+from nmt.config.stages import Stage
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
 from nmt.languages import has_many_characters
@@ -23,6 +25,17 @@ MIN_UPDATES = 1000
 MIN_VALIDATE_EVERY, MAX_VALIDATE_EVERY = 100, 5000  # updates
 MIN_VOCAB_WITH_MANY_CHARACTERS = 6000  # tokens: the vocabulary must first hold the characters
 SMALL_DATA = 300_000  # pairs
+
+
+class BothFirst(NamedTuple):
+    """Train in both directions first, at a constant rate, then in one (Ding et al. 2021, "bidirectional training")."""
+
+    share: float  # of the updates, in both directions
+    dropouts: tuple[float, float]  # of the first stage, and of the second
+    epochs: int  # passes over the data in both stages, instead of the preset's
+
+
+BOTH = BothFirst(share=0.52, dropouts=(0.15, 0.2), epochs=24)
 
 
 class Preset(NamedTuple):
@@ -43,6 +56,7 @@ class Preset(NamedTuple):
     beta2: float  # of AdamW
     epochs: int  # passes over the data; 0: use `updates`
     updates: int
+    both_first: BothFirst | None = None
 
 
 # Small corpora are trained on for tens of epochs, in small batches to get enough updates, with a schedule that ends
@@ -50,12 +64,12 @@ class Preset(NamedTuple):
 # tokens of Vaswani et al. 2017, whose beta2 is 0.98. Measured in tokens, 0.999 with batches of 1,024 has the same
 # half-life (Marek et al. 2025, "Small Batch Size Training for Language Models").
 PRESETS = (
-    #           pairs   vocab student d_model H  d_ff layers drop  lr  warmup batch effective beta2 epochs updates
-    Preset(    10_000,  2_000,  1_000,    128, 4,  512, 2, 0.3, 1.0e-3,   400, 1024,      0,  0.98,    60,       0),
-    Preset(    50_000,  5_000,  2_000,    256, 4,  512, 3, 0.3, 1.0e-3,   400, 1024,      0, 0.999,    27,       0),
-    Preset(   300_000,  8_000,  4_000,    256, 4, 1024, 4, 0.2, 1.0e-3,  1000, 4096,      0,  0.98,    25,       0),
-    Preset( 2_000_000, 16_000,  8_000,    512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 4096, 12_000,  0.98,     0, 100_000),
-    Preset(float("inf"), 32_000, 16_000,  512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 8192, 25_000,  0.98,     0, 200_000),
+    #        pairs   vocab student d_model H  d_ff layers drop  lr  warmup batch effective beta2 epochs updates first
+    Preset( 10_000,  2_000,  1_000,    128, 4,  512, 2, 0.3, 1.0e-3,   400, 1024,      0,  0.98,    60,       0),
+    Preset( 50_000,  5_000,  2_000,    256, 4,  512, 3, 0.3, 1.0e-3,   400, 1024,      0, 0.999,    27,       0, BOTH),
+    Preset(300_000,  8_000,  4_000,    256, 4, 1024, 4, 0.2, 1.0e-3,  1000, 4096,      0,  0.98,    25,       0),
+    Preset(    2e6, 16_000,  8_000,    512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 4096, 12_000,  0.98,     0, 100_000),
+    Preset(    inf, 32_000, 16_000,    512, 8, 2048, 6, 0.1, 7.0e-4,  4000, 8192, 25_000,  0.98,     0, 200_000),
 )  # fmt: skip
 
 
@@ -67,7 +81,8 @@ def preset_for(num_pairs: int) -> Preset:
 def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -> Config:
     """Return a configuration for `num_pairs` sentence pairs in `data`, with one vocabulary for both languages.
 
-    A `student` has as many layers as other models, but nearly all in the encoder, and a smaller vocabulary.
+    A `student` has as many layers as other models, but nearly all in the encoder, and a smaller vocabulary. A corpus
+    of a size for which that was found to be better is trained on in both directions first, if it has one direction.
 
     `data` is kept unchanged, except for two keys if it does not set them: `holdout_size` becomes at most a twentieth
     of the pairs, and `protect` becomes true, so that URLs, tags and `{name}` survive translation.
@@ -75,6 +90,9 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
     preset = preset_for(num_pairs)
     suited = {"holdout_size": max(1, min(data.holdout_size, num_pairs // 20)), "protect": True}
     data = data.model_copy(update={key: value for key, value in suited.items() if key not in data.model_fields_set})
+    if student or not _may_be_swapped(data):
+        preset = preset._replace(both_first=None)
+    dropout = preset.both_first.dropouts[1] if preset.both_first else preset.dropout
     num_decoder_layers = (1 if preset.num_layers <= 3 else 2) if student else preset.num_layers
     return Config(
         data=data,
@@ -85,8 +103,8 @@ def suggest_config(num_pairs: int, data: DataConfig, *, student: bool = False) -
             d_ff=preset.d_ff,
             encoder_layers=2 * preset.num_layers - num_decoder_layers,
             decoder_layers=num_decoder_layers,
-            dropout=preset.dropout,
-            embedding_dropout=preset.dropout,
+            dropout=dropout,
+            embedding_dropout=dropout,
         ),
         training=_training(preset, num_pairs),
     )
@@ -106,10 +124,17 @@ def _tokenizer(vocab_size: int, data: DataConfig) -> TokenizerConfig:
     return TokenizerConfig(vocab_size=max(vocab_size, MIN_VOCAB_WITH_MANY_CHARACTERS), character_coverage=0.9995)
 
 
+def _may_be_swapped(data: DataConfig) -> bool:
+    """Return whether source and target of `data` may be swapped, so that a model learns both directions."""
+    tagged = any(files.tag for files in data.corpora("train"))
+    return not (tagged or len(data.directions) > 1 or data.augment.is_on or data.glossary.is_on)
+
+
 def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
     tokens_an_update = max(preset.batch_tokens, preset.tokens_per_update)
     updates_an_epoch = num_pairs * TOKENS_PER_PAIR / tokens_an_update
-    max_updates = preset.updates or max(MIN_UPDATES, _hundreds(preset.epochs * updates_an_epoch))
+    epochs = preset.both_first.epochs if preset.both_first else preset.epochs
+    max_updates = preset.updates or max(MIN_UPDATES, _hundreds(epochs * updates_an_epoch))
     every = min(max(MIN_VALIDATE_EVERY, _hundreds(updates_an_epoch)), MAX_VALIDATE_EVERY)
     return TrainingConfig(
         batch_tokens=preset.batch_tokens,
@@ -120,6 +145,15 @@ def _training(preset: Preset, num_pairs: int) -> TrainingConfig:
         schedule="inverse_sqrt" if preset.updates else "linear",
         warmup_updates=min(preset.warmup_updates, max_updates // 10),
         validate_every=every,
+        stages=() if preset.both_first is None else _stages(preset.both_first, max_updates),
+    )
+
+
+def _stages(first: BothFirst, max_updates: int) -> tuple[Stage, Stage]:
+    in_both = _hundreds(first.share * max_updates)
+    return (
+        Stage(max_updates=in_both, both_directions=True, schedule="constant", dropout=first.dropouts[0]),
+        Stage(max_updates=max_updates - in_both, warmup_updates=0),
     )
 
 

@@ -65,6 +65,29 @@ class Config(Section):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _sides_may_be_swapped(self) -> Self:
+        for number in range(max(1, len(self.training.stages))):
+            config = self.of_stage(number)
+            if config.training.both_directions and (obstacle := config._obstacle_to_swapping()):
+                place = f"training.stages: stage {number + 1}" if self.training.stages else "training"
+                raise ValueError(f"{place}: both_directions swaps source and target, so {obstacle}")
+        return self
+
+    def _obstacle_to_swapping(self) -> str:
+        """Return what must be so that training may swap source and target; empty if it is so."""
+        if not self.tokenizer.joint:
+            return "tokenizer.joint must be true"
+        if len(self.data.directions) > 1:
+            return "all corpora must have the same languages"
+        if any(files.tag for files in self.data.corpora("train") if files.weight != 0.0):
+            return "no corpus of the stage may have a tag, or it would become part of a target"
+        if self.data.augment.is_on:
+            return "data.augment must be off, or its faults would become targets; set augment: false in the stage"
+        if self.data.glossary.is_on:
+            return "data.glossary must be off, or its terms would become part of targets"
+        return ""
+
     def of_stage(self, number: int) -> Self:
         """Return the configuration of stage `number` (from 0) alone; without stages, return this configuration."""
         if not self.training.stages:

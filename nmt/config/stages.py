@@ -9,7 +9,7 @@ from pydantic import Field
 from nmt.config.base import BatchTokens, Count, Rate, Section
 
 Weight = Annotated[float, Field(ge=0.0)]
-Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd"]
+Schedule = Literal["inverse_sqrt", "cosine", "linear", "wsd", "constant"]
 
 
 class Stage(Section):
@@ -32,5 +32,6 @@ class Stage(Section):
     draw_segmentations: bool | None = Field(
         None, description="false: draw none, even if tokenizer.subword_regularization.per_epoch is true"
     )
+    both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
     reset_optimizer: bool = Field(False, description="start with empty AdamW moments")

@@ -59,7 +59,7 @@ class TrainingConfig(Section):
     schedule: Schedule = Field(
         "inverse_sqrt",
         description="how the learning rate falls after its peak; cosine and linear end at 0; wsd stays at the peak, "
-        "then falls to 0 at the end",
+        "then falls to 0 at the end; constant stays at the peak, for a stage before others",
     )
     cooldown_share: float = Field(
         0.2, gt=0.0, le=1.0, description="with schedule wsd: share of the updates in which the rate falls, linearly"
@@ -77,6 +77,11 @@ class TrainingConfig(Section):
         le=1000.0,
         description="R-Drop: weight of the divergence between two passes with different dropout, such as 5; 0: one "
         "pass, at half the cost",
+    )
+    both_directions: bool = Field(
+        False,
+        description="swap the sides of half of the pairs in each epoch, and of the other half in the next; as the "
+        "first of two stages, this makes a better model for one direction",
     )
     ema: float = Field(
         0.0,
@@ -137,7 +142,8 @@ class TrainingConfig(Section):
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:
         if self.stages and self.max_updates != (total := sum(stage.max_updates for stage in self.stages)):
-            raise ValueError(f"max_updates is {self.max_updates}, but the stages add up to {total}; omit it")
+            hint = "omit it, or omit the stages: --set 'training.stages=[]'"
+            raise ValueError(f"max_updates is {self.max_updates}, but the stages add up to {total}; {hint}")
         for number in range(len(self.stages)):
             try:
                 self.of_stage(number)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.data.mixing import Order
+from nmt.data.mixing import Order, halved
 from nmt.data.redraw import DrawnPairs, Redraw
 from nmt.data.store import Side, TokenStore
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
@@ -26,6 +26,7 @@ class BatchIndices(NamedTuple):
     src_len: NDArray[np.int64]
     tgt_len: NDArray[np.int64]
     drawn: DrawnPairs | None = None  # if given, `indices` are those of its rows
+    swapped: NDArray[np.bool_] | None = None  # if given, whether a pair's target is the source; the lengths know it
 
     @property
     def num_tgt_tokens(self) -> int:
@@ -38,7 +39,13 @@ class BatchIndices(NamedTuple):
 
     def select(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> BatchIndices:
         """Return some of the rows."""
-        return BatchIndices(self.indices[rows], self.src_len[rows], self.tgt_len[rows], self.drawn)
+        sides = (self.indices[rows], self.src_len[rows], self.tgt_len[rows])
+        return BatchIndices(*sides, self.drawn, None if self.swapped is None else self.swapped[rows])
+
+    def swap(self, swapped: NDArray[np.bool_]) -> BatchIndices:
+        """Return the same pairs, with source and target swapped where `swapped` is true."""
+        src_len, tgt_len = np.where(swapped, (self.tgt_len, self.src_len), (self.src_len, self.tgt_len))
+        return self._replace(src_len=src_len, tgt_len=tgt_len, swapped=swapped)
 
 
 class Batch(NamedTuple):
@@ -116,8 +123,8 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
         pads = torch.full((1, 1), PAD_ID)
         return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
     pairs = store if rows.drawn is None else rows.drawn
-    src, _ = _gather(pairs.src, rows.indices, rows.src_len)
-    tgt_out, is_token = _gather(pairs.tgt, rows.indices, rows.tgt_len)
+    src, _ = _gather((pairs.src, pairs.tgt), rows, rows.src_len)
+    tgt_out, is_token = _gather((pairs.tgt, pairs.src), rows, rows.tgt_len)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
@@ -125,15 +132,21 @@ def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
 
 
 def _gather(
-    side: Side, indices: NDArray[np.int64], lengths: NDArray[np.int64]
+    sides: tuple[Side, Side], rows: BatchIndices, lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return ids [B, longest] of the sentences at `indices` (tokens, eos, padding), and a mask of the tokens."""
+    """Return ids [B, longest] of the sentences of `rows` (tokens, eos, padding), and a mask of the tokens.
+
+    They are read from the first of `sides`, those of swapped pairs from the second.
+    """
     columns = np.arange(lengths.max())
     is_token = columns < lengths[:, None] - 1
     ids = np.full(is_token.shape, PAD_ID, dtype=np.int64)
-    tokens = side.tokens[(side.offsets[indices][:, None] + columns)[is_token]]
-    side.check(tokens)
-    ids[is_token] = tokens
+    swapped = np.zeros(len(ids), dtype=bool) if rows.swapped is None else rows.swapped
+    for side, from_it in zip(sides, (~swapped, swapped), strict=True):
+        mask = is_token & from_it[:, None]
+        tokens = side.tokens[(side.offsets[rows.indices][:, None] + columns)[mask]]
+        side.check(tokens)
+        ids[mask] = tokens
     ids[np.arange(len(ids)), lengths - 1] = EOS_ID
     return ids, is_token
 
@@ -175,7 +188,8 @@ class TokenBudgetSampler:
 
     Each epoch has as many pairs as the store, in an `order` that is computed index by index, without a list of the
     corpus in memory. Pools of 65,536 pairs are sorted by length and cut into batches with sentences x longest side <=
-    `batch_tokens`; then the batches of a pool are shuffled.
+    `batch_tokens`; then the batches of a pool are shuffled. With `both_directions`, the sides of half of the pairs are
+    swapped in even epochs, those of the other half in odd ones.
     """
 
     def __init__(
@@ -195,6 +209,7 @@ class TokenBudgetSampler:
         self.max_src_len = max_src_len
         self.max_tgt_len = max_tgt_len
         self.drop_too_long = drop_too_long
+        self.both_directions = False
         self.position = DataPosition()
         self._batches: list[BatchIndices] | None = None
         self._num_pools = -(-len(store) // _POOL_PAIRS)
@@ -234,7 +249,7 @@ class TokenBudgetSampler:
         src_len, tgt_len = pool.src_len.clip(max=self.max_src_len), pool.tgt_len.clip(max=self.max_tgt_len)
         longest = np.maximum(src_len, tgt_len)
         order = np.lexsort((src_len, tgt_len, longest))
-        pool = BatchIndices(pool.indices, src_len, tgt_len, pool.drawn).select(order)
+        pool = pool._replace(src_len=src_len, tgt_len=tgt_len).select(order)
         batches = [pool.select(run) for run in fill_batches(longest[order], self.batch_tokens)]
         key = (self.order.seed, self.position.epoch, self.position.pool)
         shuffle = np.random.default_rng(key).permutation(len(batches))
@@ -243,9 +258,11 @@ class TokenBudgetSampler:
     def _read_pool(self, ranks: NDArray[np.int64]) -> BatchIndices:
         """Return the pairs at `ranks` of the epoch, with their untruncated lengths."""
         indices = self.order.indices(ranks, self.position.epoch)
+        swapped = halved(indices, self.order.seed) ^ (self.position.epoch % 2 == 1)
         drawn = None
         if self.redraw is not None:
             drawn = self.redraw.pool(indices, ranks, self.position.epoch)
             indices = np.arange(len(ranks))
         pairs = self.store if drawn is None else drawn
-        return BatchIndices(indices, pairs.src.lengths(indices) + 1, pairs.tgt.lengths(indices) + 1, drawn)  # eos
+        rows = BatchIndices(indices, pairs.src.lengths(indices) + 1, pairs.tgt.lengths(indices) + 1, drawn)  # eos
+        return rows.swap(swapped) if self.both_directions else rows

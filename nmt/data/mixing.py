@@ -132,6 +132,11 @@ def temperature_weights(sizes: Sequence[int], temperature: float) -> list[float]
     return [size ** (1 / temperature) if size else 0.0 for size in sizes]
 
 
+def halved(indices: _Indices, seed: int) -> NDArray[np.bool_]:
+    """Return a pseudo-random bit for each index, always the same for a `seed`."""
+    return _mixed(indices.astype(np.uint64) + _mixed(np.array([seed], dtype=np.uint64))) >> np.uint64(63) == 1
+
+
 def permute(ranks: _Indices, size: int, key: tuple[int, ...]) -> _Indices:
     """Map each of `ranks` by a pseudo-random permutation of 0..size-1, without building the permutation.
 

@@ -50,16 +50,17 @@ class UpdateBatches:
             drop_too_long=config.data.on_too_long == "drop",
         )
         self.sampler.redraw = redraw
+        self.sampler.both_directions = training.both_directions
 
     def longest(self) -> tuple[int, int]:
         """Return the lengths in tokens of the longest source and target, eos included, after truncation."""
         if self.sampler.redraw is not None:  # a redrawn pair may become longer, up to the limits
             return self.sampler.max_src_len, self.sampler.max_tgt_len
-        sides = ((self.store.src, self.sampler.max_src_len), (self.store.tgt, self.sampler.max_tgt_len))
-        src_len, tgt_len = (
-            min(limit, 1 + max(int(lengths.max()) for lengths in side.length_blocks())) for side, limit in sides
-        )
-        return src_len, tgt_len
+        sides = (self.store.src, self.store.tgt)
+        src_len, tgt_len = (1 + max(int(lengths.max()) for lengths in side.length_blocks()) for side in sides)
+        if self.sampler.both_directions:
+            src_len = tgt_len = max(src_len, tgt_len)
+        return min(self.sampler.max_src_len, src_len), min(self.sampler.max_tgt_len, tgt_len)
 
     def next_update(self) -> Update:
         """Return the data of the next update."""

@@ -26,11 +26,13 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
 
     inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3). cosine (Loshchilov and Hutter 2017) and
     linear fall to 0 at `max_updates`. wsd (Hu et al. 2024, section 4.2) stays at `lr` until the last `cooldown_share`
-    of the updates, then falls linearly to 0 (Hägele et al. 2024, section 3).
+    of the updates, then falls linearly to 0 (Hägele et al. 2024, section 3); constant stays there.
     """
     warmup = config.warmup_updates
     if update <= warmup:
         return config.lr * update / warmup
+    if config.schedule == "constant":
+        return config.lr
     if config.schedule == "inverse_sqrt":
         return config.lr * math.sqrt(max(1, warmup) / update)
     if config.schedule == "wsd":

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from nmt.config import DataConfig, ParallelFiles, suggest_config
+from nmt.config.augment import AugmentConfig
+from nmt.config.glossary import GlossaryConfig
 from nmt.config.presets import PRESETS, reason_for
+from nmt.training.optimizer import learning_rate
+from nmt.training.stages import stage_spans
 
 DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", tgt="a.en"))
 
@@ -15,8 +19,8 @@ DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", 
     [
         (1, 128, 512, 2, 4, 0.3, 2000),
         (10_000, 128, 512, 2, 4, 0.3, 2000),
-        (10_001, 256, 512, 3, 4, 0.3, 5000),
-        (50_000, 256, 512, 3, 4, 0.3, 5000),
+        (10_001, 256, 512, 3, 4, 0.2, 5000),
+        (50_000, 256, 512, 3, 4, 0.2, 5000),
         (300_000, 256, 1024, 4, 4, 0.2, 8000),
         (2_000_000, 512, 2048, 6, 8, 0.1, 16_000),
         (50_000_000, 512, 2048, 6, 8, 0.1, 32_000),
@@ -47,11 +51,41 @@ def test_a_student_has_its_layers_in_the_encoder_and_a_smaller_vocabulary(num_pa
     assert (student.model.encoder_layers, student.model.decoder_layers) == (encoder, decoder)
     assert encoder + decoder == other.model.encoder_layers + other.model.decoder_layers
     assert student.tokenizer.vocab_size == vocab_size
-    assert student.training == other.training
+    assert student.training == other.training or other.training.stages
+
+
+@pytest.mark.parametrize("num_pairs", [10_001, 29_000, 50_000])
+def test_a_corpus_of_some_ten_thousand_pairs_is_learnt_in_both_directions_first(num_pairs):
+    config = suggest_config(num_pairs, DATA)
+    first, second = stage_spans(config)
+    both, one = first.config.training, second.config.training
+    assert (both.both_directions, one.both_directions) == (True, False)
+    assert first.end == pytest.approx(0.52 * second.end, abs=100)
+    assert (both.schedule, one.schedule, one.warmup_updates) == ("constant", "linear", 0)
+    assert (first.config.model.dropout, second.config.model.dropout) == (0.15, 0.2)
+    assert learning_rate(both, both.max_updates) == learning_rate(both, both.warmup_updates) == both.lr
+    assert learning_rate(one, 1) == pytest.approx(one.lr, rel=1e-3)
+    assert learning_rate(one, one.max_updates) == 0
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 13_800, 500), (10**6, 10**5, 1500)]
+    "data",
+    [
+        {"train": (ParallelFiles(src="a", tgt="b"), ParallelFiles(src="b", tgt="a", src_lang="en", tgt_lang="de"))},
+        {"train": (ParallelFiles(src="a", tgt="b"), ParallelFiles(src="c", tgt="d", tag="<bt>"))},
+        {"augment": AugmentConfig(upper=0.1)},
+        {"glossary": GlossaryConfig(share=0.1)},
+    ],
+    ids=["directions", "tag", "augment", "glossary"],
+)
+def test_other_corpora_of_that_size_and_students_are_learnt_as_before(data):
+    for config in (suggest_config(29_000, DATA.model_copy(update=data)), suggest_config(29_000, DATA, student=True)):
+        assert config.training.stages == ()
+        assert (config.training.max_updates, config.training.warmup_updates, config.model.dropout) == (13_800, 400, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "updates", "every"), [(10, 1000, 100), (29_000, 12_200, 500), (10**6, 10**5, 1500)]
 )
 def test_updates_and_validations_follow_the_pairs(num_pairs, updates, every):
     training = suggest_config(num_pairs, DATA).training

@@ -131,6 +131,45 @@ def test_a_batch_read_from_the_store_equals_the_collated_sentences(pairs):
             assert torch.equal(torch.as_tensor(read), torch.as_tensor(collated))
 
 
+def in_both_directions(pairs, **options):
+    one = sampler(pairs, **options)
+    one.both_directions = True
+    return one
+
+
+def test_in_both_directions_half_of_the_pairs_are_swapped_in_an_epoch_and_the_others_in_the_next(pairs):
+    one, swapped = in_both_directions(pairs), ({}, {})
+    while one.position.epoch < 2:
+        rows = one.next_indices()
+        if one.position.epoch < 2:
+            swapped[one.position.epoch].update(zip(rows.indices.tolist(), rows.swapped.tolist(), strict=True))
+    assert sorted(swapped[0]) == sorted(swapped[1]) == list(range(501))
+    assert all(swapped[0][i] != swapped[1][i] for i in range(501))
+    assert 200 < sum(swapped[0].values()) < 300
+    again = in_both_directions(pairs)
+    again.seek(DataPosition(1, 0, 2))
+    rows = again.next_indices()
+    assert rows.swapped.tolist() == [swapped[1][i] for i in rows.indices.tolist()]
+
+
+@pytest.mark.parametrize("drop_too_long", [False, True])
+def test_a_batch_with_swapped_pairs_equals_the_collated_sentences(pairs, drop_too_long):
+    draw = np.random.default_rng(8)
+    for side in (pairs.src, pairs.tgt):
+        side.tokens[:] = draw.integers(4, 1000, len(side.tokens))
+    one = in_both_directions(pairs, drop_too_long=drop_too_long)
+    for _ in range(30):
+        rows = one.next_indices().share(0, 2)
+        chosen = zip(rows.indices.tolist(), rows.swapped.tolist(), strict=True)
+        both = [(pairs.tgt[i], pairs.src[i]) if swap else (pairs.src[i], pairs.tgt[i]) for i, swap in chosen]
+        sources, targets = ([side.tolist() for side in sides] for sides in zip(*both, strict=True))
+        if drop_too_long:
+            assert max(map(len, sources)) < 25
+            assert max(map(len, targets)) < 31
+        for read, collated in zip(batching.read_batch(pairs, rows), collate(sources, targets, 25, 31), strict=True):
+            assert torch.equal(torch.as_tensor(read), torch.as_tensor(collated))
+
+
 def test_the_shares_of_a_batch_are_its_rows_dealt_out(pairs):
     rows = sampler(pairs).next_indices()
     shares = [rows.share(rank, 3) for rank in range(3)]

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from nmt.checkpoint import average_weights, read_weights
 from nmt.config import Config, dump_config, load_config
 from nmt.data.mixing import corpus_weights
+from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
 from nmt.model.kernels.dropout import Dropout
 from nmt.rundir import RunDir
@@ -20,6 +21,7 @@ from nmt.training.run import resume_run, start_run
 from nmt.training.stages import stage_spans
 from nmt.training.state import TrainState
 from nmt.training.step import Step
+from tests.tiny import tiny_values
 from tests.two_directions import two_directions, two_values
 
 STAGES = [
@@ -188,6 +190,85 @@ def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not
     ours, theirs = TrainState.load(run.state), TrainState.load(whole.state)
     assert without_clocks(ours) == without_clocks(theirs)
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
+
+
+BOTH = [{"max_updates": 4, "both_directions": True}, {"max_updates": 3, "warmup_updates": 0}]
+
+
+def in_both_directions(folder, stages=BOTH, **sections):
+    """A training that swaps digits and letters in its first stage."""
+    data = {split: {"tsv": str(folder / f"{split}-fr.tsv")} for split in ("train", "valid", "test")}
+    data |= {"tgt_lang": "fr", **sections.pop("data", {})}
+    training = {**TRAINING, "stages": stages, **sections.pop("training", {})}
+    values = tiny_values(folder, data=data, training=training, **sections)
+    del values["training"]["max_updates"]
+    return Config.model_validate(values)
+
+
+def test_a_stage_in_both_directions_trains_on_letters_as_sources_too_and_the_next_does_not(two_corpora, tmp_path):
+    sources, step = [], Step.__call__
+
+    def watching_step(self, batches, num_tokens, number):
+        sources.append({int(token) for batch in batches for token in batch.src.unique()})
+        return step(self, batches, num_tokens, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Step, "__call__", watching_step)
+        start_run(in_both_directions(two_corpora), tmp_path / "run")
+    tokenizer = TokenizerPair.load(RunDir(tmp_path / "run").tokenizer).src
+    letters, digits = (set(tokenizer.encode(text)) for text in ("abcdefghij", "0123456789"))
+    assert [(bool(tokens & (letters - digits)), bool(tokens & (digits - letters))) for tokens in sources] == (
+        [(True, True)] * 4 + [(False, True)] * 3
+    )
+
+
+@pytest.mark.parametrize("stop_at", [2, 4])
+def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corpora, tmp_path, monkeypatch, stop_at):
+    calls, step = [], Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        calls.append(number)
+        result = step(self, batches, num_tokens, number)
+        if len(calls) == stop_at:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    config = in_both_directions(two_corpora)
+    assert start_run(config, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        assert not start_run(config, tmp_path / "run")
+    assert resume_run(None, tmp_path / "run")
+    ours, theirs = (RunDir(tmp_path / name).checkpoint("step-00000007") for name in ("run", "whole"))
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+OBSTACLES = {
+    "vocabularies": ({"tokenizer": {"joint": False}, "model": {"tied_embeddings": "target"}}, "tokenizer.joint must"),
+    "tags": ({"data": {"tag": True}}, "no corpus of the stage may have a tag"),
+    "augment": ({"data": {"augment": {"upper": 0.1}}}, "data.augment must be off, .*set augment: false in the stage"),
+    "glossary": ({"data": {"glossary": {"share": 0.1}}}, "data.glossary must be off"),
+}
+
+
+@pytest.mark.parametrize(("sections", "message"), OBSTACLES.values(), ids=OBSTACLES)
+def test_what_must_not_become_a_target_keeps_both_directions_from_being_trained(two_corpora, sections, message):
+    sections = {name: dict(section) for name, section in sections.items()}
+    if sections.get("data", {}).pop("tag", False):
+        sections["data"]["train"] = {"tsv": str(two_corpora / "train-fr.tsv"), "tag": "<bt>"}
+    with pytest.raises(ValidationError, match=f"stage 1: both_directions swaps source and target, so {message}"):
+        in_both_directions(two_corpora, **sections)
+    with pytest.raises(ValidationError, match="all corpora must have the same languages"):
+        staged(two_corpora, [{"max_updates": 4, "both_directions": True}])
+
+
+def test_a_second_stage_may_have_what_both_directions_may_not(two_corpora):
+    stages = [{**BOTH[0], "augment": False}, BOTH[1]]
+    first, second = (
+        span.config for span in stage_spans(in_both_directions(two_corpora, stages, data={"augment": {"upper": 0.1}}))
+    )
+    assert (first.data.augment.is_on, second.data.augment.is_on) == (False, True)
+    assert (first.training.both_directions, second.training.both_directions) == (True, False)
 
 
 def test_only_checkpoints_of_the_last_stage_are_averaged(two_corpora, tmp_path):
