@@ -60,7 +60,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "stages": {
         "precision": "fp32",
         "stages": [
-            {"max_updates": 7, "weights": [1, 0]},
+            {"max_updates": 7, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},
             {"max_updates": 5, "reset_optimizer": True},
         ],

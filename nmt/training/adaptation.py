@@ -86,6 +86,7 @@ def suited_training(
             "max_minutes": 0.0,
             "ema": 0.0,
             "stages": (),
+            "both_directions": False,
             "early_stopping_patience": 0,
             "log_every": max(1, max_updates // 20),
             "validate_every": -(-max_updates // _NUM_VALIDATIONS),

@@ -222,8 +222,10 @@ def test_a_stage_in_both_directions_trains_on_letters_as_sources_too_and_the_nex
     )
 
 
-@pytest.mark.parametrize("stop_at", [2, 4])
-def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corpora, tmp_path, monkeypatch, stop_at):
+@pytest.mark.parametrize(("stop_at", "per_epoch"), [(2, False), (3, True), (4, False)])
+def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(
+    two_corpora, tmp_path, monkeypatch, stop_at, per_epoch
+):
     calls, step = [], Step.__call__
 
     def stopping_step(self, batches, num_tokens, number):
@@ -233,7 +235,8 @@ def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corp
             signal.raise_signal(signal.SIGINT)
         return result
 
-    config = in_both_directions(two_corpora)
+    drawn = {"type": "unigram", "vocab_size": 290, "subword_regularization": {"per_epoch": True}}
+    config = in_both_directions(two_corpora, **({"tokenizer": drawn} if per_epoch else {}))
     assert start_run(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(Step, "__call__", stopping_step)
