@@ -26,7 +26,7 @@ class BatchIndices(NamedTuple):
     src_len: NDArray[np.int64]
     tgt_len: NDArray[np.int64]
     drawn: DrawnPairs | None = None  # if given, `indices` are those of its rows
-    swapped: NDArray[np.bool_] | None = None  # if given, whether a pair's target is the source; the lengths know it
+    swapped: NDArray[np.bool_] | None = None  # if given, whose sides are swapped; their lengths already are
 
     @property
     def num_tgt_tokens(self) -> int:
