@@ -40,7 +40,7 @@ def main() -> None:
         output = Path(job["save"]) / f"beam{beams}.txt"
         run(python, "hf_marian_translate.py", job | {"mode": "bulk", "beams": beams, "output": str(output)}, threads)
         outputs = output.read_text(encoding="utf-8").split("\n")[:-1]
-        bleu, chrf = score(outputs, [workload.lines("test", "tgt")], workload.tgt_lang, ("bleu", "chrf"))
+        bleu, chrf = score(outputs, workload.lines("test", "tgt"), workload.tgt_lang, ("bleu", "chrf"))
         minutes = {"minutes": trained["seconds"] / 60, "steps": trained["steps"], "loss": trained["loss"]}
         rows.append({"beam": beams, "bleu": bleu.value, "chrf": chrf.value, **minutes})
     sys.stdout.write(table(rows, COLUMNS))
