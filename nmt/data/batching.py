@@ -258,11 +258,13 @@ class TokenBudgetSampler:
     def _read_pool(self, ranks: NDArray[np.int64]) -> BatchIndices:
         """Return the pairs at `ranks` of the epoch, with their untruncated lengths."""
         indices = self.order.indices(ranks, self.position.epoch)
-        swapped = halved(indices, self.order.seed) ^ (self.position.epoch % 2 == 1)
+        swapped = None
+        if self.both_directions:
+            swapped = halved(indices, self.order.seed) ^ (self.position.epoch % 2 == 1)
         drawn = None
         if self.redraw is not None:
             drawn = self.redraw.pool(indices, ranks, self.position.epoch)
             indices = np.arange(len(ranks))
         pairs = self.store if drawn is None else drawn
         rows = BatchIndices(indices, pairs.src.lengths(indices) + 1, pairs.tgt.lengths(indices) + 1, drawn)  # eos
-        return rows.swap(swapped) if self.both_directions else rows
+        return rows if swapped is None else rows.swap(swapped)
