@@ -68,6 +68,20 @@ def without_clocks(state):
     return counters.model_copy(update={"train_seconds": 0.0, "window": window})
 
 
+def interrupt_after(num_updates, patch):
+    """Send SIGINT to the next training after this many of its updates."""
+    calls, step = [], Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        calls.append(number)
+        result = step(self, batches, num_tokens, number)
+        if len(calls) == num_updates:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    patch.setattr(Step, "__call__", stopping_step)
+
+
 def test_each_stage_is_a_training_of_its_own(two_corpora):
     config = staged(two_corpora)
     assert config.training.max_updates == 9
@@ -172,17 +186,8 @@ def test_moments_are_kept_from_stage_to_stage_unless_reset(whole):
 def test_a_training_stopped_in_a_stage_or_at_its_border_ends_as_one_that_was_not(
     two_corpora, whole, tmp_path, monkeypatch, stop_at
 ):
-    calls, step = [], Step.__call__
-
-    def stopping_step(self, batches, num_tokens, number):
-        calls.append(number)
-        result = step(self, batches, num_tokens, number)
-        if len(calls) == stop_at:
-            signal.raise_signal(signal.SIGINT)
-        return result
-
     with monkeypatch.context() as patch:
-        patch.setattr(Step, "__call__", stopping_step)
+        interrupt_after(stop_at, patch)
         assert not start_run(staged(two_corpora), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     assert TrainState.load(run.state).counters.update == stop_at
@@ -226,20 +231,11 @@ def test_a_stage_in_both_directions_trains_on_letters_as_sources_too_and_the_nex
 def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(
     two_corpora, tmp_path, monkeypatch, stop_at, per_epoch
 ):
-    calls, step = [], Step.__call__
-
-    def stopping_step(self, batches, num_tokens, number):
-        calls.append(number)
-        result = step(self, batches, num_tokens, number)
-        if len(calls) == stop_at:
-            signal.raise_signal(signal.SIGINT)
-        return result
-
     drawn = {"type": "unigram", "vocab_size": 290, "subword_regularization": {"per_epoch": True}}
     config = in_both_directions(two_corpora, **({"tokenizer": drawn} if per_epoch else {}))
     assert start_run(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Step, "__call__", stopping_step)
+        interrupt_after(stop_at, patch)
         assert not start_run(config, tmp_path / "run")
     assert resume_run(None, tmp_path / "run")
     ours, theirs = (RunDir(tmp_path / name).checkpoint("step-00000007") for name in ("run", "whole"))
