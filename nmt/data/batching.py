@@ -141,9 +141,10 @@ def _gather(
     columns = np.arange(lengths.max())
     is_token = columns < lengths[:, None] - 1
     ids = np.full(is_token.shape, PAD_ID, dtype=np.int64)
-    swapped = np.zeros(len(ids), dtype=bool) if rows.swapped is None else rows.swapped
-    for side, from_it in zip(sides, (~swapped, swapped), strict=True):
-        mask = is_token & from_it[:, None]
+    masks = [is_token]
+    if rows.swapped is not None:
+        masks = [is_token & ~rows.swapped[:, None], is_token & rows.swapped[:, None]]
+    for side, mask in zip(sides, masks, strict=False):
         tokens = side.tokens[(side.offsets[rows.indices][:, None] + columns)[mask]]
         side.check(tokens)
         ids[mask] = tokens
