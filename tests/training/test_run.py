@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import resource
+import shutil
 import signal
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import torch
 
 from nmt import device
 from nmt.checkpoint import check_weights, load_model, read_weights
+from nmt.config import dump_config
 from nmt.data.batching import DataPosition
 from nmt.data.store import TokenStore
 from nmt.data.tokenizer import TokenizerPair
@@ -35,6 +37,36 @@ from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import Counters, TrainState
 from nmt.training.step import Step
 from tests.tiny import tiny_config, write_digits
+
+
+@pytest.fixture(scope="module")
+def trained(digits, tmp_path_factory):
+    """The folder of a run of twelve updates and of its store."""
+    folder = tmp_path_factory.mktemp("trained")
+    assert start_run(tiny_config(digits), folder / "run")
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of that run, which a test may change."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    return RunDir(tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """Return the run that a configuration makes without interruption; each is trained once."""
+    folder, runs = tmp_path_factory.mktemp("uninterrupted"), {}
+
+    def train(config):
+        text = dump_config(config)
+        if text not in runs:
+            runs[text] = RunDir(folder / str(len(runs)))
+            assert start_run(config, runs[text].path)
+        return runs[text]
+
+    return train
 
 
 def stop_after(monkeypatch, update):
@@ -77,16 +109,17 @@ def deterministic_metrics(run):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("stop", [1, 6, 8])
-def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(digits, tmp_path, monkeypatch, stop, precision):
+def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(
+    digits, uninterrupted, tmp_path, monkeypatch, stop, precision
+):
     model = {"dropout": 0.1, "embedding_dropout": 0.1}
     training = {"precision": precision, "tokens_per_update": 500, "log_every": 5}
     config = tiny_config(digits, model=model, training=training)
-    assert start_run(config, tmp_path / "whole")
     with monkeypatch.context() as patch:
         stop_after(patch, stop)
         assert not start_run(config, tmp_path / "stopped")
     assert resume_run(None, tmp_path / "stopped")
-    whole, stopped = RunDir(tmp_path / "whole"), RunDir(tmp_path / "stopped")
+    whole, stopped = uninterrupted(config), RunDir(tmp_path / "stopped")
     assert same(state_of(whole), state_of(stopped))
     assert whole.index() == stopped.index()
     assert deterministic_metrics(whole) == deterministic_metrics(stopped)
@@ -216,21 +249,17 @@ def test_a_run_with_batches_of_automatic_size_is_resumed_bit_for_bit(digits, tmp
     assert same(state_of(whole), state_of(stopped))
 
 
-def test_a_finished_run_goes_on_with_more_updates(digits, tmp_path):
-    path = tmp_path / "run"
-    start_run(tiny_config(digits), path)
-    assert resume_run(tiny_config(digits, training={"max_updates": 16}), path)
-    assert list(RunDir(path).index().checkpoints)[-2:] == ["step-00000016", "average"]
+def test_a_finished_run_goes_on_with_more_updates(digits, run):
+    assert resume_run(tiny_config(digits, training={"max_updates": 16}), run.path)
+    assert list(run.index().checkpoints)[-2:] == ["step-00000016", "average"]
 
 
-def test_micro_batches_add_up_to_the_update_of_the_whole(digits, tmp_path):
+def test_micro_batches_add_up_to_the_update_of_the_whole(digits, run, tmp_path):
     """One update of two batches has the gradient of their union: the loss is divided by the tokens of both."""
-    run_path = tmp_path / "run"
-    start_run(tiny_config(digits), run_path)
     config = tiny_config(digits, training={"tokens_per_update": 900})
-    prepared = prepare(config, RunDir(run_path), tmp_path / ".store")
+    prepared = prepare(config, run, tmp_path / ".store")
     setup = Setup(torch.device("cpu"), Precision("fp32", 1e9), ProcessGroup())
-    training = Training(RunDir(run_path), config, prepared, setup)
+    training = Training(run, config, prepared, setup)
     update = training.batches.next_update()
     assert len(update.batches) > 1
     assert update.num_tokens == sum(batch.num_tgt_tokens for batch in update.batches) >= 900
@@ -314,14 +343,13 @@ def test_fine_tuning_and_resuming_name_all_keys_that_differ(digits, digits_run, 
     )
 
 
-def test_a_run_is_started_if_there_is_none_and_resumed_if_there_is(digits, tmp_path, monkeypatch):
+def test_a_run_is_started_if_there_is_none_and_resumed_if_there_is(digits, trained, tmp_path, monkeypatch):
     config = tiny_config(digits)
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
         assert not start_or_resume_run(config, tmp_path / "run")
     assert start_or_resume_run(config, tmp_path / "run")
-    assert start_run(config, tmp_path / "whole")
-    assert same(state_of(RunDir(tmp_path / "run")), state_of(RunDir(tmp_path / "whole")))
+    assert same(state_of(RunDir(tmp_path / "run")), state_of(RunDir(trained / "run")))
 
 
 @pytest.mark.parametrize(("size", "refused"), [({"batch_tokens": 512}, True), ({"batch_tokens": "auto"}, False)])
@@ -373,13 +401,11 @@ def test_a_resumed_run_keeps_its_precision_on_a_machine_that_would_choose_anothe
     assert same(state_of(whole), state_of(stopped))
 
 
-def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, tmp_path):
-    path = tmp_path / "run"
-    start_run(tiny_config(digits), path)
+def test_a_run_that_exists_is_refused_unless_it_is_resumed_or_overwritten(digits, run):
     with pytest.raises(RunError, match="--resume, replace it with --overwrite"):
-        start_run(tiny_config(digits), path)
-    assert start_run(tiny_config(digits, training={"seed": 2}), path, overwrite=True)
-    assert RunDir(path).config().training.seed == 2
+        start_run(tiny_config(digits), run.path)
+    assert start_run(tiny_config(digits, training={"seed": 2}), run.path, overwrite=True)
+    assert run.config().training.seed == 2
 
 
 def test_a_folder_that_is_no_run_is_never_overwritten(digits, tmp_path):
@@ -399,10 +425,9 @@ def test_a_fault_in_the_data_leaves_no_run(tmp_path):
     assert [path.name for path in (tmp_path / "runs").iterdir()] in ([], [".store"])
 
 
-def test_resuming_with_another_model_is_refused_by_key(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run")
+def test_resuming_with_another_model_is_refused_by_key(digits, run):
     with pytest.raises(RunError, match=r"model\.d_ff was 96 when the run was started and is 64 now"):
-        resume_run(tiny_config(digits, model={"d_ff": 64}), tmp_path / "run")
+        resume_run(tiny_config(digits, model={"d_ff": 64}), run.path)
 
 
 def test_resuming_on_a_changed_corpus_is_refused(tmp_path):
@@ -422,9 +447,8 @@ def test_a_run_goes_on_where_its_corpus_has_been_moved_to(tmp_path):
     assert RunDir(run).config().data.train.tsv == str(after / "train.tsv")
 
 
-def test_metrics_hold_what_they_say(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run")
-    records = read_metrics(RunDir(tmp_path / "run").metrics)
+def test_metrics_hold_what_they_say(run):
+    records = read_metrics(run.metrics)
     train = [record for record in records if record["kind"] == "train"]
     valid = [record for record in records if record["kind"] == "valid"]
     assert [record["update"] for record in train] == [2, 4, 6, 8, 10, 12]
@@ -496,9 +520,7 @@ def test_a_saved_state_is_whole_or_absent(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_a_run_whose_state_is_gone_is_not_trained_anew(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run")
-    run = RunDir(tmp_path / "run")
+def test_a_run_whose_state_is_gone_is_not_trained_anew(run):
     run.state.unlink()
     run.previous_state.unlink()
     before = sorted(path.name for path in run.checkpoints.iterdir())
@@ -507,10 +529,9 @@ def test_a_run_whose_state_is_gone_is_not_trained_anew(digits, tmp_path):
     assert sorted(path.name for path in run.checkpoints.iterdir()) == before
 
 
-def test_two_processes_do_not_train_one_run(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run")
-    with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
-        resume_run(None, tmp_path / "run")
+def test_two_processes_do_not_train_one_run(run):
+    with run.locked(), pytest.raises(RunError, match="another process is training this run"):
+        resume_run(None, run.path)
 
 
 def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
@@ -528,20 +549,18 @@ def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_run_is_not_overwritten_by_one_that_continues_from_it(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run")
-    config = tiny_config(digits, training={"init_from": str(tmp_path / "run")})
+def test_a_run_is_not_overwritten_by_one_that_continues_from_it(digits, run):
+    config = tiny_config(digits, training={"init_from": str(run.path)})
     with pytest.raises(RunError, match="cannot be overwritten by one that continues from it"):
-        start_run(config, tmp_path / "run", overwrite=True)
+        start_run(config, run.path, overwrite=True)
 
 
-def test_a_fine_tuned_run_resumes_without_its_base(digits, tmp_path, monkeypatch):
-    start_run(tiny_config(digits), tmp_path / "base")
-    config = tiny_config(digits, training={"init_from": str(tmp_path / "base")})
+def test_a_fine_tuned_run_resumes_without_its_base(digits, run, tmp_path, monkeypatch):
+    config = tiny_config(digits, training={"init_from": str(run.path)})
     with monkeypatch.context() as patch:
         stop_after(patch, 5)
         assert not start_run(config, tmp_path / "tuned")
-    (tmp_path / "base").rename(tmp_path / "elsewhere")
+    run.path.rename(tmp_path / "elsewhere")
     assert resume_run(None, tmp_path / "tuned")
 
 
@@ -622,15 +641,12 @@ def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(dig
     assert read_weights(RunDir(tmp_path / "run").best_checkpoint())
 
 
-def test_a_run_in_training_is_not_overwritten(digits, tmp_path):
-    start_run(tiny_config(digits), tmp_path / "run")
-    with RunDir(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training this run"):
-        start_run(tiny_config(digits), tmp_path / "run", overwrite=True)
+def test_a_run_in_training_is_not_overwritten(digits, run):
+    with run.locked(), pytest.raises(RunError, match="another process is training this run"):
+        start_run(tiny_config(digits), run.path, overwrite=True)
 
 
-def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp_path, messages):
-    start_run(tiny_config(digits), tmp_path / "run")
-    run = RunDir(tmp_path / "run")
+def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, run, messages):
     info = run.read_json(run.info_file)
     assert {
         "torch",
@@ -659,9 +675,7 @@ def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, tmp
     assert not any("bit-identical" in line for line in messages)
 
 
-def test_a_damaged_state_is_named_and_the_one_before_it_is_used(digits, tmp_path, messages):
-    start_run(tiny_config(digits), tmp_path / "run")
-    run = RunDir(tmp_path / "run")
+def test_a_damaged_state_is_named_and_the_one_before_it_is_used(run, messages):
     weights = run.checkpoint("step-00000012").read_bytes()
     run.state.write_bytes(run.state.read_bytes()[:-9])
     assert resume_run(None, run.path)
