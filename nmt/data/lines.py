@@ -38,9 +38,9 @@ _KINDS = {  # by the first bytes: the kind of file, its extension, a hint for ot
     b"\xfd7zXZ\0": ("xz data", ".xz", "rename it"),
     b"\x28\xb5\x2f\xfd": ("Zstandard data", ".zst", "rename it"),
     b"PK\x03\x04": (
-        "a zip archive or an Excel workbook",
+        "a zip archive, a workbook or a Word document",
         ".xlsx",
-        "use the key xlsx for a workbook; unpack an archive",
+        "unpack an archive; use the key xlsx for a workbook; to translate a Word document, leave out --input",
     ),
     b"BZh": ("bzip2 data", ".bz2", "unpack it with bunzip2"),
     b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),

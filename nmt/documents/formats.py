@@ -90,13 +90,22 @@ def translate_file(translator: Translator, path: Path, output: Path, wanted: Wan
     except ValueError as error:
         raise DataError(f"too large: {error}", path=path) from None
     document = read_document(content, str(path))
-    tgt = translator.languages.direction(wanted.to, wanted.from_).tgt
-    asked = document.target_language if isinstance(document, XliffFile) else None
-    if asked and base_code(asked) != base_code(tgt):
-        log.warning("%s asks for translations into %s; this model translates into %s", path, asked, tgt)
+    _name_language(document, path, translator.languages.direction(wanted.to, wanted.from_).tgt)
     blocks = document.blocks
     found = translate_blocks(translator, blocks, wanted)
     translated = document.save(found.written)
     with write_atomically(output) as partial:
         partial.write_bytes(translated)
     return TranslatedFile(len(blocks), found.terms_missed)
+
+
+def _name_language(document: Document, path: Path, tgt: str) -> None:
+    """Name the language of the translations in an HTML, PO or XLIFF file; warn if it asks for another language."""
+    if isinstance(document, HtmlFile):
+        document.name_language(tgt)
+    elif isinstance(document, PoFile | XliffFile):
+        asked = document.target_language
+        if not asked:
+            document.target_language = tgt
+        elif base_code(asked) != base_code(tgt):
+            log.warning("%s asks for translations into %s; this model translates into %s", path, asked, tgt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from html.parser import HTMLParser
@@ -22,6 +23,7 @@ _VOID = frozenset((
 ))
 # fmt: on
 _RAW_TEXT = frozenset(["script", "style"])
+_ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
 
 
 class HtmlText:
@@ -161,6 +163,20 @@ class HtmlFile:
         """The blocks with words in them."""
         return self._page.blocks
 
+    def name_language(self, code: str) -> None:
+        """Change the language in the tag `<html lang="de">` to that of the translations; do not add one."""
+        is_root = [isinstance(part, str) and part[:5].lower() == "<html" for part in self._page.parts]
+        if any(is_root):
+            at = is_root.index(True)
+            tag = str(self._page.parts[at])
+            self._page.parts[at] = _ATTRIBUTE.sub(lambda found: _with_language(found, code), tag)
+
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         return encode(self._page.join(translations), self._content)
+
+
+def _with_language(attribute: re.Match[str], code: str) -> str:
+    """Return an attribute of a tag; its value is `code` if it names a language."""
+    is_language = attribute[1].lower() in ("lang", "xml:lang")
+    return f'{attribute[1]}{attribute[2]}"{escape(code)}"' if is_language else attribute[0]

@@ -45,6 +45,16 @@ class PoFile:
         """The blocks with words in them."""
         return [Block([Item(line)]) for _, _, lines in self._messages for line in lines if line.strip()]
 
+    @property
+    def target_language(self) -> str | None:
+        """The language in the header; None if the header names none. It is set only if there is a header."""
+        return self._file.metadata.get("Language", "").strip() or None
+
+    @target_language.setter
+    def target_language(self, code: str) -> None:
+        if self._file.metadata:
+            self._file.metadata["Language"] = code
+
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         rest = iter(translations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import NamedTuple
 
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
@@ -14,10 +15,14 @@ _OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")  # {\an8} puts a subtitle at the top
 _KEPT_OVERRIDE = re.compile(rf"<!--({_OVERRIDE.pattern})-->")
 _IDEOGRAPHIC = re.compile(r"[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OPENING = "「『（《〈【“‘"
+_DASH = re.compile(r"(?:<!--[^>]*-->)?[-‐–—]\s*(?=\S)")  # opens what one of several speakers says
 
 
 class SrtFile:
-    """Subtitles; each one is a block. Its lines are joined, and its translation is split into the same number."""
+    """Subtitles; each one is a block. Its lines are joined, and its translation is split into the same number.
+
+    If every line opens with a dash, each is what another speaker says, and a block of its own.
+    """
 
     def __init__(self, content: bytes):
         """Read a file. DataError if it does not contain subtitles."""
@@ -32,23 +37,42 @@ class SrtFile:
             hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
             raise DataError("not SubRip subtitles: no subtitle starts here", line=line, hint=hint) from None
         contents = [_OVERRIDE.sub(r"<!--\g<0>-->", cue.content) for cue in self._cues]  # comments stay as they are
-        self._texts = [HtmlText(content.replace("\n", " ")) for content in contents]
+        self._utterances = [_utterances(content.strip().split("\n")) for content in contents]
 
     @property
     def blocks(self) -> list[Block]:
         """The blocks with words in them."""
-        return [block for text in self._texts for block in text.blocks]
+        return [block for cue in self._utterances for utterance in cue for block in utterance.text.blocks]
 
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         import srt
 
         rest = iter(translations)
-        for cue, text in zip(self._cues, self._texts, strict=True):
-            num_lines = len(cue.content.strip().split("\n"))
-            translation = unescape(text.join([next(rest) for _ in text.blocks])).strip()
-            cue.content = _in_lines(_KEPT_OVERRIDE.sub(r"\1", translation), num_lines)
+        for cue, utterances in zip(self._cues, self._utterances, strict=True):
+            written = []
+            for dash, text, num_lines in utterances:
+                translation = unescape(text.join([next(rest) for _ in text.blocks])).strip()
+                written.append(_in_lines(_KEPT_OVERRIDE.sub(r"\1", dash + translation), num_lines))
+            cue.content = "\n".join(written)
         return encode(srt.compose(self._cues, reindex=False), self._content)
+
+
+class _Utterance(NamedTuple):
+    """What one speaker says in a subtitle: its dash, its text, and the number of its lines."""
+
+    dash: str
+    text: HtmlText
+    num_lines: int
+
+
+def _utterances(lines: list[str]) -> list[_Utterance]:
+    """Return one utterance per line if several lines all open with a dash, else one for all lines."""
+    dashes = [_DASH.match(line) for line in lines]
+    if len(lines) > 1 and all(dashes):
+        pairs = zip(dashes, lines, strict=True)
+        return [_Utterance(dash[0], HtmlText(line[dash.end() :]), 1) for dash, line in pairs if dash]
+    return [_Utterance("", HtmlText(" ".join(lines)), len(lines))]
 
 
 def _in_lines(text: str, num_lines: int) -> str:

@@ -56,6 +56,15 @@ class XliffFile:
                 return str(code)
         return None
 
+    @target_language.setter
+    def target_language(self, code: str) -> None:
+        root = self._tree.getroot()
+        if root.get("srcLang"):  # XLIFF 2.0
+            root.set("trgLang", code)
+        else:
+            for element in root.iter(self._name("file")):
+                element.set("target-language", code)
+
     def save(self, translations: list[str]) -> bytes:
         """Return the file with `translations` of its blocks."""
         from lxml import etree

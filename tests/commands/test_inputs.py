@@ -61,7 +61,7 @@ def test_counting_a_damaged_file_is_no_error(compressed):
     ("content", "message"),
     [
         ("eins\r\nzwei\r\n".encode("utf-16"), "this is UTF-16, not UTF-8"),
-        (b"PK\x03\x04...", "this is a zip archive or an Excel workbook"),
+        (b"PK\x03\x04...", "this is a zip archive, a workbook or a Word document"),
         (b"one\rtwo\rthree\r", "the lines end in CR without LF"),
     ],
 )

@@ -14,6 +14,7 @@ from nmt import Translator
 from nmt.cli import app
 from nmt.documents import docx
 from nmt.documents.formats import read_document
+from nmt.documents.html import HtmlFile
 from nmt.errors import DataError
 from nmt.rundir import RunDir
 
@@ -130,6 +131,17 @@ def test_subtitles_keep_times_italics_and_the_number_of_lines():
 def test_a_subtitle_of_two_lines_stays_one_in_languages_without_spaces(translation, lines):
     document = read_document(b"1\n00:00:01,000 --> 00:00:02,500\n12\n345\n", "a.srt")
     assert document.save([translation]).decode().splitlines()[2:-1] == lines.split("\n")
+
+
+@pytest.mark.parametrize("dash", ["- ", "-", "– ", "{\\an8}- "])
+def test_what_several_speakers_say_in_one_subtitle_is_translated_line_by_line(dash):
+    written = upper(f"1\n00:00:01,000 --> 00:00:02,500\n{dash}12\n- <i>34</i>\n\n".encode(), "a.srt").decode()
+    assert written.splitlines()[2:-1] == [f"{dash}[12]", "- <i>[34]</i>"]
+
+
+def test_a_subtitle_of_which_one_line_opens_with_a_dash_is_one_text():
+    document = read_document(b"1\n00:00:01,000 --> 00:00:02,500\n12\n- 345\n", "a.srt")
+    assert [block.plain() for block in document.blocks] == ["12 - 345"]
 
 
 def test_the_position_of_a_subtitle_is_not_translated():
@@ -303,19 +315,44 @@ def test_the_command_writes_a_translated_document(letters_run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.html", "out.html"]
 
 
-@pytest.mark.parametrize(
-    ("declared", "is_warned"),
-    [('target-language="{other}"', True), ('target-language="{own}-XX"', False), ("", False)],
-)
-def test_an_xliff_file_that_asks_for_another_language_is_told(letters_run, tmp_path, declared, is_warned):
+LANGUAGES = {
+    ".po": 'msgid ""\nmsgstr "Language: {}\\n"\n\nmsgid "a b"\nmsgstr ""\n',
+    ".xlf": '<xliff version="1.2"><file target-language="{}"><body><trans-unit id="1"><source>a b</source></trans-unit>'
+    "</body></file></xliff>",
+    ".xliff": '<xliff version="2.0" srcLang="de" trgLang="{}"><file id="1"><unit id="1"><segment><source>a b</source>'
+    "</segment></unit></file></xliff>",
+}
+PAGES = {
+    '<!doctype html><html class="a" lang="de-AT"><p lang="de">a b': '<html class="a" lang="en"><p lang="de">',
+    "<HTML xml:lang='de' lang=de><p>a b": '<HTML xml:lang="en" lang="en"><p>',
+    """<html data-lang="x" title='a lang="y"'><p>a b""": """<html data-lang="x" title='a lang="y"'><p>""",
+    '<p lang="de">a b': '<p lang="de">',
+}
+
+
+@pytest.mark.parametrize("suffix", LANGUAGES)
+@pytest.mark.parametrize(("named", "written"), [("qq", "qq"), ("{}-XX", "{}-XX"), ("", "{}")])
+def test_a_file_that_names_no_language_gets_one_and_another_is_warned_of(letters_run, tmp_path, suffix, named, written):
     tgt = RunDir(letters_run).config().data.tgt_lang
-    attribute = declared.format(other="qq", own=tgt)
-    source = tmp_path / "a.xlf"
-    source.write_text(
-        f'<xliff version="1.2"><file original="a" {attribute}><body>'
-        '<trans-unit id="1"><source>a b</source></trans-unit></body></file></xliff>'
-    )
-    done = CliRunner().invoke(app, ["translate", str(source), "-o", str(tmp_path / "b.xlf"), "-m", str(letters_run)])
+    source, output = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    source.write_text(LANGUAGES[suffix].format(named.format(tgt)))
+    done = CliRunner().invoke(app, ["translate", str(source), "-o", str(output), "-m", str(letters_run)])
     assert done.exit_code == 0, done.output
     said = f"asks for translations into qq; this model translates into {tgt}"
-    assert (said in " ".join(done.stderr.split())) == is_warned
+    assert (said in " ".join(done.stderr.split())) == (named == "qq")
+    beginning = LANGUAGES[suffix].partition("{}")[0].rpartition(" ")[2]
+    assert beginning + written.format(tgt) in output.read_text()
+
+
+def test_a_catalog_without_a_header_gets_none(letters_run, tmp_path):
+    (tmp_path / "a.po").write_text('msgid "a b"\nmsgstr ""\n')
+    command = ["translate", str(tmp_path / "a.po"), "-o", str(tmp_path / "b.po"), "-m", str(letters_run)]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert "Language" not in (tmp_path / "b.po").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_gets_the_language_of_its_translation(page):
+    document = HtmlFile(page.encode())
+    document.name_language("en")
+    assert PAGES[page] in document.save(["x"]).decode()

@@ -70,7 +70,7 @@ CASES = {
     "plain text named .gz": Case({"t.gz": PAIRS}, "not readable as gzip", data={"train": {"tsv": "t.gz"}}),
     "gzip data not named .gz": tsv(PACKED, "does not end in .gz"),
     "xz data cut short": of_form("a.csv.xz", lzma.compress(CSV * 999)[:-40], "csv", "the xz data is truncated"),
-    "a zip archive named .tsv": tsv(b"PK\x03\x04\x14\0", "a zip archive or an Excel workbook"),
+    "a zip archive named .tsv": tsv(b"PK\x03\x04\x14\0", "a zip archive, a workbook or a Word document"),
     "a csv without a delimiter": of_form("a.csv", ONE_SIDE, "csv", "no delimiter found"),
     "a quotation mark that is never closed": of_form("a.csv", CSV + b'"41,48\n', "csv", "never closed"),
     "a column that the header lacks": Case(

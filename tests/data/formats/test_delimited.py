@@ -132,7 +132,7 @@ def test_wrong_compression_is_named(tmp_path):
         "a.csv:1: this is xz data, but its name does not end in .xz\n  rename it"
     )
     assert "this is xz data, not text" in fault(tmp_path / "d.xz", lzma.compress(packed), "csv")
-    assert "this is a zip archive or an Excel workbook" in fault(tmp_path / "a.tsv", b"PK\x03\x04abc\n")
+    assert "this is a zip archive, a workbook or a Word document" in fault(tmp_path / "a.tsv", b"PK\x03\x04abc\n")
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):

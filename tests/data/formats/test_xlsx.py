@@ -147,6 +147,6 @@ def test_a_workbook_under_the_name_of_another_form_is_recognized(tmp_path):
     path = workbook(tmp_path / "a.xlsx", one=[["a", "b"]])
     shutil.copy(path, tmp_path / "a.csv")
     assert fault(tmp_path / "a.csv") == (
-        "a.csv:1: this is a zip archive or an Excel workbook, but its name does not end in .xlsx\n"
-        "  use the key xlsx for a workbook; unpack an archive"
+        "a.csv:1: this is a zip archive, a workbook or a Word document, but its name does not end in .xlsx\n"
+        "  unpack an archive; use the key xlsx for a workbook; to translate a Word document, leave out --input"
     )
