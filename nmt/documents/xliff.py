@@ -59,7 +59,7 @@ class XliffFile:
     @target_language.setter
     def target_language(self, code: str) -> None:
         root = self._tree.getroot()
-        if root.get("srcLang"):  # XLIFF 2.0
+        if root.get("version", "").startswith("2"):
             root.set("trgLang", code)
         else:
             for element in root.iter(self._name("file")):
