@@ -59,7 +59,7 @@ class SrtFile:
 
 
 class _Utterance(NamedTuple):
-    """What one speaker says in a subtitle: its dash, its text, and the number of its lines."""
+    """One speaker's part of a subtitle: the dash before it, its text, and its number of lines."""
 
     dash: str
     text: HtmlText
