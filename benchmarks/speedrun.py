@@ -1,7 +1,7 @@
 """Train Multi30k de-en in many ways, and tabulate the minutes of updates to 36, 38, 38.7 and 40 BLEU.
 
     python benchmarks/speedrun.py                                   # all entries of benchmarks/speedrun.yaml
-    python benchmarks/speedrun.py --only one-thousand,lr-2e-3 --seeds 1,2,3 --log docs/log/speedrun.md
+    python benchmarks/speedrun.py --only short,lr-2e-3 --seeds 1,2,3 --log docs/log/speedrun.md
 
 BLEU is measured for every validated checkpoint on the configuration's test set (test2016), with greedy search in fp32.
 Stopped trainings are resumed; finished ones are only read. Prints a Markdown table, and writes it between the marks on
