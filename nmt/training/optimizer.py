@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nmt.config.training import TrainingConfig
 from nmt.model.transformer import Transformer
+from nmt.training.adamw import AdamW
 from nmt.training.distributed import ProcessGroup
 from nmt.training.loss_scale import LossScale
 from nmt.training.muon import Muon
@@ -64,13 +65,8 @@ class Optimizer:
         decays = _decaying(model)
         parts = _matrices_between_states(model) if config.optimizer == "muon" else {}
         self.muon = Muon({name: self.master[name] for name in parts}, parts)
-        rest = [name for name in decays if name not in parts]
-        groups = [
-            {"params": [self.master[n] for n in rest if decays[n]], "weight_decay": config.weight_decay},
-            {"params": [self.master[n] for n in rest if not decays[n]], "weight_decay": 0.0},
-        ]
-        fused = next(model.parameters()).device.type in ("cpu", "cuda")
-        self.adam = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
+        rest = {name: parameter for name, parameter in self.master.items() if name not in parts}
+        self.adam = AdamW(rest, decays, config.betas, config.eps, config.weight_decay)
 
     @torch.no_grad()
     def accumulate(self) -> None:
@@ -137,10 +133,7 @@ class Optimizer:
         is_finite = torch.isfinite(norm if loss is None else norm + loss)
         lr = learning_rate(self.config, update)
         self.muon.step(lr, self.config.weight_decay, is_finite)
-        self._skip_unless(is_finite)
-        for group in self.adam.param_groups:
-            group["lr"] = lr
-        self.adam.step()
+        self.adam.step(lr, is_finite)
         for master in self.master.values():
             master.grad = None
         if self.loss_scale is not None:
@@ -148,12 +141,6 @@ class Optimizer:
         if self.reduced:
             self._round_into_model()
         return norm
-
-    def _skip_unless(self, is_finite: Tensor) -> None:
-        if self.adam.defaults["fused"]:
-            self.adam.found_inf = (~is_finite).float()  # type: ignore[attr-defined]
-        elif not is_finite:
-            self.adam.zero_grad(set_to_none=True)  # AdamW skips parameters without a gradient
 
     @torch.no_grad()
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
@@ -168,8 +155,7 @@ class Optimizer:
 
     def moments(self) -> Moments:
         """Return the state of AdamW and Muon; empty before the first update."""
-        state = self.adam.state
-        moments = {name: dict(state[parameter]) for name, parameter in self.master.items() if parameter in state}
+        moments = {name: dict(state) for name, state in self.adam.state.items()}
         return moments | {name: {"momentum": momentum} for name, momentum in self.muon.momenta.items()}
 
     def moments_like(self, name: str) -> dict[str, Tensor]:
@@ -186,10 +172,7 @@ class Optimizer:
 
     def load_moments(self, moments: Moments) -> None:
         """Restore what `moments` returned."""
-        names = {id(parameter): name for name, parameter in self.master.items()}
-        parameters = [parameter for group in self.adam.param_groups for parameter in group["params"]]
-        indexed = {index: moments[name] for index, p in enumerate(parameters) if (name := names[id(p)]) in moments}
-        self.adam.load_state_dict({"state": indexed, "param_groups": self.adam.state_dict()["param_groups"]})
+        self.adam.load(moments)
         self.muon.momenta = {
             name: moments[name]["momentum"].to(parameter.device)
             for name, parameter in self.muon.parameters.items()

@@ -95,7 +95,6 @@ def _import_all() -> None:
         "matplotlib.backends.backend_svg",
         "sacrebleu",
         "safetensors.torch",
-        "torch._dynamo",
     ):
         importlib.import_module(name)
     codecs.lookup("utf-8-sig")
