@@ -51,7 +51,7 @@ def tiny_values(folder: Path, **sections: dict[str, Any]) -> dict[str, Any]:
             "tgt_lang": "en",
             **{split: {"tsv": str(folder / f"{split}.tsv")} for split in ("train", "valid", "test")},
         },
-        "tokenizer": {"type": "char", "vocab_size": 300},
+        "tokenizer": {"type": "char", "vocab_size": 300, "max_sentences": 300},
         "model": MODEL,
         "training": TRAINING,
     }
