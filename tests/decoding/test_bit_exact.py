@@ -23,8 +23,8 @@ if sys.argv[3] == "requested":
 translator = Translator.load(sys.argv[1], engine="torch", device="cpu")
 texts = json.loads(sys.argv[2])
 among = [done.token_scores for done in translator.translate(texts)]
-alone = [translator.translate([text])[0].token_scores for text in texts]
-print(json.dumps([translator.engine.min_rows, alone == among]))
+alone = [translator.translate([text])[0].token_scores for text in texts[:8]]
+print(json.dumps([translator.engine.min_rows, alone == among[:8]]))
 """
 
 
