@@ -42,7 +42,7 @@ check: $(DEV)  ## lint, formatting and types: ruff and mypy
 	$(BIN)/mypy nmt scripts benchmarks
 
 test: $(DEV)  ## run the tests that take seconds, in one process per core
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile $(TEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
 
 test-slow: $(DEV)  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
@@ -51,7 +51,7 @@ test-machines: $(DEV)  ## run the tests of the numerics on emulated machines: no
 	$(BIN)/python scripts/machines.py $(MACHINES) -- $(TEST_ARGS)
 
 coverage: $(DEV)  ## run the tests with coverage; fails below the floor in pyproject.toml
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term:skip-covered \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered \
 		--cov-report=xml:build/coverage.xml $(TEST_ARGS)
 
 torture: $(RUNTIME)  ## kill trainings at random moments, damage their files, and check that nothing is lost
