@@ -87,7 +87,7 @@ def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learned to reverse digits."""
     from nmt.training.run import start_run
 
-    training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200}
+    training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
     config = tiny_config(digits, training=training)
     return once(tmp_path_factory, "digits", lambda path: start_run(config, path))
 
