@@ -36,6 +36,12 @@ def test_sizes_grow_and_dropout_falls_with_the_data(num_pairs, d_model, d_ff, la
     assert config.tokenizer.joint
 
 
+@pytest.mark.parametrize("student", [False, True])
+def test_positions_are_rotary_for_the_sizes_that_they_were_measured_on(student):
+    kinds = [suggest_config(pairs, DATA, student=student).model.positions for pairs in (10_000, 10_001, 50_000, 50_001)]
+    assert kinds == ["sinusoidal", "rotary", "rotary", "sinusoidal"]
+
+
 @pytest.mark.parametrize(
     ("num_pairs", "encoder", "decoder", "vocab_size"),
     [

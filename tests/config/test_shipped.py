@@ -32,10 +32,13 @@ def test_the_seven_are_there():
     ]
 
 
-def test_a_student_differs_from_its_teacher_in_layers_and_vocabulary_alone():
-    teacher, student = (load_config(SHIPPED[0].with_name(f"multi30k-de-en{name}.yaml")) for name in ("", "-student"))
-    assert (student.model.encoder_layers, student.model.decoder_layers, student.tokenizer.vocab_size) == (5, 1, 2000)
-    layers = {"encoder_layers": 3, "decoder_layers": 3}
-    tokenizer = student.tokenizer.model_copy(update={"vocab_size": 5000})
-    model = student.model.model_copy(update=layers)
-    assert student.model_copy(update={"tokenizer": tokenizer, "model": model}) == teacher
+def test_a_student_has_the_data_and_the_stages_of_its_teacher_and_a_smaller_model():
+    teacher, student = (
+        load_config(SHIPPED[0].with_name(f"multi30k-de-en-{name}.yaml")) for name in ("stages", "student")
+    )
+    assert student.data == teacher.data
+    assert [s.both_directions for s in student.training.stages] == [s.both_directions for s in teacher.training.stages]
+    assert student.model.decoder_layers < teacher.model.decoder_layers
+    for size in ("d_model", "d_ff"):
+        assert getattr(student.model, size) < getattr(teacher.model, size)
+    assert student.tokenizer.vocab_size < teacher.tokenizer.vocab_size
