@@ -88,7 +88,7 @@ def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from nmt.training.run import start_run
 
     training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
-    config = tiny_config(digits, training=training)
+    config = tiny_config(digits, tokenizer={"max_sentences": 3000}, training=training)
     return once(tmp_path_factory, "digits", lambda path: start_run(config, path))
 
 
