@@ -59,7 +59,7 @@ class AdamW:
                 [state["exp_avg_sq"] for state in states],
                 [],
                 [state["step"] for state in states],
-                foreach=not self.fused,
+                foreach=False,
                 fused=self.fused,
                 found_inf=(~is_finite).float() if self.fused else None,
                 amsgrad=False,

@@ -43,7 +43,7 @@ def test_updates_are_those_of_torchs_adamw_bit_for_bit(fused):
         {"params": [theirs["matrix"]], "weight_decay": DECAY},
         {"params": [theirs["bias"], theirs["idle"]], "weight_decay": 0.0},
     ]
-    expected = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=fused, foreach=not fused)
+    expected = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=fused, foreach=False)
     for update in range(1, 6):
         for parameters in (ours, theirs):
             set_gradients(parameters, update)
