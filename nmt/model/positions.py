@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.device import on_meta_device
+from nmt.model.kernels.rotation import rotate
 
 
 def sinusoidal_positions(max_len: int, d_model: int) -> Tensor:
@@ -31,12 +32,11 @@ class Rotary(nn.Module):
         if not on_meta_device():
             frequencies = 10000.0 ** (-torch.arange(0, head_size, 2) / head_size)
             angles = torch.arange(max_len)[:, None] * frequencies  # [max_len, K/2]
-        self.register_buffer("cosine", angles.cos(), persistent=False)
-        self.register_buffer("sine", angles.sin(), persistent=False)
+        sine = angles.sin()
+        self.register_buffer("cosine", angles.cos().repeat(1, 2), persistent=False)  # [max_len, K]
+        self.register_buffer("sine", torch.cat([-sine, sine], dim=-1), persistent=False)  # [max_len, K]
 
     def forward(self, heads: Tensor, offset: int | Tensor) -> Tensor:
         """Rotate heads [B, H, T, K]; `offset` is the first position, or a tensor [T] with each position."""
         positions = offset if isinstance(offset, Tensor) else slice(offset, offset + heads.size(2))
-        cosine, sine = self.cosine[positions].to(heads.dtype), self.sine[positions].to(heads.dtype)
-        first, second = heads.chunk(2, dim=-1)
-        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)  # [B, H, T, K]
+        return rotate(heads, self.cosine[positions].to(heads.dtype), self.sine[positions].to(heads.dtype))

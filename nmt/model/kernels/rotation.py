@@ -1,0 +1,34 @@
+"""The rotation of rotary positions, with a gradient that costs as little as the rotation itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn feature k of heads [B, H, T, K] with feature k + K/2, by the angles of `cosine` and `sine` [T, K].
+
+    Both tables hold each angle twice, and the first half of `sine` is negated.
+    """
+    return _Rotate.apply(heads, cosine, sine)
+
+
+def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor, *, sign: int) -> Tensor:
+    first, second = heads.chunk(2, dim=-1)
+    return (heads * cosine).addcmul_(torch.cat([second, first], dim=-1), sine, value=sign)
+
+
+class _Rotate(torch.autograd.Function):
+    """The gradient is rotated back: torch's own would take a product and a sum for each term of the formula."""
+
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
+        return _rotate(heads, cosine, sine, sign=1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return _rotate(grads[0], *ctx.saved_tensors, sign=-1), None, None
