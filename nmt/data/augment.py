@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -174,12 +174,14 @@ class CopyMaker:
 
         The changers must not draw rare emoji, because each would take a token of the vocabulary.
         """
-        shares: Mapping[str, float] = {kind: share for kind, share in config.shares().items() if kind != "merge"}
+        shares = {kind: share for kind, share in config.shares().items() if share and kind != "merge"}
         self._bounds = list(zip(accumulate(shares.values()), shares, strict=True))
         self._changers, self._seed = changers, seed
 
     def copy_of(self, number: int, corpus: int, pair: TextPair) -> TextPair | None:
         """Return a changed copy of pair `number` of `corpus`, or None if the pair is not drawn for a change."""
+        if not self._bounds:  # seeding takes longer than reading a pair
+            return None
         draw = random.Random((self._seed << 64) + number)
         drawn = draw.random()
         for bound, kind in self._bounds:

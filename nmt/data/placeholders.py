@@ -82,6 +82,8 @@ def copy_with_placeholders(
         found = _draw_places(pair, spaced, draw)
         if len(places) + len(found) <= wanted and not _clash(places, found):
             places += found
+        if len(places) == wanted:
+            break
     if not places:
         return None
     places.sort(key=lambda place: _order(place[0]))  # stable: insertions at one position keep their order

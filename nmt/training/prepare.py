@@ -129,8 +129,9 @@ def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection
     word_rate = data.augment.word_rate
     changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
     copies = CopyMaker(data.augment, changers, config.training.seed)
+    with_placeholders = _placeholders_of(config)
     for number, pair in enumerate(whole(announced(corpus.train_pairs(), "reading text for the tokenizer"))):
-        texts = TextPair(*_with_placeholders(pair, config)[:2])
+        texts = TextPair(*with_placeholders(pair)[:2])
         yield texts
         if copy := copies.copy_of(number, pair.corpus, texts):
             yield copy
@@ -227,9 +228,10 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
                 )
 
 
-def _with_placeholders(pair: SentencePair, config: Config) -> SentencePair:
-    """Return the pair with placeholders for protected spans, if the configuration asks for them."""
-    return insert_placeholders(pair, user_symbols(config)) if config.data.protect else pair
+def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
+    """Return a function that inserts placeholders for protected spans, if the configuration asks for them."""
+    symbols = user_symbols(config)
+    return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
 
 
 def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> None:
@@ -290,6 +292,7 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
     """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
     valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
     tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
+    with_placeholders = _placeholders_of(corpus.config)
     num_whole = 0
     for pair in announced(corpus.train_pairs(), "tokenizing"):
         if not (pair.src and pair.tgt):
@@ -302,7 +305,9 @@ def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Itera
         counts.same_on_both_sides += pair.src == pair.tgt
         counts.sources_in_valid += pair.src in valid_sources[direction]
         counts.sources_in_test += pair.src in test_sources[direction]
-        for seen in _as_trained_on(pair, direction, corpus.config, counts):
+        protected = with_placeholders(pair)
+        counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
+        for seen in _as_trained_on(protected, direction, corpus.config, counts):
             yield seen._replace(src=tags[pair.corpus] + seen.src, tgt=tgt_tags[pair.corpus] + seen.tgt)
     if corpus.has_filters:
         counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
@@ -326,17 +331,13 @@ def _sources(corpus: FilteredCorpus, run: RunDir, split: Split) -> Mapping[Direc
 def _as_trained_on(
     pair: SentencePair, direction: Direction, config: Config, counts: CorpusCounts
 ) -> Iterator[SentencePair]:
-    """Yield the pair with placeholders and, for a share of the pairs, a copy with more placeholders."""
-    data = config.data
-    if not data.protect:
-        yield pair
+    """Yield the pair and, for the configured share of the pairs, a copy with more placeholders."""
+    yield pair
+    if not config.data.protect:
         return
-    protected = _with_placeholders(pair, config)
-    counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
-    yield protected
     spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
-    copy = copy_with_placeholders(protected, share=data.placeholder_share, seed=config.training.seed, spaced=spaced)
-    if copy:
+    share, seed = config.data.placeholder_share, config.training.seed
+    if copy := copy_with_placeholders(pair, share=share, seed=seed, spaced=spaced):
         counts.copies_with_placeholders += 1
         yield copy
 

@@ -29,6 +29,14 @@ def found(text: str, not_these=()) -> list[str]:
         ("a < b and c > d, 1<2", []),
         ("Tom &amp; Anna &#39; R&D;", ["&amp;", "&#39;"]),
         ("</s> <pad> ⟦1⟧", ["</s>", "<pad>", "⟦1⟧"]),
+        ("alone: ftp://a.org", ["ftp://a.org"]),
+        ("alone: www.a.org", ["www.a.org"]),
+        ("alone: a@b.org", ["a@b.org"]),
+        ("alone: <br>", ["<br>"]),
+        ("alone: &lt;", ["&lt;"]),
+        ("alone: {a}", ["{a}"]),
+        ("alone: %d", ["%d"]),
+        ("alone: ⟦12⟧", ["⟦12⟧"]),
     ],
 )
 def test_what_is_to_be_kept_is_found(text, spans):

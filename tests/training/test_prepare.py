@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nmt.config.data import DataConfig
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.rundir import RunDir
 from nmt.training import corpus_files
@@ -316,6 +317,14 @@ def test_the_way_segmentations_are_drawn_is_no_part_of_the_store(digits, tmp_pat
         for i, drawn in enumerate(({}, {"subword_regularization": {"per_epoch": True}}))
     ]
     assert stores[0].fingerprint == stores[1].fingerprint
+
+
+def test_a_configuration_is_not_read_again_for_each_pair(digits, tmp_path, monkeypatch):
+    reads, corpora = [], DataConfig.corpora
+    monkeypatch.setattr(DataConfig, "corpora", lambda data, name: reads.append(name) or corpora(data, name))
+    prepared = prepare(tiny_config(digits, data={"protect": True}), RunDir(tmp_path / "run"), tmp_path / "store")
+    assert len(prepared.store) >= 3000
+    assert len(reads) < 300
 
 
 def test_a_long_pass_over_the_corpus_says_every_thirty_seconds_how_far_it_is(tmp_path, monkeypatch, messages):
