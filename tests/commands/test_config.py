@@ -76,6 +76,13 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert config.data.holdout_size == 6
 
 
+def test_new_says_what_else_was_measured_to_be_better_for_this_size():
+    Path("many.tsv").write_text("".join(f"Satz {number}.\tSentence {number}.\n" for number in range(10_500)))
+    lines = succeed("new", "--tsv", "many.tsv", "--src-lang", "de", "--tgt-lang", "en").stdout.split("\n")
+    assert "4 heads, rotary positions, one vocabulary of 5,000 tokens" in lines[2]
+    assert "(the first 2,300 in both directions: Ding et al. 2021)" in lines[3]
+
+
 def test_new_reads_the_language_before_gz_and_takes_the_one_given():
     config = new("--src", "a.txt", "--tgt", "a.pt-BR.gz", "--src-lang", "no")
     assert (config.data.src_lang, config.data.tgt_lang) == ("no", "pt-BR")
