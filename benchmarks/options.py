@@ -1,4 +1,4 @@
-"""Measure the cost of training options per update: processor time compared with a training without them.
+"""Measure the cost of options per update: processor time compared with a training without them.
 
     python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon
 
@@ -24,21 +24,29 @@ from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import Optimizer
 from nmt.training.step import Step
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "none": {},
+TRAINING: dict[str, dict[str, Any]] = {
     "r_drop": {"r_drop": 5.0},
     "ema": {"ema": 0.999},
     "muon": {"optimizer": "muon"},
 }
-MODEL = ModelConfig(d_model=256, num_heads=4, d_ff=512, dropout=0.25, embedding_dropout=0.25)
+MODEL: dict[str, dict[str, Any]] = {
+    "rotary": {"positions": "rotary"},
+    "qk_norm": {"qk_norm": True},
+    "rms": {"norm": "rms"},
+    "swiglu": {"activation": "swiglu"},
+}
 VOCAB_SIZE = 5000
 LENGTH = 16
 
 
-def make_update(settings: TrainingConfig, batch: Batch) -> Callable[[int], None]:
-    """Return a function that trains a model on `batch`, given the number of the update."""
+def make_update(option: str, batch: Batch) -> Callable[[int], None]:
+    """Return a function that trains a model with `option` on `batch`, given the number of the update."""
     torch.manual_seed(1)
-    model = Transformer(MODEL, VOCAB_SIZE, VOCAB_SIZE).train()
+    settings = TrainingConfig(**TRAINING.get(option, {}))
+    config = ModelConfig(
+        d_model=256, num_heads=4, d_ff=512, dropout=0.25, embedding_dropout=0.25, **MODEL.get(option, {})
+    )
+    model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
     optimizer = Optimizer(model, settings, torch.float32)
     step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1)
     step.loss.r_drop = settings.r_drop
@@ -56,7 +64,7 @@ def main() -> None:
     """Print the milliseconds per update for each batch size and option, and the ratio to no option."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-tokens", default="1024,4096")
-    parser.add_argument("--options", default=",".join(OPTIONS))
+    parser.add_argument("--options", default=",".join([*TRAINING, *MODEL]))
     parser.add_argument("--rounds", type=int, default=11)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -64,7 +72,7 @@ def main() -> None:
         ids = torch.randint(4, VOCAB_SIZE, (tokens // LENGTH, LENGTH))
         batch = Batch.from_ids(ids, ids, ids)
         names = dict.fromkeys(["none", *given.options.split(",")])
-        updates = {name: make_update(TrainingConfig(**OPTIONS[name]), batch) for name in names}
+        updates = {name: make_update(name, batch) for name in names}
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(1, given.rounds + 2):
             for name, update in updates.items():

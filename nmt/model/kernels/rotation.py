@@ -16,9 +16,9 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return _Rotate.apply(heads, cosine, sine)
 
 
-def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor, *, sign: int) -> Tensor:
+def _rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = heads.chunk(2, dim=-1)
-    return (heads * cosine).addcmul_(torch.cat([second, first], dim=-1), sine, value=sign)
+    return torch.cat([second, first], dim=-1).mul_(sine).addcmul_(heads, cosine)
 
 
 class _Rotate(torch.autograd.Function):
@@ -27,8 +27,9 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         ctx.save_for_backward(cosine, sine)
-        return _rotate(heads, cosine, sine, sign=1)
+        return _rotate(heads, cosine, sine)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return _rotate(grads[0], *ctx.saved_tensors, sign=-1), None, None
+        cosine, sine = ctx.saved_tensors
+        return _rotate(grads[0], cosine, -sine), None, None
