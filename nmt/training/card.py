@@ -48,13 +48,17 @@ def _facts(training: Training) -> str:
         "methods": ", ".join(_methods(training)),
         "weights": f"checkpoint {run.index().best}",
     }
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items())])
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {fact} |" for name, fact in facts.items() if fact)])
 
 
 def _methods(training: Training) -> list[str]:
     """Return the special methods that the training used."""
-    settings = training.settings
+    settings, positions = training.settings, training.config.model.positions
+    stages = [stage.both_directions for stage in settings.stages] or [None]
+    in_both = [settings.both_directions if own is None else own for own in stages]
     methods = {
+        f"{positions} positions": positions != "sinusoidal",
+        "both directions" if all(in_both) else "both directions at first": any(in_both),
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",

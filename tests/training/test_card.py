@@ -1,0 +1,31 @@
+"""The card of a run names the methods that trained it."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.rundir import RunDir
+from nmt.training.run import start_run
+from tests.tiny import tiny_config
+
+
+@pytest.mark.parametrize(
+    ("sections", "methods"),
+    [
+        ({}, None),
+        ({"model": {"num_heads": 4, "positions": "rotary"}}, "rotary positions"),
+        ({"training": {"both_directions": True, "ema": 0.9}}, "both directions, moving average"),
+        (
+            {"training": {"stages": [{"max_updates": 4, "both_directions": True}, {"max_updates": 4}]}},
+            "both directions at",
+        ),
+    ],
+)
+def test_card_lists_the_methods_of_the_training(digits, tmp_path, sections, methods):
+    training = {"max_updates": 8, "warmup_updates": 1, "average_checkpoints": 0} | sections.get("training", {})
+    start_run(tiny_config(digits, **{**sections, "training": training}), tmp_path / "run")
+    rows = [line for line in RunDir(tmp_path / "run").card.read_text("utf-8").splitlines() if "| methods |" in line]
+    if methods is None:
+        assert not rows
+    else:
+        assert rows[0].startswith(f"| methods | {methods}")
