@@ -76,7 +76,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert config.data.holdout_size == 6
 
 
-def test_new_says_what_else_was_measured_to_be_better_for_this_size():
+def test_new_names_rotary_positions_and_both_directions_where_it_suggests_them():
     Path("many.tsv").write_text("".join(f"Satz {number}.\tSentence {number}.\n" for number in range(10_500)))
     lines = succeed("new", "--tsv", "many.tsv", "--src-lang", "de", "--tgt-lang", "en").stdout.split("\n")
     assert "4 heads, rotary positions, one vocabulary of 5,000 tokens" in lines[2]
