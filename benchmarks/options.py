@@ -67,11 +67,13 @@ def main() -> None:
     parser.add_argument("--options", default=",".join([*TRAINING, *MODEL]))
     parser.add_argument("--rounds", type=int, default=11)
     given = parser.parse_args()
+    names = dict.fromkeys(["none", *given.options.split(",")])
+    if unknown := names.keys() - {"none", *TRAINING, *MODEL}:
+        parser.error(f"no such option: {', '.join(sorted(unknown))}; choose from {', '.join([*TRAINING, *MODEL])}")
     torch.set_num_threads(1)
     for tokens in map(int, given.batch_tokens.split(",")):
         ids = torch.randint(4, VOCAB_SIZE, (tokens // LENGTH, LENGTH))
         batch = Batch.from_ids(ids, ids, ids)
-        names = dict.fromkeys(["none", *given.options.split(",")])
         updates = {name: make_update(name, batch) for name in names}
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(1, given.rounds + 2):

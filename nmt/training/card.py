@@ -58,7 +58,9 @@ def _methods(training: Training) -> list[str]:
     in_both = [settings.both_directions if own is None else own for own in stages]
     methods = {
         f"{positions} positions": positions != "sinusoidal",
-        "both directions" if all(in_both) else "both directions at first": any(in_both),
+        "both directions" if all(in_both) else f"both directions in {sum(in_both)} of {len(in_both)} stages": any(
+            in_both
+        ),
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",

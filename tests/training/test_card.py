@@ -13,11 +13,11 @@ from tests.tiny import tiny_config
     ("sections", "methods"),
     [
         ({}, None),
-        ({"model": {"num_heads": 4, "positions": "rotary"}}, "rotary positions"),
+        ({"model": {"num_heads": 4, "positions": "rotary"}}, "rotary positions |"),
         ({"training": {"both_directions": True, "ema": 0.9}}, "both directions, moving average"),
         (
             {"training": {"stages": [{"max_updates": 4, "both_directions": True}, {"max_updates": 4}]}},
-            "both directions at",
+            "both directions in 1 of 2 stages |",
         ),
     ],
 )
