@@ -56,11 +56,10 @@ def _methods(training: Training) -> list[str]:
     settings, positions = training.settings, training.config.model.positions
     stages = [stage.both_directions for stage in settings.stages] or [None]
     in_both = [settings.both_directions if own is None else own for own in stages]
+    share = "" if all(in_both) else f" in {sum(in_both)} of {len(in_both)} stages"
     methods = {
         f"{positions} positions": positions != "sinusoidal",
-        "both directions" if all(in_both) else f"both directions in {sum(in_both)} of {len(in_both)} stages": any(
-            in_both
-        ),
+        f"both directions{share}": any(in_both),
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",
