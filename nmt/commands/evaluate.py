@@ -82,7 +82,8 @@ ShowDetails = Annotated[
     typer.Option(
         "--details",
         help="Also print scores by sentence length, by rare words and by words that are not in the training data; the "
-        "number of outputs that are empty, copied, looped, too short or too long; and the 30 worst sentences.",
+        "number of outputs that are empty, copied, in the wrong language, looped, too short or too long; and the 30 "
+        "worst sentences.",
     ),
 ]
 Report = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shlex
@@ -16,6 +17,7 @@ from nmt.commands.progress import Progress
 from nmt.commands.streams import to_json
 from nmt.commands.test_sets import TestSet, read_hypotheses
 from nmt.config import SearchOptions
+from nmt.data.lines import MODULES, open_text
 from nmt.errors import NmtError
 from nmt.evaluate import MetricScore
 from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval
@@ -63,7 +65,7 @@ class EvaluationRecord:
     precision: str | None
     scores: dict[str, ScoreRecord]  # by sacreBLEU's name
     hypotheses: str  # path of the file
-    sacrebleu: str | None  # command that prints the same scores; None without files for it
+    sacrebleu: str | None  # command that prints the same scores; None without files that sacreBLEU can read
 
     def as_json(self) -> dict[str, object]:
         """Return the record as JSON values."""
@@ -196,7 +198,7 @@ class Evaluation(NamedTuple):
     def reference_files(self, test_set: TestSet) -> list[Path]:
         """Return the reference files; references that are not in the run's data are written beside the hypotheses."""
         folder = self.model.folder
-        if test_set.paths and test_set.paths[0].parent == folder.parent / "data":
+        if test_set.paths and all(path.parent == folder.parent / "data" for path in test_set.paths):
             return test_set.paths
         names = [f"{test_set.name}.ref{number or ''}" for number in range(len(test_set.references))]
         pairs = zip(names, test_set.references, strict=True)
@@ -255,15 +257,29 @@ class Other(NamedTuple):
         return cls(path, None, read_hypotheses(path, test_set))
 
     def translate(self, test_set: TestSet, computation: Computation, folder: Path | None) -> tuple[list[str], Path]:
-        """Return translations and their file; a model's translations are written into `folder`, if given."""
+        """Return translations and their file.
+
+        A model's translations are written into `folder`, or else into its own folder for results. A file that sacreBLEU
+        cannot read is copied into `folder`, if given.
+        """
         if self.model is None:
-            return self.hypotheses, self.path
+            if folder is None or sacrebleu_can_read(self.path, self.hypotheses):
+                return self.hypotheses, self.path
+            return self.hypotheses, write_lines(folder / self._file_name(test_set), self.hypotheses)
         evaluation = computation.load(self.model)
         with evaluation.translator:
             hypotheses = evaluation.translate(test_set.sets[0])
-        name = "-".join(self.path.resolve().parts[-2:])
-        path = (folder or evaluation.model.folder) / f"{test_set.name}-of-{name}{evaluation.suffix()}.hyp"
+        path = (folder or evaluation.model.folder) / self._file_name(test_set, evaluation.suffix())
         return hypotheses, write_lines(path, hypotheses)
+
+    def _file_name(self, test_set: TestSet, suffix: str = "") -> str:
+        """Return a name for the file of translations that no other system has."""
+        name = "-".join(Path(os.path.abspath(self.path)).parts[-2:])
+        # Two models may have the same last folders, and two pipes the same path: hash all of a model's path, and the
+        # text of a file.
+        identity = [str(self.path.resolve())] if self.model is not None else self.hypotheses
+        mark = hashlib.sha256("\n".join(identity).encode(errors="surrogateescape")).hexdigest()[:8]
+        return f"{test_set.name}-of-{name}-{mark}{suffix}.hyp"
 
 
 def compared_as_json(compared: ComparedSystem) -> dict[str, object]:
@@ -293,6 +309,19 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     """Write one item per line, atomically; return the path."""
     write_text(path, "".join(line + "\n" for line in lines))
     return path
+
+
+def sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
+    """Return whether sacreBLEU reads `lines` from the file at `path`.
+
+    It does not if the file is a pipe, which can be read only once, is compressed with xz or Zstandard, or begins with a
+    byte order mark.
+    """
+    if not path.is_file() or path.suffix in MODULES:
+        return False
+    with open_text(path) as file:
+        text = file.read().replace(b"\r\n", b"\n")
+    return text.removesuffix(b"\n") == "\n".join(lines).encode()
 
 
 def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
@@ -329,7 +358,8 @@ def sacrebleu_command(
     groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
     commands = []
     for names in filter(None, groups):
-        command = ["sacrebleu", *map(str, references), "-i", *map(str, hypotheses)]
+        # sacreBLEU refuses a file that is listed twice.
+        command = ["sacrebleu", *map(str, references), "-i", *dict.fromkeys(map(str, hypotheses))]
         command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", *test]
         command += ["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in names else []
         command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +21,7 @@ from nmt.commands.evaluation import (
     as_records,
     compared_as_json,
     measure,
+    sacrebleu_can_read,
     sacrebleu_command,
     scores_of,
 )
@@ -31,7 +32,8 @@ from nmt.data.augment import PairChanger, TextPair, change_all
 from nmt.errors import NmtError
 from nmt.exportdir import ExportDir
 from nmt.files import write_text
-from nmt.rundir import RunDir
+from nmt.languages import Direction
+from nmt.rundir import DirectedPairs, RunDir
 
 if TYPE_CHECKING:
     from nmt.evaluate.details import Details
@@ -86,7 +88,7 @@ class _Outcome(NamedTuple):
     record: EvaluationRecord | MeanRecord
     changed: dict[str, EvaluationRecord | MeanRecord]
     system: System | None
-    references: list[Path]  # files for sacreBLEU
+    references: list[Path]  # files for sacreBLEU; none if it cannot read all files
     folder: Path | None  # for results
 
     def records(self) -> Iterator[EvaluationRecord]:
@@ -119,14 +121,16 @@ def _changed(test_set: TestSet, kind: str, symbols: Collection[str]) -> TestSet:
 
 def _score_file(path: Path, test_set: TestSet, metrics: Metrics) -> _Outcome:
     """Score the translations in a file; save nothing."""
-    tgt_lang = test_set.sets[0].direction.tgt
-    system = measure(str(path), read_hypotheses(path, test_set), test_set, metrics)
-    command = sacrebleu_command([path], test_set.paths, metrics.names, tgt_lang) if test_set.paths else None
+    hypotheses = read_hypotheses(path, test_set)
+    system = measure(str(path), hypotheses, test_set, metrics)
+    files = [*zip(test_set.paths, test_set.references, strict=False), (path, hypotheses)]  # paths may be missing
+    references = test_set.paths if _sacrebleu_can_read(files) else []
+    command = sacrebleu_command([path], references, metrics.names, system.tgt_lang) if references else None
     record = EvaluationRecord(
         models=[],
         checkpoints=[],
         set=test_set.name,
-        sentences=len(system.hypotheses),
+        sentences=len(hypotheses),
         beam_size=None,
         length_penalty=None,
         precision=None,
@@ -134,7 +138,16 @@ def _score_file(path: Path, test_set: TestSet, metrics: Metrics) -> _Outcome:
         hypotheses=str(path),
         sacrebleu=command,
     )
-    return _Outcome(record, {}, system, test_set.paths, None)
+    return _Outcome(record, {}, system, references, None)
+
+
+def _sacrebleu_can_read(files: Iterable[tuple[Path, Sequence[str]]]) -> bool:
+    """Return whether sacreBLEU can read the lines of each file; if not, log which file it cannot read."""
+    for path, lines in files:
+        if not sacrebleu_can_read(path, lines):
+            log.info("no sacreBLEU command: sacreBLEU cannot read %s (a pipe, .xz, .zst, or a byte order mark)", path)
+            return False
+    return True
 
 
 class _Compared(NamedTuple):
@@ -152,16 +165,17 @@ def _compare(
 
     if outcome.system is None or not others:
         return _Compared([], None)
-    compared, paths = [], [Path(each.hypotheses) for each in outcome.records()][:1]
+    compared, files = [], [(Path(each.hypotheses), outcome.system.hypotheses) for each in outcome.records()][:1]
     for other in others:
         hypotheses, path = other.translate(test_set, computation, outcome.folder)
         system = measure(str(other.path), hypotheses, test_set, request.metrics)
         compared.append(compare_systems(outcome.system, system, request.significance))
-        paths.append(path)
+        files.append((path, hypotheses))
     command = None
-    if outcome.references:
+    if outcome.references and _sacrebleu_can_read(files):
         test = ["--paired-bs" if request.significance == "bootstrap" else "--paired-ar", "-f", "text"]
-        command = sacrebleu_command(paths, outcome.references, request.metrics.names, outcome.system.tgt_lang, test)
+        paths, names = [path for path, _ in files], request.metrics.names
+        command = sacrebleu_command(paths, outcome.references, names, outcome.system.tgt_lang, test)
     return _Compared(compared, command)
 
 
@@ -174,21 +188,37 @@ def _examine(outcome: _Outcome, test_set: TestSet, found: list[RunDir] | ExportD
     (each,) = test_set.sets
     if not test_set.has_sources:
         return examine(outcome.system, None, each.direction.src)
-    frequencies = _count_training_words(found[0], each.sources) if isinstance(found, list) else None
+    frequencies = _count_training_words(found[0], each) if isinstance(found, list) else None
     return examine(outcome.system, each.sources, each.direction.src, frequencies)
 
 
-def _count_training_words(run: RunDir, sources: list[str]) -> Mapping[str, int] | None:
-    """Return how often the words of `sources` are in the training data of a run; None if it cannot be read."""
-    from nmt.evaluate.details import count_words
-    from nmt.training.corpus_files import Corpus
+def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, int] | None:
+    """Return how often the words of the test set's sources are in the sources that the run was trained on.
 
+    Only the corpora of the same direction count, without the pairs that the filters drop. None if there is no such
+    corpus, or if it cannot be read.
+    """
+    from nmt.evaluate.details import count_words
+
+    direction = test_set.direction
+    if direction not in run.config().data.directions:
+        log.warning("no scores by rare words: %s has no training data from %s to %s", run.path, *direction)
+        return None
     log.info("counting the words of the training data")
     try:
-        return count_words((pair.src for pair in Corpus(run.config()).train_pairs()), sources)
+        return count_words(_training_sources(run, direction), test_set.sources)
     except NmtError as error:
         log.warning("no scores by rare words: the training data of %s cannot be read: %s", run.path, error)
         return None
+
+
+def _training_sources(run: RunDir, direction: Direction) -> Iterator[str]:
+    """Yield the sources of one direction that the run was trained on."""
+    from nmt.training.corpus_files import whole
+    from nmt.training.filtering import FilteredCorpus
+
+    corpus = FilteredCorpus(run.config())
+    return (pair.src for pair in whole(corpus.train_pairs()) if corpus.direction("train", pair) == direction)
 
 
 def _print(outcome: _Outcome, compared: _Compared, details: Details | None, format: str) -> None:

@@ -78,14 +78,19 @@ def examine(
     """
     direction = Direction(src_lang, system.tgt_lang)
     known = [None] * len(system.hypotheses) if sources is None else sources
-    rows = zip(known, system.hypotheses, zip(*system.references, strict=True), system.sentence_chrf(), strict=True)
+    rows = zip(known, system.hypotheses, zip(*system.references, strict=True), rounded_chrf(system), strict=True)
     sentences = [
-        TestSentence(number, source, text, list(refs), round(chrf, 2), find_flags(source, text, refs, direction))
+        TestSentence(number, source, text, list(refs), chrf, find_flags(source, text, refs, direction))
         for number, (source, text, refs, chrf) in enumerate(rows, 1)
     ]
     flags = Counter(flag for sentence in sentences for flag in sentence.flags)
     groupings = _group_all(system, sources, frequencies)
     return Details(sentences, groupings, {flag: flags[flag] for flag in FLAGS if flags[flag]})
+
+
+def rounded_chrf(system: System) -> list[float]:
+    """Return chrF of each sentence [N], rounded to two digits as all reports print it."""
+    return [round(chrf, 2) for chrf in system.sentence_chrf()]
 
 
 def find_flags(source: str | None, hypothesis: str, references: Sequence[str], direction: Direction) -> list[str]:

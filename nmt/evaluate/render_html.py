@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from nmt.errors import printable
-from nmt.evaluate.details import FLAGS, Details, Grouping, TestSentence
+from nmt.evaluate.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
 from nmt.evaluate.differences import Span, find_differences
 from nmt.evaluate.scores import MetricScore
 from nmt.evaluate.significance import LEVEL, ComparedSystem, describe_test
@@ -108,7 +108,8 @@ def _comparisons(report: EvaluationReport) -> Iterator[str]:
 
 def _gains(details: Details, compared: ComparedSystem) -> str:
     """Return a chart of the differences by sentence."""
-    gains = [s.chrf - other for s, other in zip(details.sentences, compared.system.sentence_chrf(), strict=True)]
+    others = rounded_chrf(compared.system)
+    gains = [_gain(sentence, other) for sentence, other in zip(details.sentences, others, strict=True)]
     edges = list(range(-100, 100, 2 * _STEP))
     counts = [sum(first <= gain < first + 2 * _STEP for gain in gains) for first in edges]
     counts[-1] += sum(gain >= 100 for gain in gains)
@@ -116,9 +117,14 @@ def _gains(details: Details, compared: ComparedSystem) -> str:
         (float(count), f"{first:+}", f"from {first:+} to {first + 2 * _STEP:+} chrF: {count:,} sentences")
         for first, count in zip(edges, counts, strict=True)
     ]
-    better, worse = sum(gain > 0.005 for gain in gains), sum(gain < -0.005 for gain in gains)
+    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
     caption = f"Sentences by how much higher their chrF is than the other's: {better:,} are better, {worse:,} worse."
     return bar_chart(bars, caption, label_every=2)
+
+
+def _gain(sentence: TestSentence, other: float) -> float:
+    """Return the chrF of `sentence` minus that of the `other` output, both rounded to two digits."""
+    return round(sentence.chrf - other, 2)
 
 
 def _pictures(report: EvaluationReport) -> Iterator[str]:
@@ -166,7 +172,7 @@ def _group_table(grouping: Grouping) -> str:
 def _sentences(report: EvaluationReport) -> Iterator[str]:
     details = report.details
     order = sorted(details.sentences, key=lambda sentence: sentence.chrf)[:MAX_ROWS]
-    others = [(other.system.name, other.system.hypotheses, other.system.sentence_chrf()) for other in report.compared]
+    others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in report.compared]
     yield "<h2>Sentences</h2>"
     left_out = len(details.sentences) - len(order)
     yield "<p>Worst sentences first. Words that are only in the output are <mark>marked</mark>. Words that are only"
@@ -211,7 +217,7 @@ def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> st
     length = f"{len(sentence.references[0])}"
     numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
     for number, (_, _, chrf) in enumerate(others, 1):
-        numbers[f"gain{number}"] = f"{sentence.chrf - chrf:+.2f}"
+        numbers[f"gain{number}"] = f"{_gain(sentence, chrf):+.2f}"
     data = "".join(f' data-{key}="{value}"' for key, value in numbers.items())
     cells = "".join(f'<td class="number">{value}</td>' for value in numbers.values())
     flags = "".join(f'<div class="label">{flag}</div>' for flag in sentence.flags)

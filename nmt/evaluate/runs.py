@@ -20,6 +20,7 @@ from nmt.rundir import RunDir
 SEED_KEY = "training.seed"
 _NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
 _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
+_TEST = ("BLEU", "chrF2")  # saved by `nmt eval` with default options
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class SeedSummary:
-    """Runs of a configuration with several seeds: mean and standard deviation of each score that all runs have."""
+    """Runs of a configuration, one per seed: mean and standard deviation of each score that all of them have."""
 
     runs: list[str]
     scores: dict[str, tuple[float, float]]
@@ -63,7 +64,8 @@ def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()
         for model, name in pairs
     ]
     warnings += _compare_test_sets(summaries)
-    return RunComparison(summaries, _differing(summaries), _summarize_seeds(summaries), warnings)
+    seeds = _summarize_seeds(summaries, warnings)
+    return RunComparison(summaries, _differing(summaries), seeds, warnings)
 
 
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:
@@ -128,10 +130,9 @@ def _metrics(run: RunDir) -> list[dict[str, Any]]:
 
 def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
     """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
-    path = run.evaluations / "test.json"
+    path, is_packed = run.evaluations / "test.json", (run.path / PACK_INFO).is_file()
+    hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
     if not path.exists():
-        is_packed = (run.path / PACK_INFO).is_file()
-        hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
         warnings.append(f"{shown}: no test scores; {hint}")
         return {}
     record = run.read_json(path)
@@ -139,9 +140,13 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
         warnings.append(f"{shown}/eval/test.json: these scores are not from the best checkpoint; run `nmt eval` again")
         return {}
     try:
-        return {f"test {name}": round(float(score["value"]), 2) for name, score in record["scores"].items()}
+        scores = {name: round(float(score["value"]), 2) for name, score in record["scores"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise RunError("not a file of scores by `nmt eval`", path=path, hint="delete it and run `nmt eval`") from None
+    if missing := [name for name in _TEST if name not in scores]:
+        names = " and ".join(missing)
+        warnings.append(f"{shown}: no test {names}, because the last `nmt eval` had other --metrics; {hint}")
+    return {f"test {name}": score for name, score in scores.items()}
 
 
 def _mark_of_test_set(run: RunDir) -> str | None:
@@ -176,14 +181,30 @@ def _comparable(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _summarize_seeds(summaries: Sequence[RunSummary]) -> list[SeedSummary]:
-    """Return mean and standard deviation of each group of several runs that differ only in their seeds."""
+def _summarize_seeds(summaries: Sequence[RunSummary], warnings: list[str]) -> list[SeedSummary]:
+    """Return mean and standard deviation of each group of several runs that differ only in their seeds.
+
+    Of runs with the same seed, such as a run and its copy, only the first counts.
+    """
     groups: dict[str, list[RunSummary]] = {}
     for each in summaries:
         settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}
         if each.seed is not None:
             groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
-    return [_spread(group) for group in groups.values() if len({each.seed for each in group}) > 1]
+    several = [group for group in groups.values() if len({each.seed for each in group}) > 1]
+    return [_spread(_one_per_seed(group, warnings)) for group in several]
+
+
+def _one_per_seed(group: Sequence[RunSummary], warnings: list[str]) -> list[RunSummary]:
+    """Return the first run with each seed; warn about the others."""
+    firsts: dict[int | None, RunSummary] = {}
+    for each in group:
+        first = firsts.setdefault(each.seed, each)
+        if first is not each:
+            warnings.append(
+                f"{each.run}: left out of the mean and standard deviation; {first.run} has the same settings and seed"
+            )
+    return list(firsts.values())
 
 
 def _spread(group: Sequence[RunSummary]) -> SeedSummary:

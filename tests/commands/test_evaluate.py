@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import shlex
@@ -11,14 +12,21 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner
 
 from nmt.cli import app
+from nmt.commands.evaluate import ShowDetails
 from nmt.commands.evaluation import sacrebleu_command
+from nmt.config import Config
 from nmt.evaluate import score
+from nmt.evaluate.details import FLAGS
 from nmt.rundir import RunDir
+from tests.tiny import tiny_values
+
+FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
 
 
 @pytest.fixture
@@ -260,9 +268,68 @@ def test_a_model_is_compared_with_a_run_and_a_file_and_sacrebleu_prints_the_same
     (printed,) = run_sacrebleu(result["sacrebleu_compared"])
     assert chrf["signature"] in printed
     assert f"(p = {chrf['p_value']:.4f})" in printed
-    files = {path.name for path in run.evaluations.iterdir()}
-    assert f"test-of-{tmp_path.name}-other.hyp" in files
+    assert len(list(run.evaluations.glob(f"test-of-{tmp_path.name}-other-*.hyp"))) == 1
     assert not (other / "eval").exists()
+
+
+def test_translations_of_two_models_with_the_same_last_folders_are_both_kept(run, digits_run, tmp_path):
+    first, second = (Path(shutil.copytree(digits_run, tmp_path / name / "runs" / "x")) for name in "ab")
+    metrics = ("--metrics", "chrf", "--format", "json")
+    commands = [
+        json.loads(evaluate("-m", run.path, "--compare", other, *metrics))["sacrebleu_compared"]
+        for other in (first, second)
+    ]
+    assert commands[0] != commands[1]
+    assert len(list(run.evaluations.glob("test-of-runs-x-*.hyp"))) == 2
+    both = json.loads(evaluate("-m", run.path, "--compare", first, "--compare", second, *metrics))
+    (printed,) = run_sacrebleu(both["sacrebleu_compared"])
+    assert printed.count("test-of-runs-x-") == 2
+
+
+def test_compressed_translations_are_compared_by_plain_copies(run, tmp_path):
+    copies = []
+    for last in ("1", "2"):
+        packed = tmp_path / "other.xz"
+        with lzma.open(packed, "wt", encoding="utf-8") as file:
+            file.writelines(f"{text}{last}\n" for text in RunDir(run.path).read_pairs("test")[1])
+        result = json.loads(evaluate("-m", run.path, "--compare", packed, "--metrics", "chrf", "--format", "json"))
+        (printed,) = run_sacrebleu(result["sacrebleu_compared"])
+        assert f"(p = {result['compared'][0]['differences']['chrF2']['p_value']:.4f})" in printed
+        copies.append(result["sacrebleu_compared"])
+    assert copies[0] != copies[1]
+    assert len(list(run.evaluations.glob("test-of-*-other.xz-*.hyp"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("text.xz", lambda path: path.write_bytes(lzma.compress(b"a b c d\ne\n"))),
+        ("text", lambda path: path.write_bytes(b"\xef\xbb\xbfa b c d\ne\n")),
+        pytest.param(
+            "text",
+            lambda path: feed_pipe(path, "a b c d\ne\n"),
+            marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes"),
+        ),
+    ],
+    ids=["xz", "byte-order-mark", "pipe"],
+)
+@pytest.mark.parametrize("option", ["--hyp", "--ref", "--compare"])
+def test_no_command_names_a_file_that_sacrebleu_cannot_read(name, write, option, tmp_path, messages):
+    plain, path = lines_of(tmp_path, "plain", "a b c d", "e"), tmp_path / name
+    write(path)
+    files = {"--hyp": plain, "--ref": plain, "--compare": plain, option: path}
+    arguments = [word for pair in files.items() for word in pair]
+    result = json.loads(evaluate(*arguments, "--to", "en", "--format", "json"))
+    assert result["scores"]["chrF2"]["value"] == 100
+    assert result["sacrebleu_compared"] is None
+    assert (result["sacrebleu"] is None) == (option != "--compare")
+    assert any(line.startswith(f"no sacreBLEU command: sacreBLEU cannot read {path} (") for line in messages)
+
+
+def feed_pipe(path: Path, content: str) -> None:
+    """Make a named pipe that yields `content` to its first reader."""
+    os.mkfifo(path)
+    threading.Thread(target=path.write_text, args=(content,), daemon=True).start()
 
 
 def test_references_without_text_are_counted_in_a_warning(tmp_path, messages):
@@ -303,6 +370,49 @@ def test_details_name_the_worst_sentences_and_group_by_rare_words(run):
     assert grouping["property"] == "number of words of the source"
 
 
+def several_directions(folder: Path, **data: Any) -> RunDir:
+    """A run of which only the configuration matters here: from German, French and English."""
+    run = RunDir(Path(shutil.copytree(FROZEN, folder / "several")))
+    de_en = lines_of(folder, "de-en.tsv", "der Hut\tthe hat")
+    fr_en = lines_of(folder, "fr-en.tsv", "le chapeau\tthe hat")
+    en_de = lines_of(folder, "en-de.tsv", "a dog\tein Hund", "a hedgehog that sleeps all day\tein Igel, der schläft")
+    train = [{"tsv": str(path), "src_lang": path.stem[:2], "tgt_lang": path.stem[3:]} for path in (de_en, fr_en, en_de)]
+    held_out = dict.fromkeys(("valid", "test"), train[-1])
+    sections = {"src_lang": "en", "tgt_lang": "de", "train": train, **held_out, **data}
+    run.write_config(Config.model_validate(tiny_values(folder, data=sections)))
+    return run
+
+
+def numbers_of_unseen_words(run: RunDir, folder: Path, *sources: str, from_: str = "en") -> dict[str, int]:
+    """Return the number of sentences by their number of unseen words; nothing if `nmt eval` does not count them."""
+    hyp, tsv = lines_of(folder, "hyp", *sources), lines_of(folder, "set.tsv", *(f"{text}\t{text}" for text in sources))
+    options = ("--to", "de", "--from", from_, "--details", "--format", "json")
+    result = json.loads(evaluate("--hyp", hyp, "-m", run.path, "--tsv", tsv, *options))
+    groupings = {each["property"]: each["groups"] for each in result["details"]["groupings"]}
+    groups = groupings.get("number of words of the source that are not in the training data", [])
+    return {group["label"]: group["sentences"] for group in groups}
+
+
+def test_a_word_is_seen_only_if_a_source_of_the_evaluated_direction_has_it(tmp_path):
+    run = several_directions(tmp_path)
+    assert numbers_of_unseen_words(run, tmp_path, "dog", "Hut", "hat", "Hund") == {"0": 1, "1": 3}
+
+
+def test_words_of_pairs_that_the_filters_drop_are_unseen(tmp_path):
+    run = several_directions(tmp_path, filters={"too_long": 25})
+    assert numbers_of_unseen_words(run, tmp_path, "dog", "hedgehog") == {"0": 1, "1": 1}
+
+
+def test_a_direction_without_training_data_has_no_scores_by_rare_words(tmp_path, messages):
+    run = several_directions(tmp_path)
+    assert numbers_of_unseen_words(run, tmp_path, "chapeau", from_="fr") == {}
+    assert f"warning: no scores by rare words: {run.path} has no training data from fr to de" in messages
+
+
+def test_the_help_of_details_names_every_flag():
+    assert [flag for flag in FLAGS if flag not in get_args(ShowDetails)[1].help] == []
+
+
 def test_the_report_has_every_sentence(run, tmp_path):
     evaluate("-m", run.path, "--report", tmp_path / "new" / "report.html", "--metrics", "chrf")
     page = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
@@ -327,7 +437,7 @@ def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tm
     model.parent.mkdir()
     model.write_bytes(b"no model")
     assert evaluate(*arguments, code=1).startswith(f"{model}: this is not a SentencePiece model, or it is damaged")
-    shutil.copy(Path(__file__).parents[1] / "frozen" / "format-1" / "tokenizer" / "joint.model", model)
+    shutil.copy(FROZEN / "tokenizer" / "joint.model", model)
     result = json.loads(evaluate(*arguments))
     (printed,) = run_sacrebleu(result["sacrebleu"])
     theirs, ours = json.loads(printed), result["scores"]["spBLEU"]

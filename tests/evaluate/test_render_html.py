@@ -15,6 +15,7 @@ from nmt.evaluate.details import examine
 from nmt.evaluate.render_html import EvaluationReport, render_html
 from nmt.evaluate.significance import compare_systems, with_interval
 from nmt.evaluate.statistics import Scorer
+from tests.evaluate.texts import english, worsen
 
 SOURCES = ["Der Hund bellt laut im Garten.", "<script>alert('Hund')</script>", "Ja.", "Er liest ein gutes Buch."]
 REFERENCES = ["The dog barks loudly in the garden.", "<script>alert('dog')</script>", "Yes.", "He reads a good book."]
@@ -72,6 +73,17 @@ def test_the_page_says_whether_a_difference_is_real(page):
     assert "Compared with &lt;other&gt;" in page
     assert "it may be chance" in page
     assert "paired bootstrap resampling, 1,000 samples" in page
+
+
+def test_identical_outputs_are_neither_better_nor_worse():
+    texts = english(40)
+    scorer, outputs = Scorer([texts], "en", ["chrf"]), worsen(texts, 0.3)
+    ours, same = scorer.measure("ours", outputs), scorer.measure("same", outputs)
+    page = render_html(EvaluationReport("it", [], examine(ours, None, "de"), [compare_systems(ours, same)]))
+    assert "from -10 to +0 chrF: 0 sentences" in page
+    assert "from +0 to +10 chrF: 40 sentences" in page
+    assert "0 are better, 0 worse" in page
+    assert page.count('data-gain1="+0.00"') == 40
 
 
 def test_words_that_differ_are_marked_on_both_sides(page):

@@ -29,7 +29,8 @@ def variant(folder: Path, name: str, bleu: float | None = None, test: float | No
         index.checkpoints[index.best]["bleu"] = bleu
         run.write_index(index)
     if test is not None:
-        record = {"checkpoints": [index.best], "scores": {"BLEU": {"value": test}}}
+        scores = {name: {"value": test} for name in ("BLEU", "chrF2")}
+        record = {"checkpoints": [index.best], "scores": scores}
         run.evaluations.mkdir()
         run.write_json(run.evaluations / "test.json", record)
     return run
@@ -39,7 +40,8 @@ def test_a_run_is_summarized_by_scores_size_and_minutes(tmp_path):
     run = variant(tmp_path, "a", bleu=31.239, test=30.5)
     (summary,) = compare_runs([run]).runs
     best = run.index().checkpoints[run.index().best]
-    assert summary.scores == {"valid BLEU": 31.24, "valid chrF2": round(best["chrf"], 2), "test BLEU": 30.5}
+    valid = {"valid BLEU": 31.24, "valid chrF2": round(best["chrf"], 2)}
+    assert summary.scores == valid | {"test BLEU": 30.5, "test chrF2": 30.5}
     records = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     last = [record for record in records if record["kind"] == "train"][-1]
     assert (summary.minutes, summary.updates) == (round(last["train_seconds"] / 60, 1), last["update"])
@@ -73,6 +75,32 @@ def test_runs_that_differ_in_their_seeds_alone_have_a_mean_and_a_deviation(tmp_p
     assert seeds.runs == [str(run.path) for run in runs]
     assert seeds.scores["valid BLEU"] == (32.0, 2.65)
     assert compare_runs([runs[0], other]).seeds == []
+
+
+def test_a_copy_of_a_run_does_not_count_as_another_seed(tmp_path):
+    run, copy = (variant(tmp_path, name, bleu=30.0) for name in ("run", "copy"))
+    other = variant(tmp_path, "other", bleu=32.0, seed=2)
+    comparison = compare_runs([run, copy, other])
+    (seeds,) = comparison.seeds
+    assert seeds.runs == [str(run.path), str(other.path)]
+    assert seeds.scores["valid BLEU"] == (31.0, 1.41)
+    warning = f"{copy.path}: left out of the mean and standard deviation; {run.path} has the same settings and seed"
+    assert warning in comparison.warnings
+    alone = compare_runs([run, copy])
+    assert alone.seeds == []
+    assert not any("left out" in line for line in alone.warnings)
+
+
+def test_default_metrics_that_the_last_evaluation_left_out_are_named_in_a_warning(tmp_path):
+    run, other = variant(tmp_path, "run", test=30.0), variant(tmp_path, "other", test=30.0)
+    record = run.read_json(run.evaluations / "test.json")
+    run.write_json(run.evaluations / "test.json", record | {"scores": {"TER": {"value": 50.0}}})
+    comparison = compare_runs([run, other])
+    assert comparison.runs[0].scores["test TER"] == 50.0
+    assert comparison.warnings == [
+        f"{run.path}: no test BLEU and chrF2, because the last `nmt eval` had other --metrics; "
+        f"`nmt eval --model {run.path}` saves them"
+    ]
 
 
 def test_scores_of_other_weights_or_of_another_test_set_are_not_compared_silently(tmp_path):
