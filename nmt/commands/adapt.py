@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.commands.corpus_options import Columns, CorpusFiles, CorpusOptions, Fields, Sheet, Src, Tgt, Tsv
+from nmt.commands.corpus_options import NO_FILES, Columns, CorpusFiles, CorpusOptions, Fields, Sheet, Src, Tgt, Tsv
 from nmt.commands.options import Overrides
 from nmt.commands.streams import print_text
 from nmt.commands.train import log_next_steps, prepare_to_train, train_run
 from nmt.config import Config, dump_config
 from nmt.config.data import DataConfig
 from nmt.config.load import load_text
-from nmt.data.corpus import read_parallel
 from nmt.errors import ConfigError, RunError
 from nmt.files import flush, write_text
 from nmt.find_model import find_run
 from nmt.rundir import DirectedPairs, RunDir, refuse_existing, replaceable_run, restore_replaced
 
 if TYPE_CHECKING:
+    from nmt.config.corpora import ParallelFiles
+    from nmt.languages import Direction
     from nmt.training.adaptation import Verdict
     from nmt.training.adaptation_corpus import AdaptationCorpus, Request
 
@@ -34,6 +35,7 @@ _MORE_MIX = "more of the old corpus (such as --mix old:0.7)"
 
 BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
 NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
+Tmx = Annotated[list[str] | None, typer.Option(metavar="FILE", help="Translation memory (TMX). May be repeated.")]
 Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
 Mix = Annotated[
     str | None,
@@ -69,6 +71,7 @@ def adapt(
     src: Src = None,
     tgt: Tgt = None,
     tsv: Tsv = None,
+    tmx: Tmx = None,
     corpus: CorpusFiles = None,
     columns: Columns = "1,2",
     sheet: Sheet = None,
@@ -86,28 +89,38 @@ def adapt(
     """Adapt a model to another domain.
 
     `nmt adapt runs/general --tsv client.tsv --run runs/client` continues training with settings that suit the new
-    corpus, and mixes in part of the old one to prevent forgetting. It prints BLEU and chrF on both test sets, before
-    and after.
+    corpus, mixes in part of the old one to prevent forgetting, and prints BLEU and chrF before and after.
     """
-    options = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
-    _check_usage(base, options, resume)
+    named = (src or [], tgt or [], tsv or [], corpus or [])
+    options = CorpusOptions(*named, columns, fields, src_lang, tgt_lang, sheet, tmx or ())
+    _check_usage(base, options, {"--mix": mix, "--test": test}, resume)
+    run = _folder_of(run)
     _refuse_existing(run, resume, overwrite)
     prepare_to_train()
     found = None if base is None else find_run(str(base))
     if resume:
-        _resume(run, overrides)
+        _resume(run, found, old_test or [], overrides)
     elif found is not None:
-        request = _request(found.config().data, options, test or [], _share(mix), overrides)
+        request = _request(found.config().data, options, (test or [], old_test or []), _share(mix), overrides)
         _start(found, run, request, overrides, overwrite=overwrite)
     _finish(run, found, old_test or [], max_loss)
 
 
-def _check_usage(base: Path | None, options: CorpusOptions, resume: bool) -> None:
-    """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus."""
-    if resume and options.name_a_file:
-        raise typer.BadParameter("a resumed adaptation already has its corpus; omit --src, --tgt, --tsv and --corpus")
+def _check_usage(base: Path | None, options: CorpusOptions, others: dict[str, object], resume: bool) -> None:
+    """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus.
+
+    `others` has the values of other options for the corpus, by name.
+    """
     if not resume and base is None:
         raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
+    given = [*options.given(), *(name for name, value in others.items() if value)] if resume else []
+    if given:
+        raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
+
+
+def _folder_of(run: Path) -> Path:
+    """Return the folder that `run` stands for if it is a link or has no name of its own, such as `.`; else `run`."""
+    return Path(os.path.realpath(run)) if run.is_symlink() or run.name in ("", "..") else run
 
 
 def _refuse_existing(run: Path, resume: bool, overwrite: bool) -> None:
@@ -139,9 +152,16 @@ def _share(mix: str | None) -> float | None:
 
 
 def _request(
-    data: DataConfig, options: CorpusOptions, test: list[str], mix: float | None, overrides: list[str]
+    data: DataConfig,
+    options: CorpusOptions,
+    tests: tuple[list[str], list[str]],
+    mix: float | None,
+    overrides: list[str],
 ) -> Request:
-    """Return the corpus that the command line names, with the run's languages if it names none."""
+    """Return the corpus and the test sets (new, old) that the command line names.
+
+    If it names no languages, they are those of the run.
+    """
     from nmt.training.adaptation_corpus import Request
 
     corpora = options.corpora_of(data)
@@ -152,8 +172,14 @@ def _request(
         raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
     held_out = [override for override in overrides if override.startswith(("data.holdout_size=", "data.holdout_seed="))]
     named = load_text(dump_config(Config(data=data)), Path("configuration of the run"), held_out).data
-    tests = options.for_files(test).corpora_of(data) if test else ()
-    return Request(corpora, direction, tests, mix, named.holdout_size, named.holdout_seed)
+    new_test = options.for_files(tests[0]).corpora_of(data) if tests[0] else ()
+    old_test = _old_test_files(tests[1], data, direction) if tests[1] else ()
+    return Request(corpora, direction, new_test, old_test, mix, named.holdout_size, named.holdout_seed)
+
+
+def _old_test_files(named: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:
+    options = NO_FILES.for_files(named)
+    return options.corpora_of(data.model_copy(update={"src_lang": direction.src, "tgt_lang": direction.tgt}))
 
 
 def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, overwrite: bool) -> None:
@@ -174,12 +200,17 @@ def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, o
     train_run(config, candidate, "start", _command(run), overwrite=overwrite)
 
 
-def _resume(run: Path, overrides: list[str]) -> None:
+def _resume(run: Path, base: RunDir | None, old_test: list[str], overrides: list[str]) -> None:
+    from nmt.training.adaptation import base_of
+
     candidate = candidate_of(run)
     restore_replaced(candidate)
     if not candidate.is_dir():
         hint = "start it without --resume"
         raise RunError("there is no adaptation to resume", path=run, hint=hint)
+    if old_test:
+        # A faulty file is reported before the training.
+        _read_old_test(base or base_of(RunDir(candidate)), RunDir(candidate), old_test)
     settings = None
     if overrides:
         text = dump_config(RunDir(candidate).config())
@@ -199,7 +230,8 @@ def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
 
 
 def _command(run: Path) -> str:
-    return f"nmt adapt --resume --run {shlex.quote(str(run))}"
+    """Return the command that resumes an adaptation; if the run exists, it is the one to be replaced."""
+    return f"nmt adapt --resume --run {shlex.quote(str(run))}" + (" --overwrite" if run.exists() else "")
 
 
 def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float) -> None:
@@ -229,11 +261,11 @@ def _read_old_test(base: RunDir, adapted: RunDir, named: list[str]) -> list[Dire
     """Return the old test set that the command line names, if any, in the direction of the adaptation."""
     if not named:
         return []
-    options = CorpusOptions([], [], [], [], "1,2", "src,tgt", None, None).for_files(named)
+    from nmt.training.adaptation_corpus import read_texts
+
     direction = adapted.config().data.directions[0]
-    languages = base.config().data.model_copy(update={"src_lang": direction.src, "tgt_lang": direction.tgt})
-    pairs = [pair for pair in read_parallel(options.corpora_of(languages)) if pair.src and pair.tgt]
-    return [DirectedPairs(direction, [pair.src for pair in pairs], [pair.tgt for pair in pairs])]
+    pairs = read_texts(_old_test_files(named, base.config().data, direction))
+    return [DirectedPairs(direction, [src for src, _ in pairs], [tgt for _, tgt in pairs])]
 
 
 def _refusal(verdict: Verdict, candidate: Path, run: Path) -> RunError:

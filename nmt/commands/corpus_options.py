@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -64,15 +65,22 @@ class CorpusOptions(NamedTuple):
     src_lang: str | None
     tgt_lang: str | None
     sheet: str | None = None
+    tmx: Sequence[str] = ()
 
     @property
     def name_a_file(self) -> bool:
         """Return whether any option names a file."""
-        return bool(self.src or self.tgt or self.tsv or self.corpus)
+        return bool(self.src or self.tgt or self.tsv or self.tmx or self.corpus)
+
+    def given(self) -> list[str]:
+        """Return the names of the options that differ from their defaults."""
+        names = (name for name in self._fields if getattr(self, name) != getattr(NO_FILES, name))
+        return [f"--{name.replace('_', '-')}" for name in names]
 
     def corpora(self) -> list[ParallelFiles]:
         """Return the corpora: pairs of aligned files, then files with both languages. ConfigError if invalid."""
-        others = [(name, "tsv") for name in self.tsv] + list(map(_recognized, self.corpus))
+        others = [(name, form) for form, names in (("tsv", self.tsv), ("tmx", self.tmx)) for name in names]
+        others += map(_recognized, self.corpus)
         return _corpora(self.src, self.tgt, others)
 
     def for_files(self, names: list[str]) -> CorpusOptions:
@@ -81,7 +89,7 @@ class CorpusOptions(NamedTuple):
             hint = "one with both languages, or two: sources and their translations"
             raise ConfigError(f"{len(names)} files for one test set", hint=hint)
         src, tgt = (names[:1], names[1:]) if len(names) == 2 else ([], [])
-        return self._replace(src=src, tgt=tgt, tsv=[], corpus=[] if src else names)
+        return self._replace(src=src, tgt=tgt, tsv=[], tmx=(), corpus=[] if src else names)
 
     def corpora_of(self, data: DataConfig) -> tuple[ParallelFiles, ...]:
         """Return the corpora, with the languages of `data` unless an option names them. ConfigError if invalid."""
@@ -105,6 +113,10 @@ class CorpusOptions(NamedTuple):
         """Return the corpora with the columns, the sheet and the fields that the options name. ConfigError if bad."""
         sheet = int(self.sheet) if self.sheet and re.fullmatch(r"[1-9][0-9]{0,5}", self.sheet) else self.sheet
         return _with_options(corpora, columns=_columns(self.columns), sheet=sheet, fields=_fields(self.fields))
+
+
+NO_FILES = CorpusOptions([], [], [], [], "1,2", "src,tgt", None, None)
+"""The options of a command line that names no corpus."""
 
 
 def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str]]) -> list[ParallelFiles]:

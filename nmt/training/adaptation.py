@@ -70,7 +70,8 @@ def suited_training(
     smaller = max(_MIN_BATCH_TOKENS, round(tokens_per_epoch / _MIN_UPDATES_PER_EPOCH))
     changes: dict[str, object] = {}
     if smaller < tokens_per_update:
-        changes = {"batch_tokens": smaller, "tokens_per_update": 0}
+        fits = smaller > in_batch  # if not, the batch itself must be smaller
+        changes = {"tokens_per_update": smaller} if fits else {"batch_tokens": smaller, "tokens_per_update": 0}
         tokens_per_update = smaller
     epochs = epochs_for(num_new) if mix else max(1, epochs_for(num_new) // 4)
     wanted = round(epochs * tokens_per_epoch / tokens_per_update)

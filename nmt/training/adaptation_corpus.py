@@ -32,6 +32,8 @@ NEW, OLD = "new", "old"
 
 _EPOCHS = ((2_000, 20), (10_000, 10), (100_000, 3))  # (largest number of pairs, passes); one pass for larger corpora
 
+_FEWEST_PAIRS = 50  # of a corpus in the sample
+
 _Texts = Sequence[tuple[str, str]]
 
 
@@ -41,18 +43,20 @@ class Request(NamedTuple):
     corpora: tuple[ParallelFiles, ...]  # the new text, with its languages
     direction: Direction
     test: tuple[ParallelFiles, ...] = ()  # empty: held out of the new text
+    old_test: tuple[ParallelFiles, ...] = ()  # empty: the run's
     mix: float | None = None  # share of the old corpus in training; None: DEFAULT_MIX if the old corpus can be read
     holdout_size: int = 500
     holdout_seed: int = 1
 
 
 class Part(NamedTuple):
-    """Pairs of one direction in two files, and the corpus of the run from which they come, if any."""
+    """Pairs of one direction in two files; for old pairs, the corpus of the run and its share in an epoch of it."""
 
     name: str
     direction: Direction
     pairs: _Texts
     origin: ParallelFiles | None = None
+    share: float = 1.0
 
 
 class AdaptationCorpus(NamedTuple):
@@ -84,6 +88,13 @@ class AdaptationCorpus(NamedTuple):
         files = {split: tuple(self._files(folder, split, part) for part in parts) for split, parts in sets.items()}
         return self.data.model_copy(update={**files, "temperature": 1.0})
 
+    def _old_shares(self) -> dict[str, float]:
+        """Return the share of each old part among the old pairs of an epoch, raised to about two pairs."""
+        old, num_pairs = self.train[1:], sum(len(part.pairs) for part in self.train)
+        total, smallest = sum(part.share for part in old), 2 / (self.mix * num_pairs)
+        raised = {part.name: max(part.share / total, smallest) for part in old}
+        return {name: share / sum(raised.values()) for name, share in raised.items()}
+
     def _files(self, folder: Path, split: str, part: Part) -> ParallelFiles:
         src, tgt = (str(folder / f"{split}-{part.name}.{ending}") for ending in ("src", "tgt"))
         files = ParallelFiles(src=src, tgt=tgt, src_lang=part.direction.src, tgt_lang=part.direction.tgt)
@@ -91,8 +102,7 @@ class AdaptationCorpus(NamedTuple):
             return files
         changes: dict[str, object] = {"name": part.name}
         if self.mix:
-            num_old = sum(len(each.pairs) for each in self.train[1:])
-            changes["weight"] = 1 - self.mix if part.origin is None else self.mix * len(part.pairs) / num_old
+            changes["weight"] = 1 - self.mix if part.origin is None else self.mix * self._old_shares()[part.name]
         if part.origin is not None:
             changes |= {"tag": part.origin.tag, "filters": self.data.filters_of(part.origin)}
         return files.model_copy(update=changes)
@@ -107,16 +117,15 @@ def collect(run: RunDir, request: Request) -> AdaptationCorpus:
     """
     data = run.config().data
     kept = old_sets(run)
-    new = [(pair.src, pair.tgt) for pair in whole(read_parallel(request.corpora))]
-    if not new:
-        raise DataError("no pair with text on both sides", path=paths_of(request.corpora)[0])
+    new = read_texts(request.corpora)
     held_out = _hold_out(new, request)
     sources = {text for texts in held_out.values() for text, _ in texts}
     sources |= {_untagged(text, data) for sets in kept.values() for each in sets for text in each.sources}
-    train = [pair for pair in new if pair[0] not in sources]
+    sources |= {src for src, _ in read_texts(request.old_test)}
+    train = [pair for pair in new if not _is_held_out(pair, sources, data)]
     num_left_out = len(new) - len(train) - (0 if request.test else len(held_out["test"])) - len(held_out["valid"])
     if num_left_out:
-        log.info("%s new pairs are left out of training: a test or validation set has their source", num_left_out)
+        log.info("%s new pairs are left out of training: a test or validation set contains them", num_left_out)
     if not train:
         hint = "choose a test set that does not contain all of them"
         raise DataError("no new pair is left to train on", path=paths_of(request.corpora)[0], hint=hint)
@@ -134,6 +143,14 @@ def old_sets(run: RunDir) -> Mapping[Split, list[DirectedPairs]]:
     return {split: run.read_sets(split, run.config().data.directions[0]) for split in SPLITS}
 
 
+def read_texts(corpora: Sequence[ParallelFiles]) -> _Texts:
+    """Return the pairs with text on both sides. DataError if corpora are given, but have none."""
+    pairs = [(pair.src, pair.tgt) for pair in whole(read_parallel(corpora))]
+    if corpora and not pairs:
+        raise DataError("no pair with text on both sides", path=paths_of(corpora)[0])
+    return pairs
+
+
 def epochs_for(num_pairs: int) -> int:
     """Return the number of passes over `num_pairs` new pairs."""
     return next((epochs for limit, epochs in _EPOCHS if num_pairs <= limit), 1)
@@ -145,10 +162,13 @@ def _hold_out(new: _Texts, request: Request) -> dict[str, _Texts]:
     chosen = choose_holdout((src for src, _ in new), dict.fromkeys(wanted, request.holdout_size), request.holdout_seed)
     sets: dict[str, _Texts] = {name: [pair for pair in new if chosen.split_of(pair[0]) == name] for name in wanted}
     if request.test:
-        sets["test"] = [(pair.src, pair.tgt) for pair in whole(read_parallel(request.test))]
-        if not sets["test"]:
-            raise DataError("no pair with text on both sides", path=paths_of(request.test)[0])
+        sets["test"] = read_texts(request.test)
     return sets
+
+
+def _is_held_out(pair: tuple[str, str], held_out: Collection[str], data: DataConfig) -> bool:
+    """Return whether the source of `pair` is in `held_out`; with several directions, whether either side is."""
+    return pair[0] in held_out or (len(data.directions) > 1 and pair[1] in held_out)
 
 
 def _untagged(text: str, data: DataConfig) -> str:
@@ -184,20 +204,22 @@ def _replayed(run: RunDir, request: Request, num_new: int, held_out: Collection[
 
 
 def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Part]:
-    """Return up to `size` pairs of the old training corpora, in the same proportions as in an epoch."""
+    """Return up to `size` pairs of the old training corpora, in the same proportions as in an epoch.
+
+    The filters come later, so that a corpus with a small share needs some pairs more than its share.
+    """
     data = run.config().data
     corpora = data.corpora("train")
-    sizes = [max(1, round(size * share)) for share in _shares(run, len(corpora))]
+    shares = _shares(run, len(corpora))
+    sizes = [max(_FEWEST_PAIRS, round(size * share)) if share else 0 for share in shares]
     heaps: list[list[tuple[int, int, str, str]]] = [[] for _ in corpora]
-    either_side = len(data.directions) > 1
     for pair in whole(read_parallel(corpora)):
-        if pair.src in held_out or (either_side and pair.tgt in held_out):
-            continue
-        _keep_smallest(heaps[pair.corpus], sizes[pair.corpus], pair)
-    found = zip(corpora, heaps, strict=True)
+        if sizes[pair.corpus] and not _is_held_out((pair.src, pair.tgt), held_out, data):
+            _keep_smallest(heaps[pair.corpus], sizes[pair.corpus], pair)
+    found = zip(corpora, heaps, shares, strict=True)
     parts = [
-        Part(f"{OLD}-{number}", data.direction_of(files), _in_order(heap), files)
-        for number, (files, heap) in enumerate(found, start=1)
+        Part(f"{OLD}-{number}", data.direction_of(files), _in_order(heap), files, share)
+        for number, (files, heap, share) in enumerate(found, start=1)
         if heap
     ]
     if not parts:

@@ -13,11 +13,14 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.commands.adapt import candidate_of
+from nmt.commands.corpus_options import NO_FILES
 from nmt.config.corpora import ParallelFiles
+from nmt.data.corpus import read_parallel
+from nmt.data.mixing import corpus_weights, quotas
 from nmt.errors import ConfigError, NmtError, RunError
 from nmt.languages import Direction
 from nmt.rundir import RunDir
-from nmt.training.adaptation_corpus import Request, collect
+from nmt.training.adaptation_corpus import AdaptationCorpus, Part, Request, collect
 from nmt.training.step import Step
 
 FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
@@ -53,7 +56,7 @@ def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client,
     few = tmp_path / "few.tsv"
     few.write_text("".join(client.read_text().splitlines(keepends=True)[:60]))
     found = [
-        collect(RunDir(base), Request((ParallelFiles(tsv=str(few)),), Direction("en", "th"), (), mix))
+        collect(RunDir(base), Request((ParallelFiles(tsv=str(few)),), Direction("en", "th"), mix=mix))
         for mix in (0.25, 0.25, 0.5)
     ]
     samples = [corpus.train[1].pairs for corpus in found]
@@ -175,6 +178,20 @@ def test_a_model_of_several_directions_keeps_all_of_them(two_run, two_corpora, t
     assert nmt("translate", "--model", tmp_path / "run", "--to", "de", "12").exit_code == 0
 
 
+def test_a_translation_memory_is_read_as_tmx_whatever_its_name(base, client):
+    rows = [line.split("\t") for line in client.read_text().splitlines()]
+    units = "".join(
+        f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="th"><seg>{tgt}</seg></tuv></tu>'
+        for src, tgt in rows
+    )
+    memory = client.with_name("memory.xml")
+    memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>')
+    options = NO_FILES._replace(tmx=[str(memory)])
+    (corpus,) = options.corpora_of(RunDir(base).config().data)
+    assert corpus.form == "tmx"
+    assert [(pair.src, pair.tgt) for pair in read_parallel((corpus,))] == [tuple(row) for row in rows]
+
+
 def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
     lines = client.read_text().splitlines(keepends=True)
     (runs / "test.tsv").write_text("".join(lines[:20]))
@@ -191,11 +208,82 @@ def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
     assert any("new pairs are left out of training" in line for line in messages)
 
 
+def test_no_sentence_of_the_old_test_set_that_the_user_names_is_trained_on(base, client, tmp_path):
+    old_rows = Path(RunDir(base).config().data.corpora("train")[0].tsv).read_text().splitlines(keepends=True)
+    rows = client.read_text().splitlines(keepends=True)[40:60] + old_rows[:20]
+    (tmp_path / "old.tsv").write_text("".join(rows))
+    old_test = (ParallelFiles(tsv=str(tmp_path / "old.tsv")),)
+    request = Request((ParallelFiles(tsv=str(client)),), Direction("en", "th"), old_test=old_test)
+    trained_on = {src for part in collect(RunDir(base), request).train for src, _ in part.pairs}
+    assert not {row.split("\t")[0] for row in rows} & trained_on
+
+
+def test_a_new_pair_with_a_held_out_sentence_as_its_target_is_not_trained_on(two_run, two_corpora, tmp_path):
+    held_out = RunDir(two_run).read_sets("test", Direction("en", "de"))[0].sources[0]
+    rows = [line.split("\t")[0] for line in (two_corpora / "train.tsv").read_text().splitlines()[:100]]
+    (tmp_path / "new.tsv").write_text("".join(f"9{row}\tx{row}\n" for row in rows) + f"999\t{held_out}\n")
+    request = Request((ParallelFiles(tsv=str(tmp_path / "new.tsv")),), Direction("en", "fr"))
+    assert "999" not in {src for src, _ in collect(RunDir(two_run), request).train[0].pairs}
+
+
+@pytest.mark.parametrize(
+    ("mix", "num_new", "sizes"), [(0.1, 1000, (2218, 4)), (0.25, 1000, (6666, 1)), (0.5, 1000, (19_990, 4, 3, 2, 1))]
+)
+def test_every_old_corpus_gets_a_pair_of_each_epoch_however_small_it_is(base, tmp_path, mix, num_new, sizes):
+    data, direction = RunDir(base).config().data, Direction("en", "th")
+    corpora = [ParallelFiles(tsv=f"{number}.tsv") for number in range(len(sizes))]
+    old = [
+        Part(f"old-{number}", direction, [("1", "2")] * size, files, float(size))
+        for number, (size, files) in enumerate(zip(sizes, corpora, strict=True))
+    ]
+    new = Part("new", direction, [("3", "4")] * num_new)
+    written = AdaptationCorpus(data, [new, *old], [new], [new], mix).write(tmp_path)
+    counts = [num_new, *sizes]
+    per_epoch = quotas(counts, corpus_weights(written, counts))
+    assert min(per_epoch) >= 1
+    assert per_epoch[0] == pytest.approx((1 - mix) * sum(counts), rel=0.01)
+
+
+def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_prints(
+    runs, client, messages, monkeypatch
+):
+    shutil.copytree(runs / "base", runs / "client")
+    step = Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        signal.raise_signal(signal.SIGINT)
+        return step(self, batches, num_tokens, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        command = (runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100)
+        assert adapt(*command).exit_code == 130
+    resume = next(line for line in messages if "nmt adapt --resume" in line).partition("nmt adapt ")[2].split()
+    assert "--overwrite" in resume
+    assert not RunDir(runs / "client").adaptation.exists()
+    assert nmt("adapt", *resume, "--max-loss", 100).exit_code == 0
+    assert RunDir(runs / "client").adaptation.exists()
+
+
+def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
+    shutil.copytree(runs / "base", runs / "disk" / "client")
+    (runs / "client").symlink_to(runs / "disk" / "client")
+    for _ in range(2):
+        done = adapt(
+            runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100, "--mix", "0"
+        )
+        assert done.exit_code == 0, done.output
+        assert (runs / "client").is_symlink()
+        assert [path.name for path in (runs / "disk").iterdir() if not path.name.startswith(".store")] == ["client"]
+    assert RunDir(runs / "disk" / "client").adaptation.exists()
+
+
 FAULTS = {
     "no run": (("--tsv", "a"), "Missing option '--run'"),
     "no base": (("--tsv", "a", "--run", "r"), "give the run to adapt"),
     "mix": (("{base}", "--tsv", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
-    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation already has its corpus"),
+    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation already has its corpus; omit --tsv"),
+    "other": (("--resume", "--run", "r", "--mix", "0.9", "--src-lang", "de"), "omit --src-lang, --mix"),
 }
 
 
@@ -217,6 +305,7 @@ def test_faults_leave_nothing_behind(runs, client):
         ((runs / "base", "--tsv", client, "--run", runs / "base"), RunError),
         ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), RunError),
         (("--resume", *run), RunError),
+        ((runs / "base", "--tsv", client, *run, "--old-test", runs / "gone.tsv"), NmtError),
     ):
         assert isinstance(nmt("adapt", *arguments).exception, kind), arguments
     (runs / "few.tsv").unlink()

@@ -38,6 +38,13 @@ def test_warmup_and_validations_follow_a_number_of_updates_that_was_named():
     assert (found.max_updates, found.warmup_updates, found.validate_every) == (50, 5, 10)
 
 
+@pytest.mark.parametrize("batch_tokens", [4096, "auto"])
+def test_an_update_smaller_than_that_of_the_run_but_larger_than_its_batches_keeps_the_batches(batch_tokens):
+    base = LARGE.model_copy(update={"batch_tokens": batch_tokens})
+    found = suited_training(base, 5000, 20.0, 0.5)
+    assert (found.batch_tokens, found.tokens_per_update) == (batch_tokens, 20_000)
+
+
 @pytest.mark.parametrize(
     ("lr", "mix", "expected"), [(7e-4, 0.5, 2.1e-4), (7e-4, 0.0, 7e-5), (3e-3, 0.5, 6e-4), (3e-3, 0.0, 1e-4)]
 )
