@@ -23,7 +23,7 @@ from nmt.config.load import load_text
 from nmt.config.nodes import read_tree
 from nmt.config.search import MAX_BEAM_SIZE
 from nmt.data.lines import read_lines
-from nmt.errors import RunError
+from nmt.errors import ConfigError, RunError
 from nmt.find_model import find_run
 from nmt.rundir import RunDir, refuse_existing
 
@@ -96,11 +96,15 @@ def distill(
     if any(teacher.path.resolve() == run.resolve() for teacher in found):
         raise RunError("a run cannot be replaced by its own student", path=run, hint="choose another --run")
     student = _student_config(found[0], config, overrides)
-    text = _translate_all(found, student, run, (beam, device, precision))
+    if mix_original and any(stage.weights or stage.corpora for stage in student.training.stages):
+        hint = "omit it, or weights and corpora in training.stages"
+        raise ConfigError("--mix-original adds corpora that the student's stages leave out", hint=hint)
+    text = _write_text(found, student, run, beam, precision)
     training = student.model_copy(update={"data": text.student_data(mix_original)})
     checked = load_text(dump_config(training), Path("configuration of the student"))
+    _translate_all(found, text, beam, device, precision)
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
-    _report(found, RunDir(run))
+    _report(found, RunDir(run), device, precision)
     log_next_steps(run)
 
 
@@ -134,16 +138,17 @@ def _as_yaml(data: DataConfig, key: str) -> str:
     return text.replace("$", "$$")
 
 
-def _translate_all(
-    teachers: list[RunDir], student: Config, run: Path, computation: tuple[int, str, str]
-) -> DistillationText:
-    """Write the text of the distillation, and those translations of the teacher that are missing."""
+def _write_text(teachers: list[RunDir], student: Config, run: Path, beam: int, precision: str) -> DistillationText:
+    """Write the text of the distillation, without the teacher's translations."""
     from nmt.training.distillation import write_distillation_text
     from nmt.training.prepare import find_store_root
 
-    beam, device, precision = computation
     options = teachers[0].config().decoding.greedy().changed(beam_size=beam)
-    text = write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
+    return write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
+
+
+def _translate_all(teachers: list[RunDir], text: DistillationText, beam: int, device: str, precision: str) -> None:
+    """Write those translations of the teacher that are missing."""
     missing = [part for part in text.parts if not part.hyp.exists()]
     if missing:
         num_pairs = sum(part.size for part in missing)
@@ -151,7 +156,6 @@ def _translate_all(
         with load_translator(teachers, "auto", device, precision) as translator:
             for part in missing:
                 _translate(part, translator, beam)
-    return text
 
 
 def _translate(part: Part, translator: Translator, beam: int) -> None:
@@ -171,7 +175,7 @@ def _translate(part: Part, translator: Translator, beam: int) -> None:
                     output.write(_as_lines(translator, [tag + line for line in block], options, part))
                     progress.add(len(block))
     except KeyboardInterrupt as stop:
-        log.info(f"stopped; the finished translations are kept. Resume with: {_resume_command()}")
+        log.info(f"stopped; the finished translations are kept. Resume with: {_retranslate_command()}")
         raise typer.Exit(exit_code_of(stop)) from None
 
 
@@ -182,18 +186,26 @@ def _as_lines(translator: Translator, sources: list[str], options: SearchOptions
     return "".join(text + "\n" for text in texts)
 
 
+def _retranslate_command() -> str:
+    """Return the command line that continues this one before the training: if it replaces a run, unchanged.
+
+    With --resume, it would train the existing run further. Finished translations are always kept.
+    """
+    return shlex.join(["nmt", *sys.argv[1:]]) if "--overwrite" in sys.argv else _resume_command()
+
+
 def _resume_command() -> str:
-    """Return the command line that continues this one."""
+    """Return the command line that continues the training."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--overwrite"]
     return shlex.join(["nmt", *arguments, *(() if "--resume" in arguments else ("--resume",))])
 
 
-def _report(teachers: list[RunDir], student: RunDir) -> None:
+def _report(teachers: list[RunDir], student: RunDir, device: str, precision: str) -> None:
     """Print and save the scores and the decoding times of teacher and student."""
     from nmt.training.distillation import compare_with_teacher
 
     log.info("comparing the student with its teacher")
-    found = compare_with_teacher(teachers, student)
+    found = compare_with_teacher(teachers, student, device, precision)
     record = {"teachers": [str(run.path) for run in teachers], **found.as_json()}
     student.write_json(student.distillation, record)
     print_text("\n".join(_describe(found)))

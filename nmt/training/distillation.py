@@ -11,12 +11,15 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from nmt.config import Config, DataConfig, SearchOptions
 from nmt.config.corpora import ParallelFiles
+from nmt.config.filters import Filters
 from nmt.data.corpus import SentencePair
 from nmt.data.lines import count_lines
 from nmt.data.mixing import corpus_weights
@@ -63,7 +66,9 @@ class DistillationText(NamedTuple):
         if weights is not None:
             train = _weighted(train, weights, 1 - mix_original)
         if weights is not None and mix_original:
-            original = [_files(part, part.ref).model_copy(update={"name": None}) for part in self.parts]
+            # They are filtered already. Again, beside the translations, they would count as repeated sources.
+            changes = {"name": None, "filters": Filters()}
+            original = [_files(part, part.ref).model_copy(update=changes) for part in self.parts]
             train += _weighted(original, weights, mix_original)
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
         corpora = train[0] if len(train) == 1 else tuple(train)
@@ -128,24 +133,24 @@ def write_distillation_text(
 
 def _write_pairs(corpus: FilteredCorpus, folder: Path) -> None:
     """Write a pair of files for each training corpus, and for each set held out of it."""
-    with ExitStack() as stack:
 
-        def open_sides(name: str, endings: tuple[str, str]) -> tuple[IO[str], IO[str]]:
-            first, second = (
-                stack.enter_context(open(folder / f"{name}.{ending}", "w", encoding="utf-8", newline="\n"))
-                for ending in endings
-            )
-            return first, second
+    def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
+        for number in range(1, len(corpus.train) + 1):
+            for ending in endings:
+                (folder / f"{name}-{number}.{ending}").touch()
+        for index, group in groupby(whole(pairs), key=attrgetter("corpus")):
+            first, second = (folder / f"{name}-{index + 1}.{ending}" for ending in endings)
+            with (
+                open(first, "a", encoding="utf-8", newline="\n") as sources,
+                open(second, "a", encoding="utf-8", newline="\n") as targets,
+            ):
+                for pair in group:
+                    sources.write(pair.src + "\n")
+                    targets.write(pair.tgt + "\n")
 
-        def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
-            sides = [open_sides(f"{name}-{number}", endings) for number in range(1, len(corpus.train) + 1)]
-            for pair in whole(pairs):
-                sides[pair.corpus][0].write(pair.src + "\n")
-                sides[pair.corpus][1].write(pair.tgt + "\n")
-
-        write("train", ("src", "ref"), corpus.train_pairs())
-        for split in corpus.missing:
-            write(split, ("src", "tgt"), corpus.pairs(split))
+    write("train", ("src", "ref"), corpus.train_pairs())
+    for split in corpus.missing:
+        write(split, ("src", "tgt"), corpus.pairs(split))
 
 
 class Comparison(NamedTuple):
@@ -163,12 +168,17 @@ class Comparison(NamedTuple):
         return {"sets": [as_json(each) for each in self.sets], "seconds": seconds, "precisions": precisions}
 
 
-def compare_with_teacher(teachers: Sequence[RunDir], student: RunDir) -> Comparison:
+def compare_with_teacher(
+    teachers: Sequence[RunDir], student: RunDir, device: str = "auto", precision: str = "auto"
+) -> Comparison:
     """Score teacher and student on the student's validation and test sets; time both, alternating, on the test set."""
     direction = student.config().data.directions[0]
     valid, test = (student.read_sets(split, direction) for split in SPLITS)
     with ExitStack() as stack:
-        both = [stack.enter_context(Translator.load(list(runs), scores=False)) for runs in (teachers, [student])]
+        both = [
+            stack.enter_context(Translator.load(list(runs), device=device, precision=precision, scores=False))
+            for runs in (teachers, [student])
+        ]
         on_valid = [[translate_set(translator, each) for each in valid] for translator in both]  # sets up, too
         on_test: list[list[list[str]]] = [[], []]
         seconds: list[list[float]] = [[], []]

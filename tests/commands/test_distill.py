@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,34 @@ def test_a_share_of_the_original_pairs_is_mixed_in(teacher, student, tmp_path):
     assert all(src == tgt[::-1] for src, tgt in pairs)
 
 
+def test_originals_stay_where_a_filter_drops_repeated_sources(teacher, student, tmp_path):
+    run = tmp_path / "run"
+    filters = ("--set", "data.filters={repeated_source: true}", "--beam", 1)
+    done = nmt("distill", teacher, "--config", student, "--run", run, "--mix-original", 0.25, *filters)
+    assert done.exit_code == 0, done.output
+    distilled, original = json.loads(RunDir(run).report_file.read_text())["corpora"]
+    assert distilled["pairs"] == original["pairs"]
+
+
+def test_a_distillation_that_replaces_a_run_is_continued_by_the_command_that_it_prints(
+    teacher, student, tmp_path, messages, monkeypatch
+):
+    run = tmp_path / "run"
+    shutil.copytree(teacher, run)
+    command = ["distill", str(teacher), "--config", str(student), "--run", str(run), "--beam", "1", "--overwrite"]
+    monkeypatch.setattr(sys, "argv", ["nmt", *command])
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "_as_lines", killed)
+        assert nmt(*command).exit_code == 130
+    (printed,) = [line.partition("Resume with: nmt ")[2] for line in messages if "Resume with: " in line]
+    assert nmt(*shlex.split(printed)).exit_code == 0
+    assert RunDir(run).distillation.exists()
+
+
 @pytest.mark.slow
 def test_an_ensemble_of_several_directions_teaches_a_preset_student(two_run, tmp_path):
     settings = {"training." + key: value for key, value in SHORT.items()}
@@ -169,6 +199,7 @@ def test_a_packed_teacher_needs_a_corpus(teacher, tmp_path, monkeypatch):
 
 def test_faults_are_refused_before_anything_is_translated(teacher, student, tmp_path):
     run = tmp_path / "run"
+    stages = "training.stages=[{max_updates: 3, weights: [1]}]"
     assert nmt("distill", teacher, "--run", run, "--resume", "--overwrite").exit_code == 2
     for arguments, kind in (
         ((tmp_path / "gone", "--run", run), RunError),
@@ -176,6 +207,7 @@ def test_faults_are_refused_before_anything_is_translated(teacher, student, tmp_
         ((teacher, "--run", teacher), RunError),
         ((teacher, "--run", run, "--config", tmp_path / "gone.yaml"), ConfigError),
         ((teacher, "--run", run, "--config", student, "--set", "model.d_modell=3"), ConfigError),
+        ((teacher, "--run", run, "--config", student, "--mix-original", "0.3", "--set", stages), ConfigError),
     ):
         assert isinstance(nmt("distill", *arguments).exception, kind), arguments
     assert sorted(path.name for path in tmp_path.iterdir()) == ["student.yaml"]
