@@ -32,12 +32,6 @@ class Config(Section):
                 "tokenizer.joint must be true; "
                 "with separate vocabularies use target"
             )
-        if self.training.r_drop and not (
-            self.model.dropout or self.model.attention_dropout or self.model.embedding_dropout
-        ):
-            raise ValueError(
-                "training.r_drop compares two passes with different dropout; set model.dropout, such as to 0.3"
-            )
         if self.training.calibrate_length and not self.model.output_bias:
             raise ValueError("training.calibrate_length shifts the output bias; set model.output_bias to true")
         if self.data.glossary.is_on and self.tokenizer.type == "word":
@@ -72,6 +66,16 @@ class Config(Section):
             if config.training.both_directions and (obstacle := config._obstacle_to_swapping()):
                 place = f"training.stages: stage {number + 1}" if self.training.stages else "training"
                 raise ValueError(f"{place}: both_directions swaps source and target, so {obstacle}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_dropout_for_r_drop(self) -> Self:
+        for number in range(max(1, len(self.training.stages))) if self.training.r_drop else ():
+            model = self.of_stage(number).model
+            if not (model.dropout or model.attention_dropout or model.embedding_dropout):
+                place = f"training.stages: stage {number + 1}: dropout" if self.training.stages else "model.dropout"
+                message = "training.r_drop compares two passes with different dropout"
+                raise ValueError(f"{message}; set {place}, such as to 0.3")
         return self
 
     def _obstacle_to_swapping(self) -> str:

@@ -75,15 +75,18 @@ class UpdateBatches:
 
 
 def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
-    """Raise ConfigError if an update needs more tokens than an epoch has: gathering them would never end."""
+    """Raise ConfigError if an update needs more tokens than an epoch has: gathering them would never end.
+
+    Also raise it if a corpus with a weight has no pairs.
+    """
     tokens_per_update = config.training.tokens_per_update
     sizes = store.sizes(len(config.data.corpora("train")))
     weights = corpus_weights(config.data, sizes)
+    per_epoch = sizes if weights is None else quotas(sizes, weights)
     may_be_empty = weights is not None and config.data.on_too_long == "drop"
     # Each pair has at least one token: eos.
     if not may_be_empty and (config.training.batch_tokens == "auto" or tokens_per_update <= len(store)):
         return
-    per_epoch = sizes if weights is None else quotas(sizes, weights)
     tokens, start = 0.0, 0
     for size, quota in zip(sizes, per_epoch, strict=True):
         tokens += _num_tgt_tokens(config, store, start, start + size) * (quota / size if size else 0)

@@ -82,11 +82,21 @@ def available_bytes() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def own_bytes() -> int:
+    """Return the memory that this process occupies, in bytes, without mapped files; 0 if it is unknown."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10
+    except (OSError, StopIteration, ValueError):
+        return 0
+
+
 def refuse_beyond_memory(required: int, available: int | None) -> None:
     """Raise RunError if training requires more bytes than are available."""
     if available is not None and required > available:
         raise RunError(
-            f"this training needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are free",
+            f"this training needs about {required / 2**30:.1f} GiB of memory; "
+            f"{available / 2**30:.1f} GiB are available",
             hint="lower training.batch_tokens (training.tokens_per_update keeps the size of an update), "
             "model.max_src_len and model.max_tgt_len, or the size of the model",
         )

@@ -10,7 +10,13 @@ from nmt.data.batching import Batch
 from nmt.errors import RunError
 from nmt.special_tokens import EOS_ID
 from nmt.training.distributed import ProcessGroup, local_world_size
-from nmt.training.memory import MemoryNeeds, available_bytes, num_micro_batches_on_cpu, refuse_beyond_memory
+from nmt.training.memory import (
+    MemoryNeeds,
+    available_bytes,
+    num_micro_batches_on_cpu,
+    own_bytes,
+    refuse_beyond_memory,
+)
 from nmt.training.parts import Training
 from nmt.training.state import random_state, set_random_state
 
@@ -40,7 +46,7 @@ def fit_into_memory(training: Training) -> None:
     if training.setup.device.type == "cpu":
         needs = memory_needs(training, longest)
         total = available_bytes()
-        available = None if total is None else total // local_world_size()
+        available = None if total is None else total // local_world_size() + own_bytes()
         if training.batches.is_auto:
             step.num_micro_batches = num_micro_batches_on_cpu(needs, batch_tokens, step.num_micro_batches, available)
         step.num_micro_batches = max(group.gather(step.num_micro_batches))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -53,7 +54,8 @@ class Plan(BaseModel):
 class Counters(BaseModel):
     """The part of a training state that does not consist of tensors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # The loss of a diverged model may be infinite; as null, it could not be read again.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
     update: Count
     stage: Annotated[int, Field(ge=0, le=100)] = 0
@@ -69,7 +71,7 @@ class Counters(BaseModel):
     @classmethod
     def _refuse_odd_numbers(cls, record: DataPosition | Window) -> DataPosition | Window:
         for name, number in dataclasses.asdict(record).items():
-            if not 0 <= number <= 1 << 62:
+            if not (0 <= number < math.inf if isinstance(number, float) else 0 <= number <= 1 << 62):
                 raise ValueError(f"{name} is {number}")
         return record
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from nmt.errors import NmtError
 from nmt.files import write_atomically
+from nmt.rundir import MADE_AT_END
 from nmt.training.metrics import TrainRecord, ValidRecord
 
 NUM_SAMPLES = 5
@@ -26,7 +27,6 @@ MAX_EVENT_BYTES = 10_000_000
 _HINT = "install it: pip install 'nmt-toolkit[tensorboard]', or set training.tensorboard to false"
 _TRAIN = ("loss", "lr", "tokens_per_second", "grad_norm")
 _VALID = ("loss", "perplexity", "bleu", "chrf")
-_AVERAGE = "average"  # tag and checkpoint of the events that a resumed training rewrites
 
 
 class Sample(NamedTuple):
@@ -59,7 +59,7 @@ class TensorBoardLog:
         self._append(record.update, {f"train/{name}": getattr(record, name) for name in _TRAIN})
 
     def valid(self, record: ValidRecord) -> None:
-        """Add the scores of a checkpoint; the scores of the final average get separate tags."""
+        """Add the scores of a checkpoint; those computed at the end of training get separate tags."""
         group = _group(record.checkpoint)
         values = {f"{group}/{name}": getattr(record, name) for name in _VALID}
         for direction, scores in record.directions.items():
@@ -77,7 +77,7 @@ class TensorBoardLog:
         self._write(events)
 
     def forget_after(self, update: int) -> None:
-        """Drop the events after `update` and those of the average, because a resumed training rewrites them."""
+        """Drop the events that a resumed training rewrites: those after `update`, and those of the end of training."""
         if self.path.exists():
             kept = [data for data, event in self._read() if _is_kept(event, update)]
             with write_atomically(self.path) as partial:
@@ -136,11 +136,11 @@ def _lines(sample: Sample) -> list[str]:
 
 def _group(checkpoint: str) -> str:
     """Return the tag group of a checkpoint."""
-    return _AVERAGE if checkpoint == _AVERAGE else "valid"
+    return checkpoint if checkpoint in MADE_AT_END else "valid"
 
 
 def _is_kept(event: Any, update: int) -> bool:
-    return event.step <= update and not any(value.tag.startswith(_AVERAGE) for value in event.summary.value)
+    return event.step <= update and not any(value.tag.startswith(MADE_AT_END) for value in event.summary.value)
 
 
 def _framed(data: bytes) -> bytes:

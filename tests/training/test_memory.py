@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ from nmt.rundir import RunDir
 from nmt.training import memory, preflight
 from nmt.training.distributed import ProcessGroup
 from nmt.training.environment import Setup
-from nmt.training.memory import MemoryNeeds, available_bytes, num_micro_batches_on_cpu
+from nmt.training.memory import MemoryNeeds, available_bytes, num_micro_batches_on_cpu, own_bytes
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, memory_needs
 from nmt.training.prepare import open_prepared
@@ -41,17 +43,27 @@ def open_training(path, config, group=None):
 
 def test_a_training_beyond_the_memory_is_refused_with_the_figures(digits, tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "available_bytes", lambda: 100 << 20)
-    with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are free"):
+    monkeypatch.setattr(preflight, "own_bytes", lambda: 0)
+    with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are available"):
         start_run(tiny_config(digits), tmp_path / "run")
 
 
 def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
     needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
     monkeypatch.setattr(preflight, "available_bytes", lambda: 2 * needed - 2)
+    monkeypatch.setattr(preflight, "own_bytes", lambda: 0)
     fit_into_memory(training)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    with pytest.raises(RunError, match="GiB are free"):
+    with pytest.raises(RunError, match="GiB are available"):
         fit_into_memory(training)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc/self/status")
+def test_memory_that_the_training_already_holds_counts_as_available(training, monkeypatch):
+    needed = memory_needs(training, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    assert 0 < own_bytes() < 16 << 30
+    monkeypatch.setattr(preflight, "available_bytes", lambda: needed - own_bytes() + (64 << 20))
+    fit_into_memory(training)  # as at the beginning of a later stage
 
 
 def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
-import resource
 import shutil
 import signal
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nmt import device
+from nmt import device, rundir
 from nmt.checkpoint import check_weights, load_model, read_weights
 from nmt.config import dump_config
 from nmt.data.batching import DataPosition
@@ -493,6 +493,7 @@ def test_the_run_says_how_it_was_made(digits_run):
 @contextmanager
 def no_room_for(num_bytes):
     """The operating system lets no file grow over `num_bytes`."""
+    resource = pytest.importorskip("resource")  # not on Windows
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, limits[1]))
     yield
@@ -532,6 +533,16 @@ def test_a_run_whose_state_is_gone_is_not_trained_anew(run):
 def test_two_processes_do_not_train_one_run(run):
     with run.locked(), pytest.raises(RunError, match="another process is training this run"):
         resume_run(None, run.path)
+
+
+def test_a_run_on_a_file_system_without_locks_is_trained_with_a_warning(run, monkeypatch, messages):
+    def refuse(descriptor: int) -> bool:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(rundir, "try_lock", refuse)
+    with run.locked():
+        pass
+    assert any("cannot be locked here (Function not implemented)" in line for line in messages)
 
 
 def test_a_run_that_appears_meanwhile_is_not_replaced(tmp_path):

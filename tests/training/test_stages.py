@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from nmt.checkpoint import average_weights, read_weights
 from nmt.config import Config, dump_config, load_config
+from nmt.config.filters import Filters
 from nmt.data.mixing import corpus_weights
 from nmt.data.tokenizer import TokenizerPair
-from nmt.errors import RunError
+from nmt.errors import ConfigError, RunError
 from nmt.model.kernels.dropout import Dropout
 from nmt.rundir import RunDir
 from nmt.training.optimizer import learning_rate
@@ -151,6 +152,8 @@ FAULTS = {
                             "stage 1 has both weights and corpora"),
     "unknown corpus": ([{"max_updates": 5}, {"max_updates": 5, "corpora": ["lettres"]}], {},
                        "names the corpus lettres, unknown in data.train; its corpora with a name are reverse, letters"),
+    "no dropout": ([{"max_updates": 5, "dropout": 0.1}, {"max_updates": 5, "dropout": 0.0}], {"r_drop": 5.0},
+                   "two passes with different dropout; set training.stages: stage 2: dropout"),
     "no end": ([{"lr": 0.1}], {}, "max_updates"),
 }  # fmt: skip
 
@@ -159,6 +162,17 @@ FAULTS = {
 def test_stages_that_do_not_fit_are_refused(two_corpora, stages, training, message):
     with pytest.raises(ValidationError, match=message):
         staged(two_corpora, stages, **training)
+
+
+def test_a_later_stage_without_pairs_is_refused_before_the_first_update(two_corpora, tmp_path):
+    stages = [{"max_updates": 3}, {"max_updates": 3, "corpora": ["letters"]}]
+    config = staged(two_corpora, stages)
+    reverse, letters = config.data.corpora("train")
+    empty = letters.model_copy(update={"filters": Filters(too_short=1000)})
+    data = config.data.model_copy(update={"train": (reverse, empty)})
+    with pytest.raises(ConfigError, match="have no pairs to train on"):
+        start_run(config.model_copy(update={"data": data}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_metrics_name_the_stage_and_the_schedule_begins_anew_in_each(whole, two_corpora):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import pytest
@@ -74,7 +75,9 @@ COUNTERS = [
 def test_an_odd_value_in_the_state_is_one_error(run, keys):
     odd = ["x", [1], {"x": 1}]
     if keys[-1] != "bleu":  # a score may be any number
-        odd += [-1, 1 << 70, float("nan"), float("inf")]
+        odd += [-1, float("nan"), float("inf")]
+    if keys[-1] not in ("bleu", "seconds"):
+        odd.append(1 << 70)
     for value in odd:
         change_counters(run, *keys, value=value)
         with pytest.raises(RunError, match="the training state is damaged"):
@@ -121,6 +124,8 @@ def test_an_odd_value_in_run_json_is_one_error(run):
 
 def test_a_state_is_read_as_it_was_written(trained, tmp_path):
     state = TrainState.load(RunDir(trained).state)
+    state.counters.history.checkpoints["step-00000004"]["loss"] = math.inf  # of a model that has diverged
+    state.counters.window.flops = 1e20
     state.save(tmp_path / "state")
     again = TrainState.load(tmp_path / "state")
     assert again.counters == state.counters

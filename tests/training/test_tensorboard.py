@@ -59,7 +59,8 @@ def test_several_directions_have_curves_of_their_own(two_corpora, tmp_path):
 
 @pytest.mark.parametrize("cut", [0, 5])
 def test_a_resumed_training_has_each_point_once(digits, tmp_path, monkeypatch, cut):
-    config = tiny_config(digits, model=SMALL, training={"tensorboard": True, "log_every": 1})
+    calibrated = {"calibrate_length": True, "tensorboard": True, "log_every": 1}
+    config = tiny_config(digits, model=SMALL | {"output_bias": True}, training=calibrated)
     start_run(config, tmp_path / "whole")
     step = Step.__call__
 
