@@ -4,8 +4,8 @@
     python benchmarks/speedrun.py --only short,lr-2e-3 --seeds 1,2,3 --log docs/log/speedrun.md
 
 BLEU is measured for every validated checkpoint on the configuration's test set (test2016), with greedy search in fp32.
-Stopped trainings are resumed; finished ones are only read. Prints a Markdown table, and writes it between the marks on
-the page given by `--log`.
+Stopped trainings are resumed; finished ones are only read. Prints a Markdown table, and writes its rows into the table
+between the marks on the page given by `--log`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import yaml
 from harness import HERE, ROOT, claim_machine, clean_environment, command_line, keep, say
 
-from nmt.config import SearchOptions
+from nmt.config import SearchOptions, dump_config, load_config
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.native_engine import NativeEngine, arrays_in_order, read_arrays
 from nmt.evaluate import score_sets
@@ -49,8 +49,10 @@ class Entry:
 
 @dataclass
 class Curve:
-    """The checkpoints of a training: updates, minutes of updates, BLEU on the test set."""
+    """The checkpoints of a training: updates, minutes of updates, BLEU on the test set; and where it was trained."""
 
+    threads: int
+    machine: str
     updates: list[int] = field(default_factory=list)
     minutes: list[float] = field(default_factory=list)
     bleu: list[float] = field(default_factory=list)
@@ -76,7 +78,7 @@ def read_entries(path: Path) -> dict[str, Entry]:
 
 
 def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
-    """Start, resume or find the training of `entry` with `seed`; each set of settings has its own folder."""
+    """Start, resume or find the training of `entry` with `seed`; each resolved configuration has its own folder."""
     settings = {
         **entry.settings,
         **dict(pair.split("=", 1) for pair in given.set),
@@ -85,7 +87,9 @@ def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
         "training.average_checkpoints": 0,
     }
     config = entry.config or given.config
-    digest = hashlib.sha256(json.dumps([str(config), settings], sort_keys=True).encode()).hexdigest()[:8]
+    # YAML's 2e-3 is text here, and a number in nmt.
+    pairs = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in settings.items()]
+    digest = hashlib.sha256(dump_config(load_config(config, pairs)).encode()).hexdigest()[:8]
     run = RunDir(given.folder.resolve() / f"{entry.name}-{seed}-{digest}")
     if run.card.exists():  # the last file of a finished training
         return run
@@ -93,9 +97,7 @@ def train(given: argparse.Namespace, entry: Entry, seed: int) -> RunDir:
     if run.config_file.is_file():
         command.append("--resume")
     else:
-        command += ["--config", str(config.resolve())]
-        for key, value in settings.items():  # YAML's 2e-3 is text here, and a number in nmt
-            command += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+        command += ["--config", str(config.resolve()), *(part for pair in pairs for part in ("--set", pair))]
     say(f"{entry.name}, seed {seed}: {run.path}")
     if code := subprocess.run(command, env=clean_environment(), cwd=ROOT).returncode:
         raise SystemExit(code)
@@ -108,7 +110,8 @@ def read_curve(run: RunDir) -> Curve:
     known: dict[str, float] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     records = read_metrics(run.metrics)
     clock = [(r["update"], r["train_seconds"] / 60) for r in records if r["kind"] == "train"]
-    curve = Curve()
+    info = run.info()
+    curve = Curve(info.threads, f"{info.processor}, torch {info.torch}, commit {(info.commit or '-')[:7]}")
     for name in run.index().checkpoints:
         if name not in known:
             known[name] = test_bleu(run, name)
@@ -141,13 +144,15 @@ def test_bleu(run: RunDir, name: str) -> float:
 
 def make_row(entry: Entry, curves: dict[int, Curve]) -> str:
     """Return a table row: means over seeds, with minimum and maximum."""
-    cells = [entry.name, entry.idea, str(len(curves))]
+    threads = ", ".join(sorted({str(curve.threads) for curve in curves.values()}))
+    cells = [entry.name, threads, entry.idea, ", ".join(map(str, curves))]
     cells += [_mean_and_range([curve.minutes_to(target) for curve in curves.values()], 1) for target in TARGETS]
     best = [max(range(len(curve.bleu)), key=curve.bleu.__getitem__) for curve in curves.values()]
     pairs = list(zip(curves.values(), best, strict=True))
     cells.append(_mean_and_range([curve.bleu[at] for curve, at in pairs], 2))
     cells.append(_mean_and_range([curve.minutes[at] for curve, at in pairs], 1))
     cells.append(_mean_and_range([curve.minutes[-1] for curve in curves.values()], 1))
+    cells.append("; ".join(dict.fromkeys(curve.machine for curve in curves.values())))
     return "| " + " | ".join(cells) + " |"
 
 
@@ -160,23 +165,28 @@ def _mean_and_range(values: list[float | None], digits: int) -> str:
     return mean if len(present) == 1 else f"{mean} ({min(present):.{digits}f} to {max(present):.{digits}f})"
 
 
-def make_table(results: dict[str, tuple[Entry, dict[int, Curve]]]) -> str:
+def make_table(rows: list[str]) -> str:
     """Return the table in Markdown."""
-    heads = ["entry", "idea", "seeds", *(f"{target:g} BLEU, min" for target in TARGETS)]
-    heads += ["best BLEU", "after, min", "in all, min"]
-    lines = ["| " + " | ".join(heads) + " |", "|---|---|" + "---:|" * (len(heads) - 2)]
-    return "\n".join([*lines, *(make_row(*result) for result in results.values())]) + "\n"
+    heads = ["entry", "threads", "idea", "seeds", *(f"{target:g} BLEU, min" for target in TARGETS)]
+    heads += ["best BLEU", "after, min", "in all, min", "machine"]
+    lines = ["| " + " | ".join(heads) + " |", "|---|---:|---|---|" + "---:|" * (len(heads) - 5) + "---|"]
+    return "\n".join([*lines, *rows]) + "\n"
 
 
-def write_log(page: Path, table: str, facts: dict[str, Any]) -> None:
-    """Put the table between the marks of `page`, with its command and machine."""
+def write_log(page: Path, rows: list[str]) -> None:
+    """Put the rows into the table between the marks of `page`; they replace those of the same entry and threads."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+    kept, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"{page}: the marks of the table are missing: {BEGIN.strip()} and {END.strip()}")
-    about = f"`{command_line()}`, {facts['date']}, commit {facts['commit']}: {facts['processor']}, "
-    about += f"{facts['threads']} cores, torch {facts['torch']}, load before {facts['load_before']}.\n"
-    page.write_text(f"{before}{begin}\n{about}\n{table}\n{end}{after}", encoding="utf-8")
+    known = [line for line in kept.splitlines() if line.startswith("| ")][1:]  # without the heads
+    merged = {_key_of(row): row for row in [*known, *rows]}
+    page.write_text(f"{before}{begin}\n{make_table(list(merged.values()))}\n{end}{after}", encoding="utf-8")
+
+
+def _key_of(row: str) -> tuple[str, ...]:
+    """Return the entry and the threads of a table row."""
+    return tuple(row.split(" | ", 2)[:2])
 
 
 def main() -> None:
@@ -201,12 +211,12 @@ def main() -> None:
         for seed in map(int, given.seeds.split(",")) if given.seeds else entry.seeds:
             curves[seed] = read_curve(train(given, entry, seed))
             results[name] = entry, curves
-            sys.stdout.write(make_table(results) + "\n")
+            sys.stdout.write(make_table([make_row(*result) for result in results.values()]) + "\n")
             sys.stdout.flush()
     curves_by_name = {name: {seed: vars(curve) for seed, curve in each.items()} for name, (_, each) in results.items()}
     keep(given.json, {"machine": facts, "command": command_line(), "curves": curves_by_name})
     if given.log:
-        write_log(given.log, make_table(results), facts)
+        write_log(given.log, [make_row(*result) for result in results.values()])
 
 
 if __name__ == "__main__":

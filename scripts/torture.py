@@ -54,11 +54,17 @@ MODEL |= {"max_src_len": 16, "max_tgt_len": 16}
 TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_updates": 4, "validate_every": 3}
 TRAINING |= {"log_every": 2, "lr": 3e-3, "device": "cpu", "threads": 1, "keep_checkpoints": 2, "average_checkpoints": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "fp32, accumulation": {"precision": "fp32", "tokens_per_update": 200},
+    "fp32, accumulation, calibration": {
+        "precision": "fp32",
+        "tokens_per_update": 200,
+        "calibrate_length": True,
+        "model": {"output_bias": True},
+    },
     # BLEU stays 0 in such a short training, so patience runs out.
     "bf16, patience": {"precision": "bf16", "early_stopping_patience": 3, "early_stopping_metric": "bleu"},
     "stages": {
         "precision": "fp32",
+        "model": {"positions": "rotary"},
         "stages": [
             {"max_updates": 7, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
             {"max_updates": 8, "weights": [1, 2], "lr": 1e-3, "schedule": "cosine"},

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,22 +54,42 @@ def test_the_entries_of_the_project_are_configurations(speedrun):
 def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(speedrun, tmp_path):
     entry = speedrun.Entry("fast", "an idea", {}, (1, 2))
     curves = {
-        1: speedrun.Curve([10, 20], [2.0, 4.0], [36.5, 38.8]),
-        2: speedrun.Curve([10, 20], [3.0, 6.0], [36.0, 38.1]),
+        1: speedrun.Curve(2, "Xeon", [10, 20], [2.0, 4.0], [36.5, 38.8]),
+        2: speedrun.Curve(2, "Xeon", [10, 20], [3.0, 6.0], [36.0, 38.1]),
     }
-    table = speedrun.make_table({"fast": (entry, curves)})
-    assert table.splitlines()[2] == (
-        "| fast | an idea | 2 | 2.5 (2.0 to 3.0) | 5.0 (4.0 to 6.0) | 1 of 2 | - | 38.45 (38.10 to 38.80) | "
-        "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) |"
+    assert speedrun.make_row(entry, curves) == (
+        "| fast | 2 | an idea | 1, 2 | 2.5 (2.0 to 3.0) | 5.0 (4.0 to 6.0) | 1 of 2 | - | 38.45 (38.10 to 38.80) | "
+        "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) | Xeon |"
     )
-    page = tmp_path / "page.md"
-    page.write_text(f"# Page\n{speedrun.BEGIN}the table before\n{speedrun.END}after\n")
-    facts = {"date": "2026", "commit": "c", "processor": "p", "threads": 2, "torch": "t", "load_before": 0.0}
-    speedrun.write_log(page, table, facts)
-    text = page.read_text()
-    assert table in text
-    assert "the table before" not in text
-    assert text.endswith("after\n")
+
+
+def test_rows_of_other_entries_and_threads_stay_in_the_table_of_the_page(speedrun, tmp_path):
+    page, rows = tmp_path / "page.md", ["| a | 1 | old | 3 |", "| a | 2 | old | 3 |", "| b | 1 | old | 3 |"]
+    page.write_text(f"# Page\n{speedrun.BEGIN}{speedrun.END}after\n")
+    speedrun.write_log(page, rows)
+    speedrun.write_log(page, ["| a | 2 | new | 4 |", "| c | 1 | new | 4 |"])
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if line.endswith((" 3 |", " 4 |"))] == [
+        "| a | 1 | old | 3 |",
+        "| a | 2 | new | 4 |",
+        "| b | 1 | old | 3 |",
+        "| c | 1 | new | 4 |",
+    ]
+    assert lines.count("|---|---:|---|---|" + "---:|" * 7 + "---|") == 1
+    assert lines[-1] == "after"
+
+
+def test_a_training_is_not_taken_for_that_of_another_configuration_in_the_same_file(
+    speedrun, digits, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(speedrun.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    config, entry = tmp_path / "tiny.yaml", speedrun.Entry("a", "x", {})
+    given = Namespace(config=config, set=[], folder=tmp_path)
+    folders = []
+    for lr in (1e-3, 2e-3, 1e-3):
+        config.write_text(dump_config(tiny_config(digits, training={"lr": lr})), encoding="utf-8")
+        folders.append(speedrun.train(given, entry, 1).path)
+    assert folders[0] == folders[2] != folders[1]
 
 
 @pytest.mark.slow
@@ -89,7 +111,7 @@ def test_a_speed_run_is_resumed_and_its_trainings_are_read_once_they_are_finishe
         done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert ("resuming" in done.stderr or "update 60/60" in done.stderr) == resumed
-        assert done.stdout.count("| a | x |") == 2
+        assert done.stdout.count("| a | 1 | x |") == 2
     curves = json.loads((tmp_path / "curves.json").read_text())["curves"]
     assert curves["a"]["1"]["updates"] == [20, 40, 60]
     assert len(curves["b"]["1"]["bleu"]) == 3
