@@ -22,6 +22,7 @@ from typing import IO, BinaryIO, Protocol, Self, cast
 import typer
 
 from nmt.commands.streams import standard_output
+from nmt.data.lines import COMPRESSIONS
 from nmt.errors import NmtError, in_words
 from nmt.files import flush, read_at_most
 from nmt.locks import try_lock
@@ -214,6 +215,13 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
         if real in written:
             raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
         written.add(real)
+
+
+def refuse_compressed(path: Path, option: str) -> None:
+    """Raise typer.BadParameter if the extension of an output that is always plain text names a compression."""
+    if path.suffix.lower() in COMPRESSIONS:
+        plain = path.with_suffix("")
+        raise typer.BadParameter(f"{option} {path}: this command writes plain text; write {plain}, then compress it")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from nmt.data.writing import as_cell, open_new_text
 from nmt.errors import DataError, NmtError
 from nmt.files import flush
 from nmt.languages import Direction, written_without_spaces
-from nmt.translate.candidates import Candidates
+from nmt.translate.candidates import FORMAT, Candidates
 from nmt.translate.selection import Kept, Limits, Selection
 from nmt.translate.source_noise import SourceNoise
 
@@ -45,7 +45,10 @@ class CandidateFile(PartialFile):
         """Start `path`, or continue it if `resume` is given. NmtError as in `PartialFile`, or if it is a folder."""
         if path.exists() and not path.is_file():
             raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
-        super().__init__(path, settings, 1, resume=resume)
+        super().__init__(path, {**settings, "format": FORMAT}, 1, resume=resume)
+
+    def _read_settings(self) -> dict[str, object]:
+        return {"format": 1, **super()._read_settings()}  # files of format 1 do not name it
 
     def read(self) -> Iterator[Candidates]:
         """Yield the candidates of each line so far. NmtError if a line is damaged. Only one reader at a time."""

@@ -34,6 +34,7 @@ from nmt.commands.outputs import (
     Settings,
     exit_code_of,
     open_output,
+    refuse_compressed,
     refuse_replacing,
     stop_on_sigterm,
     tell_what_is_kept,
@@ -158,6 +159,9 @@ def _check_usage(files: _Files, prefix: str | None, computation: Computation) ->
         raise typer.BadParameter("--resume continues a file: it needs --output, and --input or standard input")
     if prefix is not None and ("\n" in prefix or "\r" in prefix):
         raise typer.BadParameter("--prefix is one line: it must not contain line breaks")
+    for option, path in (("--output", files.output), ("--alignments", files.alignments)):
+        if path is not None:
+            refuse_compressed(path, option)
     outputs = (files.output, files.alignments, files.attention)
     refuse_replacing([path for path in outputs if path is not None], [] if files.input is None else [files.input])
     if files.attention is not None:

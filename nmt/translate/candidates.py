@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nmt.config.filters import THRESHOLDS
 from nmt.errors import NmtError
@@ -38,6 +38,9 @@ FAULTS: dict[Fault, str] = {
 }
 """The reasons to drop a pair, in the order in which they are tested."""
 
+FORMAT = 2
+"""The version of the lines that `Candidates.to_line` writes; version 1 had only the first fault of each output."""
+
 _UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
 
@@ -47,7 +50,7 @@ class Candidate(NamedTuple):
 
     output: str
     score: float | None  # mean natural-log probability per token, eos included; None if it was not computed
-    fault: Fault | None = None  # the first one found
+    faults: tuple[Fault, ...] = ()  # in the order of `FAULTS`
 
 
 class Candidates(NamedTuple):
@@ -65,12 +68,19 @@ class Candidates(NamedTuple):
         """Read what `to_line` wrote. ValueError if it is damaged."""
         try:
             text, *outputs = json.loads(line)
-            candidates = cls(text, [Candidate(*output) for output in outputs])
+            candidates = cls(text, [_read_candidate(*output) for output in outputs])
         except (TypeError, RecursionError) as error:
             raise ValueError(str(error)) from None
-        if not (isinstance(text, str) and outputs and all(isinstance(c.output, str) for c in candidates.outputs)):
+        if not (isinstance(text, str) and outputs):
             raise ValueError("not a text with its outputs")
         return candidates
+
+
+def _read_candidate(output: Any, score: Any, faults: Any) -> Candidate:
+    """Return a candidate from its values in JSON. ValueError or TypeError if they are damaged."""
+    if not (isinstance(output, str) and FAULTS.keys() >= {*faults}):
+        raise ValueError("not an output with its faults")
+    return Candidate(output, score, tuple(faults))
 
 
 def fault_of_text(text: str) -> Fault | None:
@@ -83,9 +93,9 @@ def fault_of_text(text: str) -> Fault | None:
 
 
 def candidates_of(text: str, translation: Translation) -> Candidates:
-    """Return the outputs for `text` in the n-best list of `translation`, each with its first fault."""
+    """Return the outputs for `text` in the n-best list of `translation`, each with all its faults."""
     if fault := fault_of_text(text):
-        return Candidates(text, [Candidate("", None, fault)])
+        return Candidates(text, [Candidate("", None, (fault,))])
     seen = set[str]()
     outputs = []
     for each in (translation, *translation.alternatives):
@@ -93,8 +103,10 @@ def candidates_of(text: str, translation: Translation) -> Candidates:
         score = None if math.isnan(each.score) else round(each.mean_log_prob, 6)
         if score is not None and math.isinf(score):
             raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow")
-        found = next(_faults(each, output), None) or ("duplicate" if output in seen else None)
-        outputs.append(Candidate(output, score, found))
+        faults = [*_faults(each, output)]
+        if output in seen:
+            faults.append("duplicate")
+        outputs.append(Candidate(output, score, tuple(faults)))
         seen.add(output)
     return Candidates(text, outputs)
 
@@ -103,6 +115,7 @@ def _faults(translation: Translation, output: str) -> Iterator[Fault]:
     """Yield the faults of a translation, whose text on one line is `output`."""
     if not output:
         yield "empty"
+        return
     if _UNREADABLE.search(output):
         yield "unreadable"
     if len(output) > MAX_CHARACTERS:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, counted
 from nmt.machine import num_cores
 
 _CONNECT_SECONDS = 10.0
@@ -62,12 +63,33 @@ def connected(address: str, num_workers: int | None) -> Iterator[Any]:
 
 
 def share_out(ray: Any, num_workers: int | None, device: str) -> Shares:
-    """Divide the free resources of the cluster among `num_workers` (default: one per GPU, else one per CPU)."""
+    """Divide the free resources of the cluster among `num_workers` (default: one per GPU, else one per CPU).
+
+    Each worker gets at least one whole CPU, and one whole GPU if a GPU is free and `device` allows it. NmtError if the
+    cluster, even with all its resources free, has no room for so many workers: some would wait forever.
+    """
     free = ray.available_resources()
     num_cpus, num_gpus = max(1, int(free.get("CPU", 1))), int(free.get("GPU", 0)) if device in ("auto", "cuda") else 0
-    count = num_workers or num_gpus or num_cpus
-    largest = max((int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"]), default=1)
-    return Shares(count, max(1, min(num_cpus // count, largest)), 1 if num_gpus else 0)
+    gpus_each = 1 if num_gpus else 0
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    room = _max_workers(nodes, 1, gpus_each)
+    count = num_workers or max(1, min(num_gpus or num_cpus, room))
+    if count > room:
+        share = "a whole CPU and a whole GPU" if gpus_each else "a whole CPU"
+        hint = f"use --ray-workers {room}" if room else "add nodes with CPUs to the cluster"
+        hint += ", or --device cpu to translate on CPUs only" if gpus_each else ""
+        message = f"the Ray cluster has room for {counted(room, 'worker')}, not {count:,}: each takes {share}"
+        raise NmtError(message, hint=hint)
+    cpus_each = range(max(1, num_cpus // count), 0, -1)
+    return Shares(count, next(cpus for cpus in cpus_each if _max_workers(nodes, cpus, gpus_each) >= count), gpus_each)
+
+
+def _max_workers(nodes: Sequence[Mapping[str, float]], num_cpus: int, num_gpus: int) -> int:
+    """Return how many workers with `num_cpus` and `num_gpus` each fit on nodes with these resources."""
+    return sum(
+        int(min(node.get("CPU", 0) // num_cpus, node.get("GPU", 0) // num_gpus if num_gpus else math.inf))
+        for node in nodes
+    )
 
 
 def _check_address(address: str) -> None:

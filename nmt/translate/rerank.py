@@ -18,7 +18,7 @@ def search_candidates(
 ) -> list[list[SegmentTranslation]]:
     """Search, rerank the hypotheses of each segment by `options.rerank`, and return the best `num_hypotheses`.
 
-    NmtError if the library that computes chrF is not installed.
+    Reranking lists each text once, so there may be fewer. NmtError if the library that computes chrF is not installed.
     """
     if options.rerank == "none":
         return search(segments, options)
@@ -34,13 +34,17 @@ def search_candidates(
 
 
 def _ranked(candidates: Sequence[SegmentTranslation], utilities: Sequence[Sequence[float]]) -> list[SegmentTranslation]:
-    """Sort by mean chrF against all candidates [N][N], best first; ties keep the order of the search.
+    """Sort by mean chrF against all candidates [N][N], best first, each text once; ties keep the order of the search.
 
-    The candidates serve as samples of the references that the model expects (Eikema and Aziz 2020, section 5).
+    The candidates serve as samples of the references that the model expects (Eikema and Aziz 2020, section 5). So a
+    text that was found several times counts as many times in the mean.
     """
     expected = [sum(row) for row in utilities]
     order = sorted(range(len(candidates)), key=lambda index: -expected[index])
-    return [candidates[index] for index in order]
+    by_text: dict[str, SegmentTranslation] = {}
+    for index in order:
+        by_text.setdefault(candidates[index].text, candidates[index])
+    return [*by_text.values()]
 
 
 def _load_chrf() -> Callable[[list[list[str]], list[list[str]]], Any]:

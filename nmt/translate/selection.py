@@ -25,7 +25,7 @@ class Limits(NamedTuple):
     length_ratio: float | None = THRESHOLDS["length_ratio"]  # standard deviations; None: any
     min_score: float | None = None  # mean log-probability per token
     keep: float = 1.0  # share, by score, of the pairs that meet all other conditions
-    allowed: Collection[str] = ()  # faults to ignore
+    allowed: Collection[str] = ()  # faults to ignore; a pair with an empty side is dropped all the same
 
     @property
     def needs_scores(self) -> bool:
@@ -55,11 +55,12 @@ class Selection:
         self._read = read
         self.dropped: Counter[Fault] = Counter()
         self.num_lines = self.num_kept = 0
+        self._keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
         self._model: LengthModel | None = None
         self._lowest_bin, self._in_lowest_bin = _num_bins(), 0
         if limits.length_ratio is not None:
             self._model = self._learn_lengths()
-        if limits.keep < 1:
+        if not self._keeps_all:
             self._choose_best()
 
     def pairs(self) -> Iterator[Kept]:
@@ -69,7 +70,7 @@ class Selection:
             self.num_lines = line
             for rank, candidate in enumerate(outputs):
                 fault = self._fault(text, candidate)
-                if fault is None and self.limits.keep < 1:
+                if fault is None and not self._keeps_all:
                     place = _bin(candidate)
                     if place > self._lowest_bin or (place == self._lowest_bin and not room):
                         fault = "not_best"
@@ -89,16 +90,18 @@ class Selection:
 
     def _fault(self, text: str, candidate: Candidate) -> Fault | None:
         """Return the first fault of a pair that is not ignored, apart from `not_best`."""
-        always = not text.strip() or not candidate.output
-        if candidate.fault is not None and (always or candidate.fault not in self.limits.allowed):
-            return candidate.fault
+        ignored = self.limits.allowed if text.strip() and candidate.output else ()
+        return next((fault for fault in self._faults(text, candidate) if fault not in ignored), None)
+
+    def _faults(self, text: str, candidate: Candidate) -> Iterator[Fault]:
+        """Yield the faults of a pair, in the order of `FAULTS`, apart from `not_best`."""
+        yield from candidate.faults
         if self._model is not None and self.limits.length_ratio is not None:
             lengths = np.array([[len(text)], [len(candidate.output)]], dtype=np.float64)
             if abs(float(self._model.deviations(*lengths)[0])) > self.limits.length_ratio:
-                return "length_ratio"
+                yield "length_ratio"
         if self.limits.min_score is not None and (candidate.score is None or candidate.score < self.limits.min_score):
-            return "low_score"
-        return None
+            yield "low_score"
 
     def _learn_lengths(self) -> LengthModel | None:
         lengths: list[tuple[int, int]] = []

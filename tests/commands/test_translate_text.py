@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from nmt.checkpoint import read_weights, save_weights
+from nmt.cli import app
 from nmt.rundir import RunDir
 from tests.words import WORDS
 
@@ -174,6 +176,19 @@ def test_an_output_never_replaces_its_input(digits_run, tmp_path):
     assert (tmp_path / "page.html").read_text() == "<p>12</p>"
     done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o", "--alignments", tmp_path / "o", "12")
     assert "two outputs have this name" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--output", "a.txt.gz"), ("--output", "a.xz"), ("--output", "a.zst"), ("--alignments", "a.gz")],
+)
+def test_an_output_with_the_name_of_compressed_data_is_refused(option, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["translate", option, name, "12"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    message = f"{option} {name}: this command writes plain text; write {name.rpartition('.')[0]}, then compress it"
+    assert message in " ".join(done.output.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_dash_is_standard_input_and_output(digits_run, tmp_path):

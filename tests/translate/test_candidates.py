@@ -38,7 +38,7 @@ def translation(text: str, score: float = -2.0, *, alternatives=(), source="ein 
 def test_lines_that_become_no_pair(text, fault):
     assert fault_of_text(text) == fault
     if fault:
-        assert candidates_of(text, Translation("")) == Candidates(text, [Candidate("", None, fault)])
+        assert candidates_of(text, Translation("")) == Candidates(text, [Candidate("", None, (fault,))])
 
 
 @pytest.mark.parametrize(
@@ -51,23 +51,33 @@ def test_lines_that_become_no_pair(text, fault):
         (translation("a house", truncated=True), "truncated"),
         (translation("a house", finished=False), "unfinished"),
         (translation("a house", loop_unresolved=True), "looped"),
-        (translation("das ist ein", source="das ist ein Haus"), "copied"),
+        (translation("this is a", source="this is a house"), "copied"),
         (translation("это большой дом у реки"), "wrong_language"),
         (translation("a house", protected_lost=["{name}"]), "protected_lost"),
     ],
 )
 def test_outputs_that_look_wrong(found, fault):
     (candidate,) = candidates_of("ein Haus", found).outputs
-    assert candidate.fault == fault
+    assert candidate.faults == (() if fault is None else (fault,))
     assert candidate.score == -0.5 or not found.finished
+
+
+def test_an_output_has_all_its_faults_in_the_order_of_the_tests():
+    source = "this is a {n}"
+    looping = translation("this is a", source=source, finished=False, loop_unresolved=True)
+    lossy = translation("this is a", source=source, finished=False, protected_lost=["{n}"], alternatives=[looping])
+    assert [candidate.faults for candidate in candidates_of(source, lossy).outputs] == [
+        ("unfinished", "copied", "protected_lost"),
+        ("unfinished", "looped", "copied", "duplicate"),
+    ]
 
 
 def test_an_n_best_list_gives_a_candidate_each_and_repeated_texts_are_duplicates():
     found = translation("a house", alternatives=[translation("a\thouse "), translation("one house", -6.0)])
     assert candidates_of("ein Haus", found).outputs == [
-        ("a house", -0.5, None),
-        ("a house", -0.5, "duplicate"),
-        ("one house", -1.5, None),
+        ("a house", -0.5, ()),
+        ("a house", -0.5, ("duplicate",)),
+        ("one house", -1.5, ()),
     ]
 
 
@@ -78,14 +88,20 @@ def test_scores_may_be_missing_but_not_infinite():
 
 
 def test_candidates_are_read_as_they_were_written():
-    candidates = Candidates('tab\t"quote" \u2028', [Candidate("汉字", -1.25, None), Candidate("", None, "empty")])
+    outputs = [Candidate("汉字", -1.25), Candidate("a", -2.0, ("looped", "copied")), Candidate("", None, ("empty",))]
+    candidates = Candidates('tab\t"quote" \u2028', outputs)
     assert candidates.to_line().count("\n") == 1
     assert Candidates.from_line(candidates.to_line().encode()) == candidates
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"[", b"[]", b'["a"]', b"7", b'["a", ["b"]]', b'["a", [1, null, null]]', b"[" * 9999, b"\xff"]
-)
+    "line",
+    [
+        b"", b"[", b"[]", b'["a"]', b"7", b'["a", ["b"]]', b'["a", [1, null, []]]', b'["a", ["b", null, null]]',
+        b'["a", ["b", null, "looped"]]', b'["a", ["b", null, ["ugly"]]]', b'["a", ["b", null, [[]]]]', b"[" * 9999,
+        b"\xff",
+    ],
+)  # fmt: skip
 def test_damaged_candidates_are_a_value_error(line):
     with pytest.raises(ValueError):  # noqa: PT011 (the message is that of json)
         Candidates.from_line(line)

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from nmt.errors import NmtError
 from nmt.rundir import RunDir
 from nmt.translate.blocks import Request, translate_texts
-from nmt.translate.ray_cluster import Shares, connected
+from nmt.translate.ray_cluster import Shares, connected, share_out
 from nmt.translate.ray_worker import ModelPaths, Result, Worker
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,61 @@ class TestWithoutRay:
     def test_an_address_where_nothing_listens_is_said_at_once(self):
         with pytest.raises(NmtError, match="no Ray cluster answers"), connected("127.0.0.1:1", None):
             pass
+
+
+def with_nodes(*nodes: tuple[int, int], free: tuple[int, int] | None = None) -> SimpleNamespace:
+    """Return a stand-in for ray in a cluster of nodes with these CPUs and GPUs; by default, all of them are free."""
+
+    def resources(cpus: int, gpus: int) -> dict[str, float]:
+        return {name: float(count) for name, count in (("CPU", cpus), ("GPU", gpus)) if count}
+
+    found = [{"Alive": True, "Resources": resources(*node)} for node in nodes]
+    found.append({"Alive": False, "Resources": resources(64, 8)})
+    num_cpus, num_gpus = free or (sum(cpus for cpus, _ in nodes), sum(gpus for _, gpus in nodes))
+    return SimpleNamespace(nodes=lambda: found, available_resources=lambda: resources(num_cpus, num_gpus))
+
+
+@pytest.mark.parametrize(
+    ("ray", "num_workers", "device", "shares"),
+    [
+        (with_nodes((8, 0)), None, "auto", Shares(8, 1, 0)),
+        (with_nodes((8, 0)), 3, "auto", Shares(3, 2, 0)),
+        (with_nodes((8, 0), (2, 0)), 2, "auto", Shares(2, 4, 0)),  # 5 CPUs each would fit on the first node alone
+        (with_nodes((8, 2)), None, "auto", Shares(2, 4, 1)),
+        (with_nodes((8, 2), (64, 0)), None, "auto", Shares(2, 4, 1)),  # the GPUs' node has 4 CPUs for each of them
+        (with_nodes((4, 8)), None, "auto", Shares(4, 1, 1)),
+        (with_nodes((8, 2)), 3, "cpu", Shares(3, 2, 0)),
+        (with_nodes((8, 2), free=(8, 0)), 4, "auto", Shares(4, 2, 0)),
+    ],
+)
+def test_workers_share_the_resources_so_that_all_fit_on_the_nodes(ray, num_workers, device, shares):
+    assert share_out(ray, num_workers, device) == shares
+
+
+@pytest.mark.parametrize(
+    ("ray", "shares"),
+    [(with_nodes((4, 0), free=(0, 0)), Shares(4, 1, 0)), (with_nodes((8, 4), free=(1, 1)), Shares(4, 1, 1))],
+)
+def test_workers_wait_for_resources_that_others_use(ray, shares):
+    assert share_out(ray, 4, "auto") == shares
+
+
+@pytest.mark.parametrize(
+    ("ray", "num_workers", "message", "hint"),
+    [
+        (with_nodes((4, 0)), 8, "room for 4 workers, not 8: each takes a whole CPU", "use --ray-workers 4"),
+        (with_nodes((3, 0), (2, 0), free=(1, 0)), 6, "room for 5 workers, not 6", "use --ray-workers 5"),
+        (
+            with_nodes((16, 1), (16, 0)), 2, "room for 1 worker, not 2: each takes a whole CPU and a whole GPU",
+            "use --ray-workers 1, or --device cpu to translate on CPUs only",
+        ),
+        (with_nodes((0, 0)), None, "room for 0 workers, not 1", "add nodes with CPUs to the cluster"),
+    ],
+)  # fmt: skip
+def test_workers_that_would_wait_forever_are_refused(ray, num_workers, message, hint):
+    with pytest.raises(NmtError, match=message) as caught:
+        share_out(ray, num_workers, "auto")
+    assert caught.value.hint == hint
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,9 @@ import sacrebleu
 
 from nmt.config import SearchOptions
 from nmt.errors import NmtError
-from nmt.translate import Translator
+from nmt.translate import SegmentTranslation, Translator
+from nmt.translate.rerank import search_candidates
+from nmt.translate.segments import Segment
 
 SOURCES = ["12345", "90", "", "777 31", "4", "8 16 24", "1111"]
 BEAM = SearchOptions(rerank="mbr-chrf", num_candidates=6, num_hypotheses=3, retry_loops=False)
@@ -34,9 +36,22 @@ def test_candidates_are_ranked_by_their_mean_chrf_against_all(translator, option
     assert [len(texts) for texts in candidates] == [1 if not source else 6 for source in SOURCES]
     for ranked, texts in zip(texts_of(translator, SOURCES, options), candidates, strict=True):
         expected = {text: sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts) for text in texts}
-        assert [round(expected[text], 6) for text in ranked] == sorted(
-            (round(expected[text], 6) for text in texts), reverse=True
-        )[:3]
+        best = sorted((round(utility, 6) for utility in expected.values()), reverse=True)[:3]
+        assert [round(expected[text], 6) for text in ranked] == best
+
+
+def test_each_text_is_listed_once_and_counts_as_often_as_it_was_found():
+    pytest.importorskip("fastchrf", reason="needs the extra mbr")
+    texts = ["wxy", "abcd", "wxyz", "abcd", "abcd"]
+    found = [
+        SegmentTranslation(text, -number, [1], [2], truncated=False, finished=True) for number, text in enumerate(texts)
+    ]
+    (ranked,) = search_candidates(lambda *_: [found], [Segment([1])], BEAM.changed(num_hypotheses=4))
+    assert [(each.text, each.score) for each in ranked] == [("abcd", -1), ("wxyz", -2), ("wxy", 0)]
+
+
+def test_equal_samples_are_one_translation(translator):
+    assert texts_of(translator, ["123"], SAMPLES.changed(temperature=0.01)) == [["321"]]
 
 
 def test_a_text_alone_is_ranked_as_among_others(translator):

@@ -22,14 +22,40 @@ def scored(*scores: float | None) -> list[Candidates]:
 
 def test_faults_are_counted_and_may_be_allowed():
     candidates = [
-        Candidates("a b", [Candidate("c", None, "copied"), Candidate("d", None)]),
-        Candidates("e f", [Candidate("g", None, "looped")]),
-        Candidates("", [Candidate("", None, "blank")]),
+        Candidates("a b", [Candidate("c", None, ("copied",)), Candidate("d", None)]),
+        Candidates("e f", [Candidate("g", None, ("looped",))]),
+        Candidates("", [Candidate("", None, ("blank",))]),
     ]
     kept, selection = select(candidates)
     assert kept == [(1, 1)]
     assert selection.describe() == "kept 1 of 4 pairs from 3 lines; dropped: 1 blank, 1 looped, 1 copied"
     assert select(candidates, allowed={"copied", "blank"})[0] == [(1, 0), (1, 1)]
+
+
+def test_an_allowed_fault_does_not_excuse_the_others():
+    faults = [("unfinished", "looped"), ("unfinished",), ("copied", "protected_lost"), ("unfinished", "copied")]
+    candidates = [Candidates("a b", [Candidate("c", None, found)]) for found in faults]
+    kept, selection = select(candidates, allowed={"unfinished"})
+    assert kept == [(2, 0)]
+    assert selection.dropped == {"looped": 1, "copied": 2}
+    kept, selection = select(candidates, allowed={"unfinished", "copied"})
+    assert kept == [(2, 0), (4, 0)]
+    assert selection.dropped == {"looped": 1, "protected_lost": 1}
+    assert select(candidates)[1].dropped == {"unfinished": 3, "copied": 1}
+
+
+def test_an_output_that_is_allowed_to_be_blank_is_dropped_all_the_same():
+    candidates = [Candidates("a b", [Candidate("", None, ("empty",))])]
+    assert select(candidates, allowed={"empty"})[1].dropped == {"empty": 1}
+
+
+def test_lengths_and_scores_may_be_allowed_like_faults():
+    usual = [Candidates("x" * n, [Candidate("y" * n, -1.0)]) for n in range(20, 60)]
+    candidates = [*usual, Candidates("x" * 50, [Candidate("y" * 400, -3.0)])]
+    limits = {"min_score": -2.0, "keep": 0.5}
+    assert select(candidates, **limits)[1].dropped == {"length_ratio": 1, "not_best": 20}
+    assert select(candidates, **limits, allowed={"length_ratio"})[1].dropped == {"low_score": 1, "not_best": 20}
+    assert len(select(candidates, **limits, allowed={"length_ratio", "low_score", "not_best"})[0]) == 41
 
 
 def test_lengths_that_differ_from_the_usual_ratio():
@@ -66,5 +92,5 @@ def test_of_equal_scores_the_first_ones_are_kept():
 
 
 def test_the_best_share_is_one_of_the_pairs_that_are_sound():
-    candidates = [*scored(-1.0, -3.0), Candidates("text", [Candidate("text", -0.1, "looped")])]
+    candidates = [*scored(-1.0, -3.0), Candidates("text", [Candidate("text", -0.1, ("looped",))])]
     assert select(candidates, keep=0.5)[0] == [(1, 0)]
