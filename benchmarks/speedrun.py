@@ -53,6 +53,7 @@ class Curve:
 
     threads: int
     machine: str
+    commit: str
     updates: list[int] = field(default_factory=list)
     minutes: list[float] = field(default_factory=list)
     bleu: list[float] = field(default_factory=list)
@@ -111,7 +112,7 @@ def read_curve(run: RunDir) -> Curve:
     records = read_metrics(run.metrics)
     clock = [(r["update"], r["train_seconds"] / 60) for r in records if r["kind"] == "train"]
     info = run.info()
-    curve = Curve(info.threads, f"{info.processor}, torch {info.torch}, commit {(info.commit or '-')[:7]}")
+    curve = Curve(info.threads, f"{info.processor}, torch {info.torch}", (info.commit or "-")[:7])
     for name in run.index().checkpoints:
         if name not in known:
             known[name] = test_bleu(run, name)
@@ -152,7 +153,8 @@ def make_row(entry: Entry, curves: dict[int, Curve]) -> str:
     cells.append(_mean_and_range([curve.bleu[at] for curve, at in pairs], 2))
     cells.append(_mean_and_range([curve.minutes[at] for curve, at in pairs], 1))
     cells.append(_mean_and_range([curve.minutes[-1] for curve in curves.values()], 1))
-    cells.append("; ".join(dict.fromkeys(curve.machine for curve in curves.values())))
+    machines, commits = ({getattr(curve, name): None for curve in curves.values()} for name in ("machine", "commit"))
+    cells.append(f"{'; '.join(machines)}, commit {', '.join(commits)}")
     return "| " + " | ".join(cells) + " |"
 
 

@@ -53,6 +53,7 @@ MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decode
 MODEL |= {"max_src_len": 16, "max_tgt_len": 16}
 TRAINING: dict[str, Any] = {"batch_tokens": 128, "max_updates": 20, "warmup_updates": 4, "validate_every": 3}
 TRAINING |= {"log_every": 2, "lr": 3e-3, "device": "cpu", "threads": 1, "keep_checkpoints": 2, "average_checkpoints": 2}
+# `max_minutes` is enough for all updates; with less, the number of updates would depend on the clock.
 VARIANTS: dict[str, dict[str, Any]] = {
     "fp32, accumulation, calibration": {
         "precision": "fp32",
@@ -64,6 +65,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bf16, patience": {"precision": "bf16", "early_stopping_patience": 3, "early_stopping_metric": "bleu"},
     "stages": {
         "precision": "fp32",
+        "max_minutes": 1000.0,
         "model": {"positions": "rotary"},
         "stages": [
             {"max_updates": 7, "weights": [1, 0], "both_directions": True, "schedule": "constant"},
@@ -72,7 +74,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ],
     },
     "bf16, r_drop, ema": {"precision": "bf16", "r_drop": 5.0, "ema": 0.9},
-    # Enough minutes for all updates; with fewer, the number of updates would depend on the clock.
     "muon, wsd, minutes": {
         "precision": "fp32",
         "optimizer": "muon",

@@ -49,7 +49,7 @@ class TrainingConfig(Section):
         ge=0.0,
         le=1e7,
         description="minutes of updates after which training and its schedule end, unless max_updates comes first; "
-        "0: no limit",
+        "stages become shorter in proportion; 0: no limit",
     )
     optimizer: Literal["adamw", "muon"] = Field(
         "adamw", description="muon: Muon for the matrices of the layers, AdamW for the rest; for large batches on a GPU"
@@ -161,8 +161,6 @@ class TrainingConfig(Section):
             )
         if self.calibrate_length and self.early_stopping_metric == "loss":
             raise ValueError("calibrate_length scores translations; set early_stopping_metric to bleu or chrf")
-        if self.max_minutes and self.stages:
-            raise ValueError("max_minutes cannot be used with stages, which set their updates; omit one of the two")
         if self.batch_tokens == "auto" and self.tokens_per_update < 16:
             raise ValueError("batch_tokens auto makes one batch of tokens_per_update; set it, such as to 25000")
         if self.warmup_updates >= self.max_updates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from nmt.training.monitor import Monitor
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import Optimizer
 from nmt.training.prepare import Prepared
-from nmt.training.stages import stage_spans
+from nmt.training.stages import planned_ends, stage_lengths, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
 from nmt.training.step import Step
 from nmt.training.validation import Validator
@@ -80,27 +80,41 @@ class Training:
     def plan_end(self) -> None:
         """With `training.max_minutes`: end at the update that can be reached in that time, at the speed so far.
 
-        The learning-rate schedule ends there too. Every rank must call this, after the same update.
+        The learning-rate schedule ends there too, and stages become shorter in proportion. Every rank must call this,
+        after the same update.
         """
         if not self.settings.max_minutes:
             return
         share = self.monitor.train_seconds / (60 * self.settings.max_minutes)
-        expected = self.update if share >= 1 else min(self.settings.max_updates, round(self.update / max(share, 1e-9)))
-        updates = self.setup.group.gather(max(self.update, expected))[0]
-        if self.plan is None and updates <= self.settings.warmup_updates and self.setup.group.is_main:
+        expected = self.update if share >= 1 else min(self._latest_end, round(self.update / max(share, 1e-9)))
+        last = self.setup.group.gather(max(self.update, expected))[0]
+        is_first = self.plan is None
+        self._follow(planned_ends(self.settings, self._finished_ends, self.update, last))
+        own = self.stage.config.training
+        if is_first and own.max_updates <= own.warmup_updates and self.setup.group.is_main:
             log.warning(
-                f"{self.settings.max_minutes:g} minutes are enough for about {updates} updates, but "
-                f"training.warmup_updates is {self.settings.warmup_updates}: the learning rate will not reach its peak"
+                f"{self.settings.max_minutes:g} minutes are enough for about {own.max_updates} updates"
+                f"{' of this stage' if self.settings.stages else ''}, but training.warmup_updates is "
+                f"{own.warmup_updates}: the learning rate will not reach its peak"
             )
-        self._set_plan(updates)
 
-    def _set_plan(self, updates: int) -> None:
+    @property
+    def _finished_ends(self) -> list[int]:
+        """The updates after which the finished stages ended."""
+        return [stage.end for stage in self.stages[: self.stage.number]]
+
+    @property
+    def _latest_end(self) -> int:
+        """The update after which training ends if no time limit shortens this stage and the later ones."""
+        return self.stage.start + sum(stage_lengths(self.settings)[self.stage.number :])
+
+    def _follow(self, ends: Sequence[int]) -> None:
+        """Plan to end the stages after the updates `ends`."""
         limits = {"max_updates": self.settings.max_updates, "max_minutes": self.settings.max_minutes}
-        self.plan = Plan(updates=updates, **limits)
-        planned = self.settings.model_copy(update={"max_updates": max(1, updates)})
-        self.stages = stage_spans(self.config.model_copy(update={"training": planned}))
-        self._set_stage(0)
-        self.monitor.expect(updates)
+        self.plan = Plan(ends=tuple(ends), **limits)
+        self.stages = stage_spans(self.config, ends)
+        self._set_stage(self.stage.number)
+        self.monitor.expect(self.end)
 
     @property
     def is_out_of_time(self) -> bool:
@@ -112,6 +126,7 @@ class Training:
         """Switch to the data and settings of the next stage. Every rank must call this."""
         self.monitor.flush()
         self._set_stage(self.stage.number + 1)
+        self.batches = self._batches_of_stage()
         self.step.num_micro_batches = 1
         self.history.validations_since_best = 0
         if self.stage.reset_optimizer:
@@ -126,8 +141,6 @@ class Training:
         self.step.loss.label_smoothing = own.training.label_smoothing
         self.model.set_dropout(own.model)
         self.step.loss.r_drop = own.training.r_drop
-        if number:
-            self.batches = self._batches_of_stage()
 
     def _batches_of_stage(self) -> UpdateBatches:
         redraw = Redraw.from_config(self.stage.config, self.store, self.tokenizers)
@@ -201,6 +214,8 @@ class Training:
         if counters.stage >= len(self.stages):
             raise ValueError(f"it is in stage {counters.stage + 1} of {len(self.stages)}")
         self._set_stage(counters.stage)
+        if counters.stage:
+            self.batches = self._batches_of_stage()
         self.batches.sampler.seek(counters.position)
         self.monitor.window, self.monitor.train_seconds = counters.window, counters.train_seconds
         self.monitor.skipped_in_a_row = counters.skipped_in_a_row
@@ -210,10 +225,17 @@ class Training:
             set_random_state(self.setup.device, state.random[self.setup.group.rank])
 
     def _resume_plan(self, plan: Plan | None) -> None:
-        """Follow `plan`, or make a new one if the limits have changed since."""
-        if plan is None or not self.settings.max_minutes:
+        """Follow `plan`; if the limits have changed since, keep only the ends of finished stages, and plan anew."""
+        if plan is None:
             return
-        if (plan.max_updates, plan.max_minutes) == (self.settings.max_updates, self.settings.max_minutes):
-            self._set_plan(plan.updates)
-        else:
-            self.plan_end()
+        number, settings = self.stage.number, self.settings
+        is_same = (plan.max_updates, plan.max_minutes) == (settings.max_updates, settings.max_minutes)
+        if len(plan.ends) < number or (is_same and len(plan.ends) != len(self.stages)):
+            raise ValueError(f"its plan has {len(plan.ends)} stages")
+        if is_same:
+            self._follow(plan.ends)
+            return
+        finished = plan.ends[:number]
+        latest = sum(stage_lengths(settings)[number:], start=finished[-1] if finished else 0)
+        self._follow(planned_ends(settings, finished, self.update, max(self.update, latest)))
+        self.plan_end()

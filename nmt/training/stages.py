@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-from nmt.config import Config
+from nmt.config import Config, TrainingConfig
 from nmt.config.base import MAX_SEED
 
 
@@ -20,19 +22,40 @@ class StageSpan(NamedTuple):
     reset_optimizer: bool
 
 
-def stage_spans(config: Config) -> list[StageSpan]:
-    """Return the stages of a training, in order; a training without stages counts as one stage."""
+def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
+    """Return the stages of a training, in order; a training without stages counts as one stage.
+
+    `ends`: the updates after which the stages end, as from `planned_ends`, instead of those configured.
+    """
     settings, spans, start = config.training, list[StageSpan](), 0
-    if not settings.stages:
-        return [StageSpan(0, 0, settings.max_updates, config, reset_optimizer=False)]
-    for number, stage in enumerate(settings.stages):
+    for number, end in enumerate(ends or accumulate(stage_lengths(settings))):
         own = config.of_stage(number)
-        training = own.training.model_copy(update={"seed": _data_seed(settings.seed, number)})
-        end = start + stage.max_updates
-        changed = own.model_copy(update={"training": training})
-        spans.append(StageSpan(number, start, end, changed, stage.reset_optimizer))
+        changes = {"seed": _data_seed(settings.seed, number), "max_updates": max(1, end - start)}
+        changed = own.model_copy(update={"training": own.training.model_copy(update=changes)})
+        resets = bool(settings.stages) and settings.stages[number].reset_optimizer
+        spans.append(StageSpan(number, start, end, changed, resets))
         start = end
     return spans
+
+
+def stage_lengths(settings: TrainingConfig) -> list[int]:
+    """Return the configured number of updates of each stage."""
+    return [stage.max_updates for stage in settings.stages] or [settings.max_updates]
+
+
+def planned_ends(settings: TrainingConfig, finished: Sequence[int], update: int, last: int) -> list[int]:
+    """Return the updates after which the stages end if training, now after `update`, is to end after `last`.
+
+    The stages that have `finished`, after these updates, keep their ends. The others share the remaining updates in
+    proportion to their `max_updates`, but each gets at least one; if none remain, they all end now.
+    """
+    start = finished[-1] if finished else 0
+    sums = list(accumulate(stage_lengths(settings)[len(finished) :]))
+    ends = list(finished)
+    for total in sums:
+        earliest = max([update, *ends[-1:]]) + 1 if last > update else update
+        ends.append(max(earliest, start + round((last - start) * total / sums[-1])))
+    return ends
 
 
 def _data_seed(seed: int, number: int) -> int:

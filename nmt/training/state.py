@@ -42,11 +42,11 @@ _COUNTERS = "counters"  # the tensor with all values that are not tensors, as JS
 
 
 class Plan(BaseModel):
-    """The number of updates that should fit into `training.max_minutes`, and the limits it was computed for."""
+    """The updates that should fit into `training.max_minutes`, and the limits for which they were computed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    updates: Count
+    ends: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100)]  # update after which each stage ends
     max_updates: Count
     max_minutes: Annotated[float, Field(ge=0.0, le=1e7)]
 

@@ -54,12 +54,12 @@ def test_the_entries_of_the_project_are_configurations(speedrun):
 def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(speedrun, tmp_path):
     entry = speedrun.Entry("fast", "an idea", {}, (1, 2))
     curves = {
-        1: speedrun.Curve(2, "Xeon", [10, 20], [2.0, 4.0], [36.5, 38.8]),
-        2: speedrun.Curve(2, "Xeon", [10, 20], [3.0, 6.0], [36.0, 38.1]),
+        1: speedrun.Curve(2, "Xeon", "a1", [10, 20], [2.0, 4.0], [36.5, 38.8]),
+        2: speedrun.Curve(2, "Xeon", "b2", [10, 20], [3.0, 6.0], [36.0, 38.1]),
     }
     assert speedrun.make_row(entry, curves) == (
         "| fast | 2 | an idea | 1, 2 | 2.5 (2.0 to 3.0) | 5.0 (4.0 to 6.0) | 1 of 2 | - | 38.45 (38.10 to 38.80) | "
-        "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) | Xeon |"
+        "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) | Xeon, commit a1, b2 |"
     )
 
 

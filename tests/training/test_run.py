@@ -69,13 +69,13 @@ def uninterrupted(tmp_path_factory):
     return train
 
 
-def stop_after(monkeypatch, update):
-    """Ask for a stop, as Ctrl-C does, once `update` is done."""
-    step = Step.__call__
+def stop_after(monkeypatch, num_updates):
+    """Ask for a stop, as Ctrl-C does, once the next training has done `num_updates`."""
+    step, numbers = Step.__call__, itertools.count(1)
 
     def stopping_step(self, batches, num_tokens, number):
         result = step(self, batches, num_tokens, number)
-        if number == update:
+        if next(numbers) == num_updates:
             signal.raise_signal(signal.SIGINT)
         return result
 
@@ -197,9 +197,36 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
     ) in messages
 
 
-def test_minutes_and_stages_are_refused_together(digits):
-    with pytest.raises(ValueError, match="max_minutes cannot be used with stages"):
-        tiny_config(digits, training={"max_minutes": 1.0, "max_updates": 4, "stages": [{"max_updates": 4}]})
+def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_stage(digits, tmp_path, monkeypatch):
+    slow_clock(monkeypatch)
+    stages = [{"max_updates": 600, "schedule": "constant"}, {"max_updates": 400, "warmup_updates": 0}]
+    training = {"max_minutes": 1.6, "max_updates": 1000, "schedule": "linear", "average_checkpoints": 0, "log_every": 1}
+    model = {"encoder_layers": 1, "decoder_layers": 1}
+    config = tiny_config(digits, training=training | {"stages": stages, "warmup_updates": 2}, model=model)
+    assert start_run(config, tmp_path / "whole")
+    whole = RunDir(tmp_path / "whole")
+    train = [record for record in read_metrics(whole.metrics) if record["kind"] == "train"]
+    num_updates, first = train[-1]["update"], [record["lr"] for record in train if record["stage"] == 1]
+    assert 15 < num_updates < 50
+    assert abs(len(first) - 0.6 * num_updates) <= 2
+    assert set(first[2:]) == {3e-3}
+    assert train[-1]["lr"] == 0.0
+    assert "ended after 1.6 minutes" in whole.card.read_text(encoding="utf-8")
+    for number, stop in enumerate((5, len(first), len(first) + 3)):
+        stopped = RunDir(tmp_path / f"stopped-{number}")
+        with monkeypatch.context() as patch:
+            stop_after(patch, stop)
+            assert not start_run(config, stopped.path)
+        assert resume_run(None, stopped.path)
+        assert same(state_of(whole), state_of(stopped))
+        assert whole.index() == stopped.index()
+    for minutes in (3.2, 0.0):  # the first stage stays as short as it was
+        longer = config.training.model_copy(update={"max_minutes": minutes})
+        assert resume_run(config.model_copy(update={"training": longer}), stopped.path)
+        counters = TrainState.load(stopped.state).counters
+        assert counters.plan.ends[0] == len(first)
+        assert counters.update == (counters.plan.ends[1] if minutes else len(first) + 400)
+    assert counters.update > 2 * num_updates
 
 
 def test_the_moving_average_is_what_is_validated_and_saved(digits, tmp_path):

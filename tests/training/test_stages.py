@@ -19,7 +19,7 @@ from nmt.model.kernels.dropout import Dropout
 from nmt.rundir import RunDir
 from nmt.training.optimizer import learning_rate
 from nmt.training.run import resume_run, start_run
-from nmt.training.stages import stage_spans
+from nmt.training.stages import planned_ends, stage_spans
 from nmt.training.state import TrainState
 from nmt.training.step import Step
 from tests.tiny import tiny_values
@@ -132,6 +132,30 @@ def test_a_training_without_stages_is_one_stage_as_configured(two_corpora):
     config = two_directions(two_corpora)
     (span,) = stage_spans(config)
     assert (span.start, span.end, span.config) == (0, config.training.max_updates, config)
+
+
+@pytest.mark.parametrize(
+    ("finished", "update", "last", "expected"),
+    [
+        ((), 1, 9, [3, 7, 9]),  # as configured
+        ((), 1, 18, [6, 14, 18]),
+        ((), 5, 9, [6, 7, 9]),  # the first stage has had more than its share
+        ((5,), 6, 17, [5, 13, 17]),
+        ((3, 4), 4, 5, [3, 4, 5]),
+        ((), 2, 3, [3, 4, 5]),  # each stage has an update
+        ((), 2, 2, [2, 2, 2]),  # the end
+        ((3, 7), 8, 8, [3, 7, 8]),
+    ],
+)
+def test_stages_that_are_not_finished_share_the_updates_that_remain(two_corpora, finished, update, last, expected):
+    config = staged(two_corpora)
+    ends = planned_ends(config.training, finished, update, last)
+    assert ends == expected
+    lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    spans = stage_spans(config, ends)
+    assert [(span.end, span.config.training.max_updates) for span in spans] == [
+        (end, max(1, length)) for end, length in zip(ends, lengths, strict=True)
+    ]
 
 
 def test_stages_are_written_and_read_back(two_corpora, tmp_path):
