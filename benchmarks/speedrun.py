@@ -16,6 +16,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,10 +144,11 @@ def test_bleu(run: RunDir, name: str) -> float:
     return scores.mean[0].value
 
 
-def make_row(entry: Entry, curves: dict[int, Curve]) -> str:
-    """Return a table row: means over seeds, with minimum and maximum."""
+def make_row(entry: Entry, curves: dict[int, Curve], changes: Sequence[str] = ()) -> str:
+    """Return a table row: means over seeds, with minimum and maximum. `changes`: settings of the command line."""
     threads = ", ".join(sorted({str(curve.threads) for curve in curves.values()}))
-    cells = [entry.name, threads, entry.idea, ", ".join(map(str, curves))]
+    named = [change for change in changes if not change.startswith("training.threads=")]
+    cells = [" ".join([entry.name, *named]), threads, entry.idea, ", ".join(map(str, curves))]
     cells += [_mean_and_range([curve.minutes_to(target) for curve in curves.values()], 1) for target in TARGETS]
     best = [max(range(len(curve.bleu)), key=curve.bleu.__getitem__) for curve in curves.values()]
     pairs = list(zip(curves.values(), best, strict=True))
@@ -213,12 +215,13 @@ def main() -> None:
         for seed in map(int, given.seeds.split(",")) if given.seeds else entry.seeds:
             curves[seed] = read_curve(train(given, entry, seed))
             results[name] = entry, curves
-            sys.stdout.write(make_table([make_row(*result) for result in results.values()]) + "\n")
+            rows = [make_row(*result, given.set) for result in results.values()]
+            sys.stdout.write(make_table(rows) + "\n")
             sys.stdout.flush()
     curves_by_name = {name: {seed: vars(curve) for seed, curve in each.items()} for name, (_, each) in results.items()}
     keep(given.json, {"machine": facts, "command": command_line(), "curves": curves_by_name})
     if given.log:
-        write_log(given.log, [make_row(*result) for result in results.values()])
+        write_log(given.log, rows)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class CheckpointIndex(Section):
     # Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
 
-    last: str | None = Field(None, description="newest checkpoint that is not an average")
+    last: str | None = Field(None, description="newest checkpoint of the training itself")
     early_stopping_metric: str = "loss"
     checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
     best: str | None = None

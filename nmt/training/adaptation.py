@@ -45,7 +45,8 @@ def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, over
     training = suited_training(base.training, corpus.num_new, tokens_per_pair, corpus.mix, max_updates)
     training = training.model_copy(update={"init_from": str(run.path)})
     tokenizer = base.tokenizer.model_copy(update={"path": None})
-    changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "training": training})
+    model = base.of_stage(-1).model  # with the dropout of the last stage
+    changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "model": model, "training": training})
     return load_text(dump_config(changed), Path("configuration of the adaptation"), overrides)
 
 
@@ -70,7 +71,7 @@ def suited_training(
     smaller = max(_MIN_BATCH_TOKENS, round(tokens_per_epoch / _MIN_UPDATES_PER_EPOCH))
     changes: dict[str, object] = {}
     if smaller < tokens_per_update:
-        fits = smaller > in_batch  # if not, the batch itself must be smaller
+        fits = in_batch < smaller <= tokens_per_epoch / 2  # several batches make an update, several updates an epoch
         changes = {"tokens_per_update": smaller} if fits else {"batch_tokens": smaller, "tokens_per_update": 0}
         tokens_per_update = smaller
     epochs = epochs_for(num_new) if mix else max(1, epochs_for(num_new) // 4)

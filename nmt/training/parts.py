@@ -20,6 +20,7 @@ from nmt.rundir import RunDir
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.environment import Setup
+from nmt.training.memory import own_bytes
 from nmt.training.monitor import Monitor
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import Optimizer
@@ -36,6 +37,7 @@ class Training:
     """The training of one run on one rank: its parts, and everything that changes from update to update."""
 
     def __init__(self, run: RunDir, config: Config, prepared: Prepared, setup: Setup):
+        self.bytes_before = own_bytes()
         self.run, self.config, self.settings, self.setup = run, config, config.training, setup
         self.tokenizers = prepared.tokenizers
         torch.manual_seed(self.settings.seed)
@@ -86,27 +88,41 @@ class Training:
         if not self.settings.max_minutes:
             return
         share = self.monitor.train_seconds / (60 * self.settings.max_minutes)
-        expected = self.update if share >= 1 else min(self._latest_end, round(self.update / max(share, 1e-9)))
+        expected = self.update if share >= 1 else min(self._unlimited_end, round(self.update / max(share, 1e-9)))
         last = self.setup.group.gather(max(self.update, expected))[0]
         is_first = self.plan is None
         self._follow(planned_ends(self.settings, self._finished_ends, self.update, last))
-        own = self.stage.config.training
-        if is_first and own.max_updates <= own.warmup_updates and self.setup.group.is_main:
-            log.warning(
-                f"{self.settings.max_minutes:g} minutes are enough for about {own.max_updates} updates"
-                f"{' of this stage' if self.settings.stages else ''}, but training.warmup_updates is "
-                f"{own.warmup_updates}: the learning rate will not reach its peak"
-            )
+        if is_first and self.setup.group.is_main:
+            self._warn_of_warmups()
+
+    @property
+    def is_shortened(self) -> bool:
+        """True if `training.max_minutes` ends training, or will end it, before its last update."""
+        return bool(self.settings.max_minutes) and self.end < self._unlimited_end
 
     @property
     def _finished_ends(self) -> list[int]:
         """The updates after which the finished stages ended."""
-        return [stage.end for stage in self.stages[: self.stage.number]]
+        has_ended = self.update == self.stage.end and not self.is_last_stage
+        return [stage.end for stage in self.stages[: self.stage.number + has_ended]]
 
     @property
-    def _latest_end(self) -> int:
-        """The update after which training ends if no time limit shortens this stage and the later ones."""
-        return self.stage.start + sum(stage_lengths(self.settings)[self.stage.number :])
+    def _unlimited_end(self) -> int:
+        """The update after which training ends if the stages that are not finished have all their updates."""
+        finished = self._finished_ends
+        return sum(stage_lengths(self.settings)[len(finished) :], start=finished[-1] if finished else 0)
+
+    def _warn_of_warmups(self) -> None:
+        """Warn of the first stage that will end before its warmup."""
+        for stage in self.stages[self.stage.number :]:
+            own = stage.config.training
+            if own.max_updates <= own.warmup_updates:
+                place = f" of stage {stage.number + 1}" if self.settings.stages else ""
+                log.warning(
+                    f"{self.settings.max_minutes:g} minutes are enough for about {own.max_updates} updates{place}, but "
+                    f"training.warmup_updates is {own.warmup_updates}: the learning rate will not reach its peak"
+                )
+                return
 
     def _follow(self, ends: Sequence[int]) -> None:
         """Plan to end the stages after the updates `ends`."""
@@ -133,6 +149,7 @@ class Training:
             self.optimizer.forget_moments()
         if self.setup.group.is_main:
             log.info(f"stage {self.stage.number + 1} of {len(self.stages)}, up to update {self.stage.end}")
+        self.plan_end()
 
     def _set_stage(self, number: int) -> None:
         self.stage = self.monitor.stage = self.stages[number]
@@ -235,7 +252,10 @@ class Training:
         if is_same:
             self._follow(plan.ends)
             return
+        number += number + 1 < len(plan.ends) and self.update == plan.ends[number]  # it has just ended
         finished = plan.ends[:number]
-        latest = sum(stage_lengths(settings)[number:], start=finished[-1] if finished else 0)
-        self._follow(planned_ends(settings, finished, self.update, max(self.update, latest)))
-        self.plan_end()
+        unlimited = sum(stage_lengths(settings)[number:], start=finished[-1] if finished else 0)
+        self._follow(planned_ends(settings, finished, self.update, max(self.update, unlimited)))
+        if settings.max_minutes:
+            self.plan = None
+            self.plan_end()

@@ -46,7 +46,8 @@ def fit_into_memory(training: Training) -> None:
     if training.setup.device.type == "cpu":
         needs = memory_needs(training, longest)
         total = available_bytes()
-        available = None if total is None else total // local_world_size() + own_bytes()
+        held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
+        available = None if total is None else total // local_world_size() + held
         if training.batches.is_auto:
             step.num_micro_batches = num_micro_batches_on_cpu(needs, batch_tokens, step.num_micro_batches, available)
         step.num_micro_batches = max(group.gather(step.num_micro_batches))

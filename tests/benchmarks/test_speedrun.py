@@ -61,6 +61,8 @@ def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(spe
         "| fast | 2 | an idea | 1, 2 | 2.5 (2.0 to 3.0) | 5.0 (4.0 to 6.0) | 1 of 2 | - | 38.45 (38.10 to 38.80) | "
         "5.0 (4.0 to 6.0) | 5.0 (4.0 to 6.0) | Xeon, commit a1, b2 |"
     )
+    changed = speedrun.make_row(entry, curves, ["training.threads=2", "training.lr=2e-3"])
+    assert changed.startswith("| fast training.lr=2e-3 | 2 | an idea |")
 
 
 def test_rows_of_other_entries_and_threads_stay_in_the_table_of_the_page(speedrun, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -258,7 +259,8 @@ def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_pri
         patch.setattr(Step, "__call__", stopping_step)
         command = (runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100)
         assert adapt(*command).exit_code == 130
-    resume = next(line for line in messages if "nmt adapt --resume" in line).partition("nmt adapt ")[2].split()
+    resume = next(line for line in messages if "nmt adapt --resume" in line).partition("nmt adapt ")[2]
+    resume = shlex.split(resume)
     assert "--overwrite" in resume
     assert not RunDir(runs / "client").adaptation.exists()
     assert nmt("adapt", *resume, "--max-loss", 100).exit_code == 0

@@ -45,6 +45,13 @@ def test_an_update_smaller_than_that_of_the_run_but_larger_than_its_batches_keep
     assert (found.batch_tokens, found.tokens_per_update) == (batch_tokens, 20_000)
 
 
+@pytest.mark.parametrize("batch_tokens", [256, "auto"])
+def test_an_update_that_an_epoch_has_too_few_tokens_for_is_one_batch(batch_tokens):
+    base = LARGE.model_copy(update={"batch_tokens": batch_tokens, "tokens_per_update": 4096})
+    found = suited_training(base, 20, 10.0, 0.0)
+    assert (found.batch_tokens, found.tokens_per_update) == (512, 0)
+
+
 @pytest.mark.parametrize(
     ("lr", "mix", "expected"), [(7e-4, 0.5, 2.1e-4), (7e-4, 0.0, 7e-5), (3e-3, 0.5, 6e-4), (3e-3, 0.0, 1e-4)]
 )

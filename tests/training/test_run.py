@@ -212,7 +212,7 @@ def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_
     assert set(first[2:]) == {3e-3}
     assert train[-1]["lr"] == 0.0
     assert "ended after 1.6 minutes" in whole.card.read_text(encoding="utf-8")
-    for number, stop in enumerate((5, len(first), len(first) + 3)):
+    for number, stop in enumerate((5, len(first) + 3, len(first))):
         stopped = RunDir(tmp_path / f"stopped-{number}")
         with monkeypatch.context() as patch:
             stop_after(patch, stop)
@@ -220,13 +220,40 @@ def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_
         assert resume_run(None, stopped.path)
         assert same(state_of(whole), state_of(stopped))
         assert whole.index() == stopped.index()
-    for minutes in (3.2, 0.0):  # the first stage stays as short as it was
-        longer = config.training.model_copy(update={"max_minutes": minutes})
-        assert resume_run(config.model_copy(update={"training": longer}), stopped.path)
-        counters = TrainState.load(stopped.state).counters
-        assert counters.plan.ends[0] == len(first)
-        assert counters.update == (counters.plan.ends[1] if minutes else len(first) + 400)
-    assert counters.update > 2 * num_updates
+
+
+@pytest.mark.parametrize("stop", [0, 2], ids=["at the end of the first stage", "in the second stage"])
+@pytest.mark.parametrize("minutes", [3.2, 0.0])
+def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
+    digits, tmp_path, monkeypatch, minutes, stop
+):
+    slow_clock(monkeypatch)
+    stages = [{"max_updates": 30}, {"max_updates": 20, "warmup_updates": 0}]
+    training = {"max_minutes": 1.6, "max_updates": 50, "average_checkpoints": 0, "log_every": 1, "stages": stages}
+    config = tiny_config(digits, training=training | {"warmup_updates": 2})
+    assert start_run(config, tmp_path / "short")
+    (first, end) = TrainState.load(RunDir(tmp_path / "short").state).counters.plan.ends
+    assert first < 30
+    stopped = RunDir(tmp_path / "stopped")
+    with monkeypatch.context() as patch:
+        stop_after(patch, first + stop)
+        assert not start_run(config, stopped.path)
+    longer = config.training.model_copy(update={"max_minutes": minutes})
+    assert resume_run(config.model_copy(update={"training": longer}), stopped.path)
+    counters = TrainState.load(stopped.state).counters
+    assert counters.plan.ends == (first, counters.update)
+    assert counters.update == first + 20 if not minutes else end < counters.update <= first + 20
+    assert ("ended after" in stopped.card.read_text(encoding="utf-8")) == (counters.update < first + 20)
+
+
+def test_a_plan_is_made_at_the_border_of_stages_if_no_line_of_the_log_was_before(digits, tmp_path, monkeypatch):
+    slow_clock(monkeypatch)
+    stages = [{"max_updates": 5}, {"max_updates": 50}, {"max_updates": 50}]
+    training = {"max_minutes": 1.0, "max_updates": 105, "average_checkpoints": 0, "log_every": 5, "stages": stages}
+    assert start_run(tiny_config(digits, training=training | {"warmup_updates": 1}), tmp_path / "run")
+    first, second, third = TrainState.load(RunDir(tmp_path / "run").state).counters.plan.ends
+    assert first == 5 < second < third < 50
+    assert abs((second - first) - (third - second)) <= 2
 
 
 def test_the_moving_average_is_what_is_validated_and_saved(digits, tmp_path):
