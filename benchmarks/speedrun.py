@@ -178,19 +178,27 @@ def make_table(rows: list[str]) -> str:
 
 
 def write_log(page: Path, rows: list[str]) -> None:
-    """Put the rows into the table between the marks of `page`; they replace those of the same entry and threads."""
+    """Put the rows into the table between the marks of `page`.
+
+    A row replaces those of the same entry and threads that have no other seeds.
+    """
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     kept, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"{page}: the marks of the table are missing: {BEGIN.strip()} and {END.strip()}")
     known = [line for line in kept.splitlines() if line.startswith("| ")][1:]  # without the heads
-    merged = {_key_of(row): row for row in [*known, *rows]}
-    page.write_text(f"{before}{begin}\n{make_table(list(merged.values()))}\n{end}{after}", encoding="utf-8")
+    for row in rows:
+        replaced = [number for number, other in enumerate(known) if _replaces(row, other)]
+        place = replaced[0] if replaced else len(known)
+        known[place:place] = [row]
+        known = [other for other in known if other is row or not _replaces(row, other)]
+    page.write_text(f"{before}{begin}\n{make_table(known)}\n{end}{after}", encoding="utf-8")
 
 
-def _key_of(row: str) -> tuple[str, ...]:
-    """Return the entry and the threads of a table row."""
-    return tuple(row.split(" | ", 2)[:2])
+def _replaces(row: str, other: str) -> bool:
+    """Return whether a table row is of the same entry and threads as the other, and of all its seeds."""
+    (*key, _, seeds), (*other_key, _, other_seeds) = (line.split(" | ")[:4] for line in (row, other))
+    return key == other_key and set(other_seeds.split(", ")) <= set(seeds.split(", "))
 
 
 def main() -> None:

@@ -113,6 +113,8 @@ def _check_usage(base: Path | None, options: CorpusOptions, others: dict[str, ob
     """
     if not resume and base is None:
         raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
+    if not resume and not options.name_a_file:
+        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), --tsv, --tmx or --corpus")
     given = [*options.given(), *(name for name, value in others.items() if value)] if resume else []
     if given:
         raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
@@ -130,6 +132,8 @@ def _refuse_existing(run: Path, resume: bool, overwrite: bool) -> None:
     if resume and run.exists() and not candidate_of(run).exists():
         hint = "to start over, give the model and the corpus, with --overwrite"
         raise RunError("this adaptation is finished", path=run, hint=hint)
+    if resume and run.exists():
+        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {_command(run)}")
     refuse_existing(run)
 
 

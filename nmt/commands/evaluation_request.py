@@ -172,7 +172,7 @@ def _compare(
         compared.append(compare_systems(outcome.system, system, request.significance))
         files.append((path, hypotheses))
     command = None
-    if outcome.references and _sacrebleu_can_read(files):
+    if outcome.references and len(dict(files)) > 1 and _sacrebleu_can_read(files):  # it refuses a file listed twice
         test = ["--paired-bs" if request.significance == "bootstrap" else "--paired-ar", "-f", "text"]
         paths, names = [path for path, _ in files], request.metrics.names
         command = sacrebleu_command(paths, outcome.references, names, outcome.system.tgt_lang, test)

@@ -48,7 +48,10 @@ class CandidateFile(PartialFile):
         super().__init__(path, {**settings, "format": FORMAT}, 1, resume=resume)
 
     def _read_settings(self) -> dict[str, object]:
-        return {"format": 1, **super()._read_settings()}  # files of format 1 do not name it
+        settings = super()._read_settings()
+        if settings.get("format", 1) != FORMAT:  # files of format 1 do not name it
+            raise NmtError("was written by another version of nmt", path=self.partial, hint=_DELETE)
+        return settings
 
     def read(self) -> Iterator[Candidates]:
         """Yield the candidates of each line so far. NmtError if a line is damaged. Only one reader at a time."""

@@ -49,7 +49,7 @@ class TrainingConfig(Section):
         ge=0.0,
         le=1e7,
         description="minutes of updates after which training and its schedule end, unless max_updates comes first; "
-        "all stages become shorter; 0: no limit",
+        "if they do not suffice, the stages become shorter; 0: no limit",
     )
     optimizer: Literal["adamw", "muon"] = Field(
         "adamw", description="muon: Muon for the matrices of the layers, AdamW for the rest; for large batches on a GPU"

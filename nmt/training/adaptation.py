@@ -40,13 +40,13 @@ _UPDATES = "training.max_updates"
 
 def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, overrides: Sequence[str] = ()) -> Config:
     """Return the configuration that adapts `run` to `corpus` with the files in `data`; `overrides` as in `--set`."""
-    base = run.config()
+    base = run.config().of_stage(-1)  # with the dropout, learning rate and so on of the last stage
     tokens_per_pair, max_updates = _tokens_per_pair(run, corpus), _named_updates(overrides)
     training = suited_training(base.training, corpus.num_new, tokens_per_pair, corpus.mix, max_updates)
     training = training.model_copy(update={"init_from": str(run.path)})
     tokenizer = base.tokenizer.model_copy(update={"path": None})
-    model = base.of_stage(-1).model  # with the dropout of the last stage
-    changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "model": model, "training": training})
+    data = data.model_copy(update={"augment": base.data.augment})
+    changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "training": training})
     return load_text(dump_config(changed), Path("configuration of the adaptation"), overrides)
 
 

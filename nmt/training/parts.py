@@ -147,9 +147,9 @@ class Training:
         self.history.validations_since_best = 0
         if self.stage.reset_optimizer:
             self.optimizer.forget_moments()
+        self.plan_end()
         if self.setup.group.is_main:
             log.info(f"stage {self.stage.number + 1} of {len(self.stages)}, up to update {self.stage.end}")
-        self.plan_end()
 
     def _set_stage(self, number: int) -> None:
         self.stage = self.monitor.stage = self.stages[number]
@@ -247,12 +247,12 @@ class Training:
             return
         number, settings = self.stage.number, self.settings
         is_same = (plan.max_updates, plan.max_minutes) == (settings.max_updates, settings.max_minutes)
-        if len(plan.ends) < number or (is_same and len(plan.ends) != len(self.stages)):
+        if len(plan.ends) <= number or (is_same and len(plan.ends) != len(self.stages)):
             raise ValueError(f"its plan has {len(plan.ends)} stages")
         if is_same:
             self._follow(plan.ends)
             return
-        number += number + 1 < len(plan.ends) and self.update == plan.ends[number]  # it has just ended
+        number += self.update == plan.ends[number] < plan.ends[-1]  # it has just ended, and the time had not
         finished = plan.ends[:number]
         unlimited = sum(stage_lengths(settings)[number:], start=finished[-1] if finished else 0)
         self._follow(planned_ends(settings, finished, self.update, max(self.update, unlimited)))

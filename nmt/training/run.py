@@ -129,6 +129,8 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
             training.resume()
         else:  # stopped before anything was saved
             training.start()
+        for stage in training.stages[training.stage.number + 1 :]:  # they may have changed
+            refuse_beyond_epoch(stage.config, training.store)
         group.barrier()
         if group.is_main:
             log.info(f"resuming {run.path} after update {training.update}")

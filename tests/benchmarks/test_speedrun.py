@@ -65,17 +65,19 @@ def test_the_table_has_the_mean_over_seeds_and_says_how_many_reached_a_score(spe
     assert changed.startswith("| fast training.lr=2e-3 | 2 | an idea |")
 
 
-def test_rows_of_other_entries_and_threads_stay_in_the_table_of_the_page(speedrun, tmp_path):
-    page, rows = tmp_path / "page.md", ["| a | 1 | old | 3 |", "| a | 2 | old | 3 |", "| b | 1 | old | 3 |"]
+def test_rows_of_other_entries_threads_and_seeds_stay_in_the_table_of_the_page(speedrun, tmp_path):
+    page = tmp_path / "page.md"
+    rows = ["| a | 1 | old | 1 | 3 |", "| a | 2 | old | 2 | 3 |", "| b | 1 | old | 1, 2 | 3 |"]
     page.write_text(f"# Page\n{speedrun.BEGIN}{speedrun.END}after\n")
     speedrun.write_log(page, rows)
-    speedrun.write_log(page, ["| a | 2 | new | 4 |", "| c | 1 | new | 4 |"])
+    speedrun.write_log(page, ["| a | 2 | new | 1, 2, 3 | 4 |", "| b | 1 | new | 2 | 4 |", "| c | 1 | new | 1 | 4 |"])
     lines = page.read_text().splitlines()
     assert [line for line in lines if line.endswith((" 3 |", " 4 |"))] == [
-        "| a | 1 | old | 3 |",
-        "| a | 2 | new | 4 |",
-        "| b | 1 | old | 3 |",
-        "| c | 1 | new | 4 |",
+        "| a | 1 | old | 1 | 3 |",
+        "| a | 2 | new | 1, 2, 3 | 4 |",
+        "| b | 1 | old | 1, 2 | 3 |",
+        "| b | 1 | new | 2 | 4 |",
+        "| c | 1 | new | 1 | 4 |",
     ]
     assert lines.count("|---|---:|---|---|" + "---:|" * 7 + "---|") == 1
     assert lines[-1] == "after"

@@ -15,12 +15,15 @@ from typer.testing import CliRunner
 from nmt.cli import app
 from nmt.commands.adapt import candidate_of
 from nmt.commands.corpus_options import NO_FILES
+from nmt.config import Config
+from nmt.config.augment import AugmentConfig
 from nmt.config.corpora import ParallelFiles
 from nmt.data.corpus import read_parallel
 from nmt.data.mixing import corpus_weights, quotas
-from nmt.errors import ConfigError, NmtError, RunError
+from nmt.errors import NmtError, RunError
 from nmt.languages import Direction
 from nmt.rundir import RunDir
+from nmt.training.adaptation import adapted_config
 from nmt.training.adaptation_corpus import AdaptationCorpus, Part, Request, collect
 from nmt.training.step import Step
 
@@ -245,6 +248,22 @@ def test_every_old_corpus_gets_a_pair_of_each_epoch_however_small_it_is(base, tm
     assert per_epoch[0] == pytest.approx((1 - mix) * sum(counts), rel=0.01)
 
 
+def test_an_adaptation_has_the_settings_of_the_last_stage(base, client, tmp_path):
+    run = RunDir(shutil.copytree(base, tmp_path / "run"))
+    config = run.config()
+    last = {"max_updates": 5, "lr": 1e-3, "label_smoothing": 0.0, "dropout": 0.25, "augment": False}
+    stages = [{"max_updates": 5}, last | {"warmup_updates": 0}]
+    values = config.model_dump()
+    values["training"] |= {"stages": stages, "max_updates": 10, "warmup_updates": 1, "lr": 5e-4}
+    values["data"]["augment"]["upper"] = 0.1
+    run.write_config(Config.model_validate(values))
+    corpus = collect(run, Request((ParallelFiles(tsv=str(client)),), Direction("en", "th")))
+    found = adapted_config(run, corpus, corpus.write(tmp_path))
+    assert (found.training.lr, found.training.label_smoothing, found.model.dropout) == (3e-4, 0.0, 0.25)
+    assert not found.training.stages
+    assert found.data.augment == AugmentConfig()
+
+
 def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_prints(
     runs, client, messages, monkeypatch
 ):
@@ -263,6 +282,8 @@ def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_pri
     resume = shlex.split(resume)
     assert "--overwrite" in resume
     assert not RunDir(runs / "client").adaptation.exists()
+    refused = nmt("adapt", "--resume", "--run", runs / "client")
+    assert str(refused.exception).endswith(f"replace this run\n  allow it: nmt adapt {shlex.join(resume)}")
     assert nmt("adapt", *resume, "--max-loss", 100).exit_code == 0
     assert RunDir(runs / "client").adaptation.exists()
 
@@ -303,7 +324,7 @@ def test_faults_leave_nothing_behind(runs, client):
     for arguments, kind in (
         ((runs / "base", "--tsv", runs / "gone.tsv", *run), NmtError),
         ((runs / "base", "--tsv", runs / "few.tsv", *run), NmtError),
-        ((runs / "base", *run), ConfigError),
+        ((runs / "base", *run), SystemExit),
         ((runs / "base", "--tsv", client, "--run", runs / "base"), RunError),
         ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), RunError),
         (("--resume", *run), RunError),

@@ -272,6 +272,12 @@ def test_a_model_is_compared_with_a_run_and_a_file_and_sacrebleu_prints_the_same
     assert not (other / "eval").exists()
 
 
+def test_no_command_compares_a_file_with_itself(tmp_path):
+    reference = lines_of(tmp_path, "ref", ["a b c", "d e f"])
+    files = ("--hyp", reference, "--ref", reference, "--compare", reference, "--to", "en")
+    assert json.loads(evaluate(*files, "--format", "json"))["sacrebleu_compared"] is None
+
+
 def test_translations_of_two_models_with_the_same_last_folders_are_both_kept(run, digits_run, tmp_path):
     first, second = (Path(shutil.copytree(digits_run, tmp_path / name / "runs" / "x")) for name in "ab")
     metrics = ("--metrics", "chrf", "--format", "json")

@@ -163,8 +163,7 @@ def test_candidates_of_an_older_format_are_not_continued(folder):
     with pytest.raises(NmtError) as caught:
         synthesize(*arguments, "--resume")
     assert str(caught.value) == (
-        "out.tsv.partial: was written with format 1, not 2\n"
-        "  resume with the same model and options, or delete the file to start over"
+        "out.tsv.partial: was written by another version of nmt\n  delete it to start over"
     )
 
 

@@ -246,13 +246,31 @@ def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
     assert ("ended after" in stopped.card.read_text(encoding="utf-8")) == (counters.update < first + 20)
 
 
-def test_a_plan_is_made_at_the_border_of_stages_if_no_line_of_the_log_was_before(digits, tmp_path, monkeypatch):
+def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, tmp_path, monkeypatch):
+    slow_clock(monkeypatch)
+    stages = [{"max_updates": 40}, {"max_updates": 40}]
+    training = {"max_minutes": 0.2, "max_updates": 80, "average_checkpoints": 0, "log_every": 50, "stages": stages}
+    config = tiny_config(digits, training=training | {"warmup_updates": 1})
+    run = RunDir(tmp_path / "run")
+    assert start_run(config, run.path)
+    first, end = TrainState.load(run.state).counters.plan.ends
+    assert first == end < 10
+    longer = config.training.model_copy(update={"max_minutes": 10.0})
+    assert resume_run(config.model_copy(update={"training": longer}), run.path)
+    assert TrainState.load(run.state).counters.plan.ends == (40, 80)
+
+
+def test_a_plan_is_made_at_the_border_of_stages_if_no_line_of_the_log_was_before(
+    digits, tmp_path, monkeypatch, messages
+):
     slow_clock(monkeypatch)
     stages = [{"max_updates": 5}, {"max_updates": 50}, {"max_updates": 50}]
     training = {"max_minutes": 1.0, "max_updates": 105, "average_checkpoints": 0, "log_every": 5, "stages": stages}
     assert start_run(tiny_config(digits, training=training | {"warmup_updates": 1}), tmp_path / "run")
     first, second, third = TrainState.load(RunDir(tmp_path / "run").state).counters.plan.ends
     assert first == 5 < second < third < 50
+    (announced,) = (line for line in messages if "stage 2 of 3" in line)
+    assert abs(int(announced.rpartition(" ")[2]) - second) <= 2
     assert abs((second - first) - (third - second)) <= 2
 
 

@@ -199,6 +199,15 @@ def test_a_later_stage_without_pairs_is_refused_before_the_first_update(two_corp
     assert not (tmp_path / "run").exists()
 
 
+def test_a_later_stage_that_cannot_be_trained_is_refused_when_it_is_added_to_a_run(two_corpora, tmp_path):
+    run = RunDir(tmp_path / "run")
+    assert start_run(staged(two_corpora, [{"max_updates": 3}]), run.path)
+    longer = [{"max_updates": 3}, {"max_updates": 2}, {"max_updates": 3, "tokens_per_update": 1_000_000}]
+    with pytest.raises(ConfigError, match="an epoch has only"):
+        resume_run(staged(two_corpora, longer), run.path)
+    assert TrainState.load(run.state).counters.update == 3
+
+
 def test_the_metrics_name_the_stage_and_the_schedule_begins_anew_in_each(whole, two_corpora):
     records = [json.loads(line) for line in whole.metrics.read_text().splitlines()]
     train = {record["update"]: record for record in records if record["kind"] == "train"}
