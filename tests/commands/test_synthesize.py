@@ -162,9 +162,7 @@ def test_candidates_of_an_older_format_are_not_continued(folder):
     path.write_text(json.dumps(settings))
     with pytest.raises(NmtError) as caught:
         synthesize(*arguments, "--resume")
-    assert str(caught.value) == (
-        "out.tsv.partial: was written by another version of nmt\n  delete it to start over"
-    )
+    assert str(caught.value) == ("out.tsv.partial: was written by another version of nmt\n  delete it to start over")
 
 
 def test_damaged_candidates_are_named_by_their_line(folder):
