@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -21,7 +21,7 @@ from nmt.config.load import load_text
 from nmt.errors import ConfigError, RunError
 from nmt.files import flush, write_text
 from nmt.find_model import find_run
-from nmt.rundir import DirectedPairs, RunDir, refuse_existing, replaceable_run, restore_replaced
+from nmt.rundir import DirectedPairs, RunDir, replaceable_run, restore_replaced
 
 if TYPE_CHECKING:
     from nmt.config.corpora import ParallelFiles
@@ -65,6 +65,16 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted ad
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
+DEFAULT_MAX_LOSS = 1.0
+
+
+class Check(NamedTuple):
+    """How the adapted model is checked in the end."""
+
+    old_test: list[str]  # files of the old test set; none: the run's own
+    max_loss: float  # BLEU
+
+
 def adapt(
     run: NewRun,
     base: BaseRun = None,
@@ -81,7 +91,7 @@ def adapt(
     mix: Mix = None,
     test: Test = None,
     old_test: OldTest = None,
-    max_loss: MaxLoss = 1.0,
+    max_loss: MaxLoss = DEFAULT_MAX_LOSS,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     resume: Resume = False,
     overwrite: Overwrite = False,
@@ -93,23 +103,25 @@ def adapt(
     """
     named = (src or [], tgt or [], tsv or [], corpus or [])
     options = CorpusOptions(*named, columns, fields, src_lang, tgt_lang, sheet, tmx or ())
-    _check_usage(base, options, {"--mix": mix, "--test": test}, resume)
-    run = _folder_of(run)
-    _refuse_existing(run, resume, overwrite)
+    _check_usage(base, options, {"--mix": mix, "--test": test}, overrides, resume)
+    run, check = _folder_of(run), Check(old_test or [], max_loss)
+    _refuse_existing(run, check, resume, overwrite)
     prepare_to_train()
     found = None if base is None else find_run(str(base))
     if resume:
-        _resume(run, found, old_test or [], overrides)
+        _resume(run, found, check, overrides)
     elif found is not None:
-        request = _request(found.config().data, options, (test or [], old_test or []), _share(mix), overrides)
-        _start(found, run, request, overrides, overwrite=overwrite)
-    _finish(run, found, old_test or [], max_loss)
+        request = _request(found.config().data, options, (test or [], check.old_test), _share(mix), overrides)
+        _start(found, run, request, check, overrides, overwrite=overwrite)
+    _finish(run, found, check)
 
 
-def _check_usage(base: Path | None, options: CorpusOptions, others: dict[str, object], resume: bool) -> None:
+def _check_usage(
+    base: Path | None, options: CorpusOptions, others: dict[str, object], overrides: list[str], resume: bool
+) -> None:
     """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus.
 
-    `others` has the values of other options for the corpus, by name.
+    `others` has the values of other options for the corpus, by name. The `overrides` may not change the tokenizer.
     """
     if not resume and base is None:
         raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
@@ -118,6 +130,9 @@ def _check_usage(base: Path | None, options: CorpusOptions, others: dict[str, ob
     given = [*options.given(), *(name for name, value in others.items() if value)] if resume else []
     if given:
         raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
+    for name in (override.partition("=")[0].strip() for override in overrides):
+        if name.startswith("tokenizer") and not name.startswith("tokenizer.subword_regularization"):
+            raise typer.BadParameter(f"--set {name}: an adaptation keeps the tokenizer of the run; omit it")
 
 
 def _folder_of(run: Path) -> Path:
@@ -125,16 +140,16 @@ def _folder_of(run: Path) -> Path:
     return Path(os.path.realpath(run)) if run.is_symlink() or run.name in ("", "..") else run
 
 
-def _refuse_existing(run: Path, resume: bool, overwrite: bool) -> None:
+def _refuse_existing(run: Path, check: Check, resume: bool, overwrite: bool) -> None:
     """Raise RunError if `run` exists, unless `overwrite` is given."""
-    if overwrite:
+    if overwrite or not run.exists():
         return
-    if resume and run.exists() and not candidate_of(run).exists():
+    if candidate_of(run).exists():
+        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {_command(run, check)}")
+    if resume:
         hint = "to start over, give the model and the corpus, with --overwrite"
         raise RunError("this adaptation is finished", path=run, hint=hint)
-    if resume and run.exists():
-        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {_command(run)}")
-    refuse_existing(run)
+    raise RunError("this run already exists", path=run, hint="replace it with --overwrite, or choose another --run")
 
 
 def candidate_of(run: Path) -> Path:
@@ -186,7 +201,7 @@ def _old_test_files(named: list[str], data: DataConfig, direction: Direction) ->
     return options.corpora_of(data.model_copy(update={"src_lang": direction.src, "tgt_lang": direction.tgt}))
 
 
-def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, overwrite: bool) -> None:
+def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:
     """Train the candidate from the beginning."""
     from nmt.training.adaptation import adapted_config
     from nmt.training.adaptation_corpus import collect
@@ -194,17 +209,17 @@ def _start(base: RunDir, run: Path, request: Request, overrides: list[str], *, o
 
     candidate = candidate_of(run)
     if candidate.exists() and not overwrite:
-        hint = f"continue it with --resume ({_command(run)}), or start over with --overwrite"
+        hint = f"continue it with --resume ({_command(run, check)}), or start over with --overwrite"
         raise RunError("an interrupted or rejected adaptation already exists", path=candidate, hint=hint)
     if base.path.resolve() == run.resolve():
         raise RunError("a run cannot be replaced by its own adaptation", path=run, hint="choose another --run")
     corpus = collect(base, request)
     config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
     log.info(_describe(base, corpus, config))
-    train_run(config, candidate, "start", _command(run), overwrite=overwrite)
+    train_run(config, candidate, "start", _command(run, check), overwrite=overwrite)
 
 
-def _resume(run: Path, base: RunDir | None, old_test: list[str], overrides: list[str]) -> None:
+def _resume(run: Path, base: RunDir | None, check: Check, overrides: list[str]) -> None:
     from nmt.training.adaptation import base_of
 
     candidate = candidate_of(run)
@@ -212,14 +227,14 @@ def _resume(run: Path, base: RunDir | None, old_test: list[str], overrides: list
     if not candidate.is_dir():
         hint = "start it without --resume"
         raise RunError("there is no adaptation to resume", path=run, hint=hint)
-    if old_test:
+    if check.old_test:
         # A faulty file is reported before the training.
-        _read_old_test(base or base_of(RunDir(candidate)), RunDir(candidate), old_test)
+        _read_old_test(base or base_of(RunDir(candidate)), RunDir(candidate), check.old_test)
     settings = None
     if overrides:
         text = dump_config(RunDir(candidate).config())
         settings = load_text(text, RunDir(candidate).config_file, overrides)
-    train_run(settings, candidate, "resume", _command(run))
+    train_run(settings, candidate, "resume", _command(run, check))
 
 
 def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
@@ -233,12 +248,15 @@ def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
     )
 
 
-def _command(run: Path) -> str:
+def _command(run: Path, check: Check) -> str:
     """Return the command that resumes an adaptation; if the run exists, it is the one to be replaced."""
-    return f"nmt adapt --resume --run {shlex.quote(str(run))}" + (" --overwrite" if run.exists() else "")
+    arguments = ["--resume", "--run", str(run)] + ["--overwrite"] * run.exists()
+    arguments += [argument for name in check.old_test for argument in ("--old-test", name)]
+    arguments += ["--max-loss", f"{check.max_loss:g}"] * (check.max_loss != DEFAULT_MAX_LOSS)
+    return f"nmt adapt {shlex.join(arguments)}"
 
 
-def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float) -> None:
+def _finish(run: Path, base: RunDir | None, check: Check) -> None:
     """Score the candidate and its base, print both, and deliver it, or raise RunError if it lost too much."""
     from nmt.evaluate.model_comparison import render_table
     from nmt.training.adaptation import base_of, check_adaptation
@@ -246,7 +264,7 @@ def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float
     candidate = candidate_of(run)
     adapted = RunDir(candidate)
     base = base or base_of(adapted)
-    verdict = check_adaptation(base, adapted, max_loss, _read_old_test(base, adapted, old_test))
+    verdict = check_adaptation(base, adapted, check.max_loss, _read_old_test(base, adapted, check.old_test))
     table = "\n".join(render_table(verdict.comparisons, "before", "after"))
     print_text(table)
     if verdict.worst is None:
@@ -255,7 +273,7 @@ def _finish(run: Path, base: RunDir | None, old_test: list[str], max_loss: float
             base.path,
         )
     if not verdict.is_acceptable:
-        raise _refusal(verdict, candidate, run)
+        raise _refusal(verdict, candidate, run, check)
     _complete_card(adapted, run, table)
     _deliver(candidate, run)
     log_next_steps(run)
@@ -272,7 +290,7 @@ def _read_old_test(base: RunDir, adapted: RunDir, named: list[str]) -> list[Dire
     return [DirectedPairs(direction, [src for src, _ in pairs], [tgt for _, tgt in pairs])]
 
 
-def _refusal(verdict: Verdict, candidate: Path, run: Path) -> RunError:
+def _refusal(verdict: Verdict, candidate: Path, run: Path, check: Check) -> RunError:
     worst = verdict.worst
     assert worst is not None
     loss, before, after = -worst.bleu.gain, worst.bleu.other, worst.bleu.value
@@ -282,7 +300,7 @@ def _refusal(verdict: Verdict, candidate: Path, run: Path) -> RunError:
         path=run,
         hint=f"the weights are kept in {candidate}; start over with --overwrite and {_MORE_MIX}, fewer updates "
         "(--set training.max_updates=N) or a lower learning rate (--set training.lr=RATE); or deliver them anyway: "
-        f"{_command(run)} --max-loss {int(loss) + 1}",
+        f"{_command(run, check._replace(max_loss=int(loss) + 1))}",
     )
 
 

@@ -23,7 +23,8 @@ from nmt.config.load import load_text
 from nmt.config.nodes import read_tree
 from nmt.config.search import MAX_BEAM_SIZE
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, RunError
+from nmt.data.report import SPLITS
+from nmt.errors import ConfigError, NmtError, RunError
 from nmt.find_model import find_run
 from nmt.rundir import RunDir, refuse_existing
 
@@ -96,16 +97,46 @@ def distill(
     if any(teacher.path.resolve() == run.resolve() for teacher in found):
         raise RunError("a run cannot be replaced by its own student", path=run, hint="choose another --run")
     student = _student_config(found[0], config, overrides)
-    if mix_original and any(stage.weights or stage.corpora for stage in student.training.stages):
-        hint = "omit it, or weights and corpora in training.stages"
-        raise ConfigError("--mix-original adds corpora that the student's stages leave out", hint=hint)
+    _check_student(student, found[0], config, mix_original)
     text = _write_text(found, student, run, beam, precision)
     training = student.model_copy(update={"data": text.student_data(mix_original)})
     checked = load_text(dump_config(training), Path("configuration of the student"))
+    if resume:
+        _refuse_other_text(checked, run)
     _translate_all(found, text, beam, device, precision)
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
+    _warn_of_seen_sentences(found[0], RunDir(run), student.data)
     _report(found, RunDir(run), device, precision)
     log_next_steps(run)
+
+
+def _check_student(student: Config, teacher: RunDir, path: Path | None, mix_original: float) -> None:
+    """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
+    from nmt.translate import LanguagePair
+
+    if mix_original and any(stage.weights or stage.corpora for stage in student.training.stages):
+        hint = "omit it, or weights and corpora in training.stages"
+        raise ConfigError("--mix-original adds corpora that the student's stages leave out", hint=hint)
+    languages = LanguagePair.of(teacher.config())
+    for src, tgt in student.data.directions:
+        try:
+            languages.direction(tgt, src)
+        except NmtError as error:
+            hint = "set data.src_lang and data.tgt_lang to languages of the teacher"
+            raise ConfigError(f"the teacher {teacher.path}: {error.message}", path=path, hint=hint) from None
+
+
+def _refuse_other_text(config: Config, run: Path) -> None:
+    """Raise RunError if the student at `run`, if any, was started on other text than `config` names."""
+    if not RunDir(run).config_file.is_file():
+        return
+    now, before = (
+        [(Path(str(files.tgt)).parts[-2:], files.weight) for files in each.data.corpora("train")]
+        for each in (config, RunDir(run).config())
+    )
+    if now != before:
+        hint = "repeat the teachers, --config, --beam, --mix-original and --precision, or start over with --overwrite"
+        raise RunError("this student was started on other text", path=run, hint=hint)
 
 
 def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) -> Config:
@@ -198,6 +229,23 @@ def _resume_command() -> str:
     """Return the command line that continues the training."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--overwrite"]
     return shlex.join(["nmt", *arguments, *(() if "--resume" in arguments else ("--resume",))])
+
+
+def _warn_of_seen_sentences(teacher: RunDir, student: RunDir, named: DataConfig) -> None:
+    """Warn if the student's test set was held out of its corpus, but not of the teacher's training."""
+    if named.test is not None or not teacher.data.is_dir():
+        return
+    config = teacher.config()
+    sets = [each for split in SPLITS for each in teacher.read_sets(split, config.data.directions[0])]
+    unseen = {src for each in sets for src in each.sources}
+    tests = student.read_sets("test", student.config().data.directions[0])
+    if num_seen := sum(src not in unseen for each in tests for src in each.sources):
+        log.warning(
+            "%s may have been trained on %d of the student's test sentences, so its scores may be too high; "
+            "set data.test in the student's configuration",
+            teacher.path,
+            num_seen,
+        )
 
 
 def _report(teachers: list[RunDir], student: RunDir, device: str, precision: str) -> None:

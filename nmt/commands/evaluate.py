@@ -23,6 +23,7 @@ from nmt.commands.options import (
     find_models,
     search_flags,
 )
+from nmt.commands.outputs import refuse_replacing, refuse_unwritable
 from nmt.commands.test_sets import Files, Languages, read_set
 from nmt.config.augment import KINDS
 from nmt.evaluate import METRICS
@@ -125,14 +126,37 @@ def evaluate(
     """
     files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
-    names = _names(metrics, (*METRICS, COMET.lower()), "metric")
-    if comet_model is not None and COMET.lower() not in names:
-        raise typer.BadParameter("--comet-model needs the comet metric; add comet to --metrics")
+    _refuse_idle(files, split, hyp, compare or [], search)
+    _check_report(report, [hyp, files.src, files.tsv, *files.refs, *map(Path, compare or [])])
+    names = _metric_names(metrics, comet_model)
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
     test_set = read_set(found, files, split, Languages(to, from_))
     with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device, yes=yes) as chosen:
         request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
         run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
+
+
+def _refuse_idle(files: Files, split: str, hyp: Path | None, compared: list[str], search: SearchFlags) -> None:
+    """Reject options that would have no effect."""
+    if files and split != "test":
+        raise typer.BadParameter("--split names a data set of the run; omit it, or the files")
+    if hyp is not None and search.given and not compared:
+        raise typer.BadParameter("--hyp scores a file; search options need a model")
+
+
+def _check_report(report: Path | None, inputs: Sequence[Path | None]) -> None:
+    """Raise NmtError if the report cannot be written, or would replace an input."""
+    if report is not None:
+        refuse_replacing([report], [path for path in inputs if path is not None])
+        refuse_unwritable(report)
+
+
+def _metric_names(given: str, comet_model: str | None) -> list[str]:
+    """Return the metrics in lower case. typer.BadParameter if one is unknown, or comet is missing for `comet_model`."""
+    names = _names(given, (*METRICS, COMET.lower()), "metric")
+    if comet_model is not None and COMET.lower() not in names:
+        raise typer.BadParameter("--comet-model needs the comet metric; add comet to --metrics")
+    return names
 
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:

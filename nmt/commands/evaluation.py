@@ -134,6 +134,9 @@ def _writable(folder: Path) -> Path:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if os.access(nearest, os.W_OK):
         return folder
+    if not os.access(os.curdir, os.W_OK):
+        hint = "run the command in a folder in which you may write"
+        raise NmtError("results cannot be saved here, nor in the current folder", path=folder, hint=hint)
     here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
     log.warning("cannot write to %s; saving results in %s", folder, here)
     return here
@@ -220,7 +223,7 @@ class Evaluation(NamedTuple):
         parts = [_part(name, after[name]) for name in after if after[name] != before[name]]
         parts += [self.checkpoint] if self.checkpoint else []
         parts += [name for name in self.computation if name != "auto"]
-        parts += [f"with-{path.resolve().name}" for path in self.model.paths[1:]]
+        parts += [f"with-{path.resolve().name}-{_mark([str(path.resolve())])}" for path in self.model.paths[1:]]
         return "".join(f"-{part}" for part in parts)
 
 
@@ -278,8 +281,12 @@ class Other(NamedTuple):
         # Two models may have the same last folders, and two pipes the same path: hash all of a model's path, and the
         # text of a file.
         identity = [str(self.path.resolve())] if self.model is not None else self.hypotheses
-        mark = hashlib.sha256("\n".join(identity).encode(errors="surrogateescape")).hexdigest()[:8]
-        return f"{test_set.name}-of-{name}-{mark}{suffix}.hyp"
+        return f"{test_set.name}-of-{name}-{_mark(identity)}{suffix}.hyp"
+
+
+def _mark(identity: Sequence[str]) -> str:
+    """Return a hash that keeps the names of files apart."""
+    return hashlib.sha256("\n".join(identity).encode(errors="surrogateescape")).hexdigest()[:8]
 
 
 def compared_as_json(compared: ComparedSystem) -> dict[str, object]:

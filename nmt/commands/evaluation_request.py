@@ -68,8 +68,6 @@ def run_evaluation(
         raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
     # First, so that a wrong name fails early.
     others = [Other.find(name, test_set) for name in request.compare]
-    if request.report is not None and request.report.is_dir():
-        raise NmtError("this is a folder; name a file for the report", path=request.report)
     if request.hyp is not None:
         outcome = _score_file(request.hyp, test_set, request.metrics)
     else:
@@ -124,6 +122,8 @@ def _score_file(path: Path, test_set: TestSet, metrics: Metrics) -> _Outcome:
     hypotheses = read_hypotheses(path, test_set)
     system = measure(str(path), hypotheses, test_set, metrics)
     files = [*zip(test_set.paths, test_set.references, strict=False), (path, hypotheses)]  # paths may be missing
+    if not test_set.paths:
+        log.info("no sacreBLEU command: sacreBLEU reads references from files with one per line (--ref)")
     references = test_set.paths if _sacrebleu_can_read(files) else []
     command = sacrebleu_command([path], references, metrics.names, system.tgt_lang) if references else None
     record = EvaluationRecord(

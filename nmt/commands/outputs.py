@@ -23,7 +23,7 @@ import typer
 
 from nmt.commands.streams import standard_output
 from nmt.data.lines import COMPRESSIONS
-from nmt.errors import NmtError, in_words
+from nmt.errors import DataError, NmtError, in_words
 from nmt.files import flush, read_at_most
 from nmt.locks import try_lock
 
@@ -181,10 +181,13 @@ class PartialFile:
             self.interrupt()
 
 
-def tell_what_is_kept(files: Sequence[PartialFile]) -> None:
-    """Log how many lines an interrupted command has kept, if any, and the command that continues after them."""
+def tell_what_is_kept(files: Sequence[PartialFile], error: BaseException) -> None:
+    """Log how many lines an interrupted command has kept, if any, and the command that continues after them.
+
+    Log nothing if the `error` is in the data, because the same command would fail again.
+    """
     kept = [file for file in files if file.num_texts]
-    if not kept:
+    if not kept or isinstance(error, DataError):
         return
     again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
     log.info(
@@ -215,6 +218,18 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
         if real in written:
             raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
         written.add(real)
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise NmtError if no file can be written at `path`, whose folder may be missing."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "not a regular file"
+        raise NmtError(f"cannot be written: it is {what}", path=path, hint="name a file")
+    nearest = next(folder for folder in path.absolute().parents if folder.exists())
+    if not nearest.is_dir():
+        raise NmtError(f"cannot be written: {nearest} is not a folder", path=path, hint="name another file")
+    if not os.access(nearest, os.W_OK):
+        raise NmtError(f"cannot be written: no permission to write to {nearest}", path=path, hint="name another file")
 
 
 def refuse_compressed(path: Path, option: str) -> None:

@@ -48,8 +48,8 @@ class Synthesis(NamedTuple):
                     self._translate(translator, file)
                     log.info("writing %s", self.corpus.path)
                     selection = self.corpus.write(file, self.limits)
-                except BaseException:
-                    tell_what_is_kept([file])
+                except BaseException as error:
+                    tell_what_is_kept([file], error)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None
@@ -111,6 +111,9 @@ def check_files(name: str, output: Path) -> None:
 
 def describe_search(options: SearchOptions) -> str:
     """Describe the search in words."""
+    if options.rerank != "none":
+        best = f", the {options.num_hypotheses} best" if options.num_hypotheses > 1 else ", the best"
+        return f"{describe_search(options.of_candidates())}{best} by {options.rerank}"
     if options.sample:
         limits = [f"top {options.top_k:,}"] if options.top_k else []
         limits += [f"top p {options.top_p:g}"] if options.top_p < 1 else []

@@ -63,7 +63,7 @@ class CandidateFile(PartialFile):
                 try:
                     yield Candidates.from_line(reader.readline(_MAX_CANDIDATES_BYTES))
                 except ValueError:
-                    raise NmtError("this line is damaged", path=self.partial, line=number, hint=_DELETE) from None
+                    raise DataError("this line is damaged", path=self.partial, line=number, hint=_DELETE) from None
         finally:
             reader.detach()
             self._file.seek(0, io.SEEK_END)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from nmt.translate import LanguagePair
 
 log = logging.getLogger(__name__)
+
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of ISO 639, with script or region
 
 UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
 
@@ -85,6 +88,8 @@ def _find_set(found: list[RunDir] | ExportDir | None, files: Files, split: str, 
     if named.to is None:
         hint = "give the language of the translations with --to, or their model with --model"
         raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
+    if not _CODE.fullmatch(named.to):
+        log.warning("--to %s is not a language code, such as zh; BLEU uses the tokenizer for most languages", named.to)
     return _read_files(files, Direction(named.from_ or UNKNOWN_LANGUAGE, named.to))
 
 

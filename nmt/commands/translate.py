@@ -232,8 +232,8 @@ class _Job(NamedTuple):
                 partial_files = [file for file in (output, alignments) if isinstance(file, PartialFile)]
                 try:
                     self._translate(output, alignments)
-                except BaseException:
-                    tell_what_is_kept(partial_files)
+                except BaseException as error:
+                    tell_what_is_kept(partial_files, error)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None

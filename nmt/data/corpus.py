@@ -66,9 +66,8 @@ def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[Se
 def read_rows(path: Path) -> Iterator[SentencePair]:
     """Yield the first two columns of every line of a tsv, without skipping any, for output with one line per row.
 
-    Quotation marks, headers and error values are text. Raises DataError as `read_parallel` does.
+    Quotation marks, headers and error values are text. `path` may be a pipe. Raises DataError as `read_parallel` does.
     """
-    refuse_pipes([path])
     files = ParallelFiles(tsv=str(path), header=False, quoting=False)
     return (SentencePair(*record) for record in read_tsv(files, path, keep_faulty=True))
 

@@ -135,12 +135,13 @@ def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mappi
     if frequencies is None or sources is None:
         return groupings
     unseen = [sum(frequencies[word] == 0 for word in of_sentence) for of_sentence in words]
-    rarest = [min((frequencies[word] for word in of_sentence), default=_FREQUENCIES[-1]) for of_sentence in words]
+    rarest = [min((frequencies[word] for word in of_sentence), default=-1) for of_sentence in words]
     groupings.append(
         _group(system.measured, "number of words of the source that are not in the training data", unseen, _UNSEEN)
     )
     title = "number of times that the rarest word of the source is in the training data"
-    return [*groupings, _group(system.measured, title, rarest, _FREQUENCIES)]
+    by_rarest = _group(system.measured, title, rarest, _FREQUENCIES)
+    return [*groupings, by_rarest] if by_rarest.groups else groupings
 
 
 def _group(

@@ -135,14 +135,19 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
     if not path.exists():
         warnings.append(f"{shown}: no test scores; {hint}")
         return {}
-    record = run.read_json(path)
+    try:
+        record = run.read_json(path)
+    except RunError as error:
+        warnings.append(f"{str(error).splitlines()[0]}; delete this file and run `nmt eval`")
+        return {}
     if record.get("checkpoints") != [run.index().best]:
         warnings.append(f"{shown}/eval/test.json: these scores are not from the best checkpoint; run `nmt eval` again")
         return {}
     try:
         scores = {name: round(float(score["value"]), 2) for name, score in record["scores"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise RunError("not a file of scores by `nmt eval`", path=path, hint="delete it and run `nmt eval`") from None
+        warnings.append(f"{path}: not a file of scores by `nmt eval`; delete it and run `nmt eval`")
+        return {}
     if missing := [name for name in _TEST if name not in scores]:
         names = " and ".join(missing)
         warnings.append(f"{shown}: no test {names}, because the last `nmt eval` had other --metrics; {hint}")

@@ -133,8 +133,15 @@ def sets_to_check(
 
 
 def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
-    """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`."""
+    """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`.
+
+    RunError if an earlier check failed on an old test set, and there is none now.
+    """
     sets = sets_to_check(base, adapted, old_test)
+    has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
+    if has_failed and all(name == NEW for name, _ in sets):
+        hint = "give that set again: --old-test FILE"
+        raise RunError("not delivered: it lost too much on the old test set before", path=adapted.path, hint=hint)
     translations = []
     for run in (base, adapted):
         with Translator.load(run, precision="fp32", scores=False) as translator:

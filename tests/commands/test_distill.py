@@ -120,6 +120,31 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(teache
     assert a.index() == b.index()
     for name in a.index().checkpoints:
         assert a.checkpoint(name).read_bytes() == b.checkpoint(name).read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "_as_lines", killed)
+        for option in ("--beam", 4), ("--mix-original", 0.5):
+            refused = nmt(*command, stopped, "--resume", *option)
+            assert str(refused.exception).startswith(f"{stopped}: this student was started on other text\n  repeat the")
+
+
+def test_languages_that_the_teacher_does_not_translate_are_refused(teacher, student, tmp_path):
+    text = student.read_text()
+    student.write_text(text + f"data: {{src_lang: en, tgt_lang: fr, train: {{tsv: {teacher.parent / 'train.tsv'}}}}}\n")
+    refused = nmt("distill", teacher, "--config", student, "--run", tmp_path / "run")
+    assert str(refused.exception) == (
+        f"{student}: the teacher {teacher}: this model translates into en, not into fr\n"
+        "  set data.src_lang and data.tgt_lang to languages of the teacher"
+    )
+
+
+def test_a_test_set_that_the_teacher_was_trained_on_is_warned_of(teacher, student, tmp_path, messages):
+    lines = (teacher.parent / "train.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "part.tsv").write_text("".join(lines[:200]))
+    data = f"data: {{src_lang: en, tgt_lang: en, train: {{tsv: {tmp_path / 'part.tsv'}}}, holdout_size: 20}}\n"
+    student.write_text(student.read_text() + data)
+    done = nmt("distill", teacher, "--config", student, "--run", tmp_path / "run", "--beam", 1)
+    assert done.exit_code == 0, done.output
+    assert any("of the student's test sentences, so its scores may be too high" in line for line in messages)
 
 
 def test_a_share_of_the_original_pairs_is_mixed_in(teacher, student, tmp_path):

@@ -126,9 +126,13 @@ def test_a_run_without_a_checkpoint_has_its_settings_alone(tmp_path):
     assert (summary.scores, summary.parameters, summary.minutes, summary.updates) == ({}, None, None, None)
 
 
-def test_damaged_scores_are_named(tmp_path):
+@pytest.mark.parametrize("damage", [lambda record: "", lambda record: json.dumps(record | {"scores": {"BLEU": 3}})])
+def test_damaged_scores_are_named_and_left_out(tmp_path, damage):
     run = variant(tmp_path, "a", test=30.0)
-    record = run.read_json(run.evaluations / "test.json")
-    run.write_json(run.evaluations / "test.json", record | {"scores": {"BLEU": 3}})
-    with pytest.raises(RunError, match="not a file of scores by `nmt eval`"):
-        compare_runs([run])
+    file = run.evaluations / "test.json"
+    file.write_text(damage(run.read_json(file)))
+    found = compare_runs([run, variant(tmp_path, "b", test=31.0)])
+    (warning,) = found.warnings
+    assert warning.startswith(f"{file}: ")
+    assert warning.endswith("run `nmt eval`")
+    assert [summary.scores.get("test BLEU") for summary in found.runs] == [None, 31.0]
