@@ -440,6 +440,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_translate
     assert not messages
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_table_may_be_a_pipe(tmp_path):
     pipe, hyp = tmp_path / "pipe", lines_of(tmp_path, "hyp", "a b c")
     os.mkfifo(pipe)
