@@ -34,6 +34,22 @@ Guard = Callable[[Path], AbstractContextManager[object]]
 """Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
 
 
+def resolve_output(path: Path) -> Path:
+    """Follow the links of the output `path`. NmtError if it is a folder, a pipe, a device or `-`."""
+    if path == Path("-"):
+        raise NmtError("this output must be a file, not standard output", path=path, hint="name a file")
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
+    return path
+
+
+def is_writable(folder: Path) -> bool:
+    """Return whether files can be written into `folder`, which may be missing."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
+
+
 @contextmanager
 def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it to disk and rename it to `path`.
@@ -42,11 +58,7 @@ def write_atomically(path: Path, keep_old_as: Path | None = None) -> Iterator[Pa
     is given, the old file at `path` is renamed to it once the new one is on disk. The new file gets the mode that the
     umask gives to new files, whatever the block did. NmtError if `path` is a folder, a pipe, a device or `-`.
     """
-    if path == Path("-"):
-        raise NmtError("this output must be a file, not standard output", path=path, hint="name a file")
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise NmtError("cannot be written: it is not a regular file", path=path, hint="name another file")
+    path = resolve_output(path)
     with _temporary_names(path) as (folder, _, mode):
         folder.mkdir()  # a folder, because libraries create their own temporary files beside a file that they write
         partial = folder / path.name

@@ -66,6 +66,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if
 
 
 DEFAULT_MAX_LOSS = 1.0
+_SETTABLE = ("tokenizer.subword_regularization", "tokenizer.user_symbols")  # symbols are appended to the vocabulary
 
 
 class Check(NamedTuple):
@@ -121,7 +122,8 @@ def _check_usage(
 ) -> None:
     """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus.
 
-    `others` has the values of other options for the corpus, by name. The `overrides` may not change the tokenizer.
+    `others` has the values of other options for the corpus, by name. The `overrides` may add symbols to the tokenizer,
+    but not change it otherwise.
     """
     if not resume and base is None:
         raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
@@ -131,7 +133,7 @@ def _check_usage(
     if given:
         raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
     for name in (override.partition("=")[0].strip() for override in overrides):
-        if name.startswith("tokenizer") and not name.startswith("tokenizer.subword_regularization"):
+        if name.startswith("tokenizer") and not name.startswith(_SETTABLE):
             raise typer.BadParameter(f"--set {name}: an adaptation keeps the tokenizer of the run; omit it")
 
 
@@ -142,9 +144,11 @@ def _folder_of(run: Path) -> Path:
 
 def _refuse_existing(run: Path, check: Check, resume: bool, overwrite: bool) -> None:
     """Raise RunError if `run` exists, unless `overwrite` is given."""
+    if not run.name:
+        raise RunError("a run cannot be here", path=run, hint="choose another folder with --run")
     if overwrite or not run.exists():
         return
-    if candidate_of(run).exists():
+    if resume and candidate_of(run).exists():
         raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {_command(run, check)}")
     if resume:
         hint = "to start over, give the model and the corpus, with --overwrite"

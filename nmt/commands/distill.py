@@ -23,7 +23,6 @@ from nmt.config.load import load_text
 from nmt.config.nodes import read_tree
 from nmt.config.search import MAX_BEAM_SIZE
 from nmt.data.lines import read_lines
-from nmt.data.report import SPLITS
 from nmt.errors import ConfigError, NmtError, RunError
 from nmt.find_model import find_run
 from nmt.rundir import RunDir, refuse_existing
@@ -103,9 +102,9 @@ def distill(
     checked = load_text(dump_config(training), Path("configuration of the student"))
     if resume:
         _refuse_other_text(checked, run)
+    _warn_of_seen_sentences(found, student.data, checked.data)
     _translate_all(found, text, beam, device, precision)
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
-    _warn_of_seen_sentences(found[0], RunDir(run), student.data)
     _report(found, RunDir(run), device, precision)
     log_next_steps(run)
 
@@ -231,21 +230,37 @@ def _resume_command() -> str:
     return shlex.join(["nmt", *arguments, *(() if "--resume" in arguments else ("--resume",))])
 
 
-def _warn_of_seen_sentences(teacher: RunDir, student: RunDir, named: DataConfig) -> None:
-    """Warn if the student's test set was held out of its corpus, but not of the teacher's training."""
-    if named.test is not None or not teacher.data.is_dir():
+def _warn_of_seen_sentences(teachers: list[RunDir], named: DataConfig, data: DataConfig) -> None:
+    """Warn if the student's test set was held out of the corpus that it named, but a teacher was trained on it."""
+    from nmt.data.corpus import read_parallel
+
+    if named.test is not None:
         return
-    config = teacher.config()
-    sets = [each for split in SPLITS for each in teacher.read_sets(split, config.data.directions[0])]
-    unseen = {src for each in sets for src in each.sources}
-    tests = student.read_sets("test", student.config().data.directions[0])
-    if num_seen := sum(src not in unseen for each in tests for src in each.sources):
-        log.warning(
-            "%s may have been trained on %d of the student's test sentences, so its scores may be too high; "
-            "set data.test in the student's configuration",
-            teacher.path,
-            num_seen,
-        )
+    sources = {pair.src for pair in read_parallel(data.corpora("test"))}
+    for teacher in teachers:
+        if num_seen := _num_seen(teacher, sources):
+            log.warning(
+                "%s was trained on %d of the student's test sentences, so its scores are too high; "
+                "set data.test in the student's configuration",
+                teacher.path,
+                num_seen,
+            )
+
+
+def _num_seen(teacher: RunDir, sources: set[str]) -> int:
+    """Return how many of `sources` the teacher was trained on; 0 if its corpus is missing."""
+    from nmt.data.corpus import read_parallel
+    from nmt.data.report import SPLITS
+
+    if not teacher.data.is_dir():
+        return 0
+    data = teacher.config().data
+    try:
+        seen = {pair.src for pair in read_parallel(data.corpora("train")) if pair.src in sources}
+    except NmtError:
+        return 0
+    held_out = [each for split in SPLITS for each in teacher.read_sets(split, data.directions[0])]
+    return len(seen.difference(*(each.sources for each in held_out)))
 
 
 def _report(teachers: list[RunDir], student: RunDir, device: str, precision: str) -> None:

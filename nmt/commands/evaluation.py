@@ -22,7 +22,7 @@ from nmt.errors import NmtError
 from nmt.evaluate import MetricScore
 from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval
 from nmt.exportdir import ExportDir
-from nmt.files import write_text
+from nmt.files import is_writable, write_text
 from nmt.hub import HUB_PREFIX
 from nmt.languages import bleu_tokenizer
 from nmt.packed import is_packed
@@ -118,26 +118,28 @@ class Model(NamedTuple):
     folder: Path  # for results
 
     @classmethod
-    def describe(cls, found: list[RunDir] | ExportDir) -> Model:
-        """Return the paths, checkpoints and result folder of a model."""
+    def describe(cls, found: list[RunDir] | ExportDir, folder: Path | None = None) -> Model:
+        """Return the paths and checkpoints of a model, and the folder for results: its own if `folder` is None."""
         if isinstance(found, ExportDir):
-            return cls([found.path], [], _writable(found.path / "eval"))
+            return cls([found.path], [], folder or _writable(found.path / "eval"))
         checkpoints = [run.usable_checkpoint().stem for run in found]
-        return cls([run.path for run in found], checkpoints, _writable(found[0].results))
+        return cls([run.path for run in found], checkpoints, folder or _writable(found[0].results))
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.paths))
 
 
 def _writable(folder: Path) -> Path:
-    """Return `folder` for results, or a folder in the current one, with a warning, if `folder` is not writable."""
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if os.access(nearest, os.W_OK):
+    """Return `folder` for results, or a folder in the current one, with a warning, if `folder` is not writable.
+
+    NmtError if neither is.
+    """
+    if is_writable(folder):
         return folder
-    if not os.access(os.curdir, os.W_OK):
+    here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
+    if not is_writable(here):
         hint = "run the command in a folder in which you may write"
         raise NmtError("results cannot be saved here, nor in the current folder", path=folder, hint=hint)
-    here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
     log.warning("cannot write to %s; saving results in %s", folder, here)
     return here
 
@@ -235,11 +237,13 @@ class Computation(NamedTuple):
     device: str
     precision: str
 
-    def load(self, found: list[RunDir] | ExportDir, checkpoint: str | None = None) -> Evaluation:
-        """Load a model; `checkpoint` is the checkpoint given, if any."""
+    def load(
+        self, found: list[RunDir] | ExportDir, checkpoint: str | None = None, folder: Path | None = None
+    ) -> Evaluation:
+        """Load a model; `checkpoint` is the one given, if any, and `folder` is for results instead of its own."""
         translator = load_translator(found, self.engine, self.device, self.precision)
         options = self.search.change(translator.options)
-        return Evaluation(Model.describe(found), translator, options, checkpoint, (self.engine, self.precision))
+        return Evaluation(Model.describe(found, folder), translator, options, checkpoint, (self.engine, self.precision))
 
 
 class Other(NamedTuple):
@@ -269,10 +273,10 @@ class Other(NamedTuple):
             if folder is None or sacrebleu_can_read(self.path, self.hypotheses):
                 return self.hypotheses, self.path
             return self.hypotheses, write_lines(folder / self._file_name(test_set), self.hypotheses)
-        evaluation = computation.load(self.model)
+        evaluation = computation.load(self.model, folder=folder)
         with evaluation.translator:
             hypotheses = evaluation.translate(test_set.sets[0])
-        path = (folder or evaluation.model.folder) / self._file_name(test_set, evaluation.suffix())
+        path = evaluation.model.folder / self._file_name(test_set, evaluation.suffix())
         return hypotheses, write_lines(path, hypotheses)
 
     def _file_name(self, test_set: TestSet, suffix: str = "") -> str:

@@ -123,8 +123,8 @@ def _score_file(path: Path, test_set: TestSet, metrics: Metrics) -> _Outcome:
     system = measure(str(path), hypotheses, test_set, metrics)
     files = [*zip(test_set.paths, test_set.references, strict=False), (path, hypotheses)]  # paths may be missing
     if not test_set.paths:
-        log.info("no sacreBLEU command: sacreBLEU reads references from files with one per line (--ref)")
-    references = test_set.paths if _sacrebleu_can_read(files) else []
+        log.info("no sacreBLEU command: sacreBLEU needs a file with one reference per line (--ref)")
+    references = test_set.paths if test_set.paths and _sacrebleu_can_read(files) else []
     command = sacrebleu_command([path], references, metrics.names, system.tgt_lang) if references else None
     record = EvaluationRecord(
         models=[],

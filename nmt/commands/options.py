@@ -144,12 +144,9 @@ class SearchFlags:
         if (max_length := changes.pop(_MAX_LENGTH, None)) is not None:
             changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
         try:
-            changed = options.changed(**changes)
+            return options.changed(**changes)
         except ValidationError as error:
             raise typer.BadParameter(_message(error)) from None
-        if "num_candidates" in self.given and changed.rerank == "none":
-            raise typer.BadParameter("--candidates needs --rerank mbr-chrf")
-        return changed
 
 
 def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -24,7 +24,7 @@ import typer
 from nmt.commands.streams import standard_output
 from nmt.data.lines import COMPRESSIONS
 from nmt.errors import DataError, NmtError, in_words
-from nmt.files import flush, read_at_most
+from nmt.files import flush, is_writable, read_at_most, resolve_output
 from nmt.locks import try_lock
 
 log = logging.getLogger(__name__)
@@ -222,14 +222,9 @@ def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
 
 def refuse_unwritable(path: Path) -> None:
     """Raise NmtError if no file can be written at `path`, whose folder may be missing."""
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "not a regular file"
-        raise NmtError(f"cannot be written: it is {what}", path=path, hint="name a file")
-    nearest = next(folder for folder in path.absolute().parents if folder.exists())
-    if not nearest.is_dir():
-        raise NmtError(f"cannot be written: {nearest} is not a folder", path=path, hint="name another file")
-    if not os.access(nearest, os.W_OK):
-        raise NmtError(f"cannot be written: no permission to write to {nearest}", path=path, hint="name another file")
+    if not is_writable(resolve_output(path).parent):
+        hint = "name a file in another folder"
+        raise NmtError("cannot be written: no permission, or its folder is not a folder", path=path, hint=hint)
 
 
 def refuse_compressed(path: Path, option: str) -> None:

@@ -89,7 +89,7 @@ def _find_set(found: list[RunDir] | ExportDir | None, files: Files, split: str, 
         hint = "give the language of the translations with --to, or their model with --model"
         raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
     if not _CODE.fullmatch(named.to):
-        log.warning("--to %s is not a language code, such as zh; BLEU uses the tokenizer for most languages", named.to)
+        log.warning("--to %s is not a language code, such as zh, so BLEU uses its default tokenizer (13a)", named.to)
     return _read_files(files, Direction(named.from_ or UNKNOWN_LANGUAGE, named.to))
 
 

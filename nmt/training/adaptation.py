@@ -141,7 +141,9 @@ def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: S
     has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
     if has_failed and all(name == NEW for name, _ in sets):
         hint = "give that set again: --old-test FILE"
-        raise RunError("not delivered: it lost too much on the old test set before", path=adapted.path, hint=hint)
+        raise RunError(
+            "not delivered: an earlier check found too great a loss on an old test set", path=adapted.path, hint=hint
+        )
     translations = []
     for run in (base, adapted):
         with Translator.load(run, precision="fp32", scores=False) as translator:

@@ -252,10 +252,18 @@ class Training:
         if is_same:
             self._follow(plan.ends)
             return
-        number += self.update == plan.ends[number] < plan.ends[-1]  # it has just ended, and the time had not
+        number += self._has_just_ended(plan)
         finished = plan.ends[:number]
         unlimited = sum(stage_lengths(settings)[number:], start=finished[-1] if finished else 0)
         self._follow(planned_ends(settings, finished, self.update, max(self.update, unlimited)))
         if settings.max_minutes:
             self.plan = None
             self.plan_end()
+
+    def _has_just_ended(self, plan: Plan) -> bool:
+        """Return whether the present stage ended after this update as in `plan`, and not because the time was over."""
+        number = self.stage.number
+        if self.update != plan.ends[number] or self.is_last_stage:
+            return False
+        num_updates = self.update - (plan.ends[number - 1] if number else 0)
+        return plan.ends[number] < plan.ends[-1] or num_updates >= stage_lengths(self.settings)[number]

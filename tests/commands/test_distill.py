@@ -144,7 +144,10 @@ def test_a_test_set_that_the_teacher_was_trained_on_is_warned_of(teacher, studen
     student.write_text(student.read_text() + data)
     done = nmt("distill", teacher, "--config", student, "--run", tmp_path / "run", "--beam", 1)
     assert done.exit_code == 0, done.output
-    assert any("of the student's test sentences, so its scores may be too high" in line for line in messages)
+    assert [line for line in messages if "of the student's test sentences" in line] == [
+        f"warning: {teacher} was trained on 19 of the student's test sentences, so its scores are too high; "
+        "set data.test in the student's configuration"
+    ]
 
 
 def test_a_share_of_the_original_pairs_is_mixed_in(teacher, student, tmp_path):

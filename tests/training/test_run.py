@@ -260,6 +260,18 @@ def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, t
     assert TrainState.load(run.state).counters.plan.ends == (40, 80)
 
 
+def test_a_whole_last_stage_keeps_its_end_if_another_stage_is_added(digits, tmp_path):
+    training = {"max_minutes": 100.0, "average_checkpoints": 0, "log_every": 2, "warmup_updates": 1}
+    configs = [
+        tiny_config(digits, training={**training, "max_updates": 5 * n, "stages": [{"max_updates": 5}] * n})
+        for n in (2, 3)
+    ]
+    run = RunDir(tmp_path / "run")
+    assert start_run(configs[0], run.path)
+    assert resume_run(configs[1], run.path)
+    assert TrainState.load(run.state).counters.plan.ends == (5, 10, 15)
+
+
 def test_a_plan_is_made_at_the_border_of_stages_if_no_line_of_the_log_was_before(
     digits, tmp_path, monkeypatch, messages
 ):
