@@ -23,6 +23,7 @@ from nmt.data.mixing import corpus_weights, quotas
 from nmt.errors import NmtError, RunError
 from nmt.languages import Direction
 from nmt.rundir import RunDir
+from nmt.training import adaptation
 from nmt.training.adaptation import adapted_config
 from nmt.training.adaptation_corpus import AdaptationCorpus, Part, Request, collect
 from nmt.training.step import Step
@@ -76,7 +77,7 @@ def runs(tmp_path, base) -> Path:
     return tmp_path
 
 
-def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client):
+def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client, monkeypatch):
     run, settings = runs / "client", (*FAST, "training.max_updates=30", "training.lr=1e-2")
     done = adapt(runs / "base", "--tsv", client, "--run", run, "--mix", "old:0", settings=settings)
     assert isinstance(done.exception, RunError)
@@ -91,6 +92,11 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     weights = best.read_bytes()
     assert not json.loads((kept / "adaptation.json").read_text())["accepted"]
     assert isinstance(adapt(runs / "base", "--tsv", client, "--run", run).exception, RunError)  # neither is overwritten
+    with monkeypatch.context() as patch:
+        patch.setattr(adaptation, "old_sets", lambda _: {"test": []})
+        unmeasured = nmt("adapt", "--resume", "--run", run)
+    assert "an earlier check found too great a loss on an old test set" in str(unmeasured.exception)
+    assert kept.exists()
     done = nmt("adapt", "--resume", "--run", run, "--max-loss", 100)
     assert done.exit_code == 0, done.output
     assert not kept.exists()
