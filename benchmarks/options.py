@@ -32,6 +32,7 @@ TRAINING: dict[str, dict[str, Any]] = {
 MODEL: dict[str, dict[str, Any]] = {
     "rotary": {"positions": "rotary"},
     "qk_norm": {"qk_norm": True},
+    "qk_norm self": {"qk_norm": "self"},
     "rms": {"norm": "rms"},
     "swiglu": {"activation": "swiglu"},
 }

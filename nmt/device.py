@@ -39,6 +39,15 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def refuse_unfit_precision(name: str, device: torch.device) -> None:
+    """Raise ConfigError for fp16 on anything but a CUDA device."""
+    if name == "fp16" and device.type != "cuda":
+        raise ConfigError(
+            f"precision fp16 is only for training on CUDA devices; this device is {device.type}",
+            hint="set training.precision to auto, which picks bf16 if it is clearly faster on this device, else fp32",
+        )
+
+
 def choose_precision(name: str, device: torch.device) -> Precision:
     """Return the precision `name`; `auto` is bf16 if matrix products in it are clearly faster here, else fp32.
 
@@ -47,11 +56,7 @@ def choose_precision(name: str, device: torch.device) -> Precision:
     `auto` is decided by measuring for a few tens of milliseconds, because torch reports bf16 as supported even on
     processors that compute it several times slower than fp32.
     """
-    if name == "fp16" and device.type != "cuda":
-        raise ConfigError(
-            f"precision fp16 is only for training on CUDA devices; this device is {device.type}",
-            hint="set training.precision to auto, which picks fp32 or bf16, whichever is faster on this device",
-        )
+    refuse_unfit_precision(name, device)
     if name != "auto":
         return Precision(name, product_rate(device, DTYPES[name]))
     rates = {each: product_rate(device, dtype) for each, dtype in DTYPES.items() if each != "fp16"}

@@ -93,7 +93,7 @@ def random_config(draw: random.Random) -> ModelConfig:
         norm_position=draw.choice(("pre", "post")),
         norm=draw.choice(("layer", "rms")),
         activation=draw.choice(("relu", "gelu", "silu", "swiglu", "relu2")),
-        qk_norm=draw.random() < 0.3,
+        qk_norm=draw.choice((False, False, True, "self")),
         tied_embeddings=draw.choice(("none", "target", "all")),
         output_bias=draw.random() < 0.5,
         max_src_len=draw.choice((2, 3, 15, 16, 17, 50, 300)),

@@ -70,7 +70,7 @@ _SETTABLE = ("tokenizer.subword_regularization", "tokenizer.user_symbols")  # sy
 
 
 class Check(NamedTuple):
-    """How the adapted model is checked in the end."""
+    """The final check of the adapted model."""
 
     old_test: list[str]  # files of the old test set; none: the run's own
     max_loss: float  # BLEU

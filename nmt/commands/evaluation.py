@@ -300,6 +300,7 @@ def compared_as_json(compared: ComparedSystem) -> dict[str, object]:
             "value": round(each.value, 2),
             "other": round(each.other, 2),
             "p_value": each.p_value,
+            "sacrebleu_p_value": each.sacrebleu_p_value,
             "significant": each.is_significant,
             "verdict": each.verdict(),
             "signature": each.signature,

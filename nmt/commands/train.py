@@ -116,7 +116,7 @@ def train_run(
                 finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
         except KeyboardInterrupt:
             resume = f"the last saved state is kept. Resume with: {how_to_resume}"
-            has_begun = interrupt.deferred or (how != "start" and RunDir(run).config_file.is_file())
+            has_begun = interrupt.deferred or (not overwrite and RunDir(run).config_file.is_file())
             log.info(f"stopped at once; {resume if has_begun else 'training had not begun'}")
             raise typer.Exit(interrupt.exit_code) from None
     if not finished:

@@ -15,6 +15,7 @@ from nmt.config.load import PATH_KEYS
 from nmt.config.nodes import CoreLoader
 from nmt.config.sections import Config
 from nmt.config.stages import Stage
+from nmt.config.training import TrainingConfig
 
 _WIDTH = 120  # a comment that would exceed this goes above its key
 
@@ -41,6 +42,8 @@ def _section_lines(section: Section, indent: str, comments: bool) -> Iterator[st
         if isinstance(section, ParallelFiles) and (value is None or not section.uses(name)):
             continue
         if isinstance(section, Stage) and value == field.default:
+            continue
+        if isinstance(section, TrainingConfig) and section.stages and name == "max_updates":  # their sum
             continue
         if name in PATH_KEYS.get(type(section), ()) and value is not None:
             value = value.replace("$", "$$")

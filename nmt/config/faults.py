@@ -123,11 +123,12 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
     name = shortened(key)
     places = [at for at, other in every_section() if at and key in other.model_fields]
     homes = [dotted(at) for at in places if at[:-1] not in places]
+    near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]
     if homes:
         fault = f"{dotted(loc)} has no '{name}'" if loc else f"'{name}' is not a section"
         belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
-        return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}")
-    near = [f"'{match}'" for match in difflib.get_close_matches(key, section.model_fields, n=1)]
+        hint = "" if loc else "".join(f"or did you mean {match}?" for match in near)
+        return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}", hint)
     if not near:
         sections = [section for section in every_section() if section[0]]
         elsewhere = {field: at for at, other in reversed(sections) for field in other.model_fields}

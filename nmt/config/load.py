@@ -67,6 +67,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
     given = _mapping_in(tree, path)
     for override in overrides:
         _apply(tree, given, override)
+    _forget_old_sum(given, {override.partition("=")[0].strip() for override in overrides})
     values = _section_values(Config, given, (), tree)
     config = _validate(values, tree)
     if tree.faults or config is None:
@@ -133,6 +134,14 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     tree.faults[:] = [fault for fault in tree.faults if fault.loc[: len(loc)] != loc] + value.faults
     tree.places.update(value.places)
     tree.places[loc] = place
+
+
+def _forget_old_sum(given: dict[str, object], overridden: set[str]) -> None:
+    """If `--set` replaced the stages, drop `max_updates`, the sum of the updates of others, unless it was set, too."""
+    training = given.get("training")
+    is_old = "training.stages" in overridden and "training.max_updates" not in overridden
+    if is_old and isinstance(training, dict) and training.get("stages"):
+        training.pop("max_updates", None)
 
 
 def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:

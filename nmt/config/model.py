@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from nmt.config.base import Count, Rate, Section
 
 LanguageTags = Literal["source", "both"]
+AttentionKind = Literal["self", "cross"]
 NumLayers = Annotated[int, Field(ge=1, le=1000)]
 MAX_PARAMETERS = 20_000_000_000  # in the layers of a model: 80 GB in fp32
 
@@ -36,7 +37,11 @@ class ModelConfig(Section):
         description="activation of the feed-forward layers; swiglu adds a gate, and 50% more parameters; relu2 is the "
         "square of relu",
     )
-    qk_norm: bool = Field(False, description="apply RMSNorm to the queries and keys of each attention head")
+    qk_norm: Literal["self"] | bool = Field(
+        False,
+        description="apply RMSNorm to the queries and keys of each attention head; self: in self-attention only, which "
+        "CTranslate2 supports",
+    )
     tied_embeddings: Literal["none", "target", "all"] = Field(
         "all", description="target: the output projection shares the target embedding; all: the source embedding too"
     )
@@ -51,6 +56,10 @@ class ModelConfig(Section):
     embedding_dropout: Rate = Field(0.1, description="dropout rate on the sum of embedding and position")
     max_src_len: int = Field(128, ge=2, le=32_768, description="maximum source length in tokens, eos included")
     max_tgt_len: int = Field(128, ge=2, le=32_768, description="maximum target length in tokens, eos included")
+
+    def normalizes_heads(self, attention: AttentionKind) -> bool:
+        """Return whether `qk_norm` applies to the self-attention or cross-attention of each layer."""
+        return self.qk_norm is True or self.qk_norm == attention
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -34,4 +34,4 @@ class Stage(Section):
     )
     both_directions: bool | None = Field(None, description="training.both_directions in this stage")
     augment: bool | None = Field(None, description="false: change no pairs, even if data.augment does")
-    reset_optimizer: bool = Field(False, description="start with empty AdamW moments")
+    reset_optimizer: bool = Field(False, description="start without the moments of AdamW and Muon")

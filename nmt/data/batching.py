@@ -166,12 +166,16 @@ def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[
     return batches
 
 
-def tokens_for(num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order) -> int:
+def tokens_for(
+    num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order, both_directions: bool
+) -> int:
     """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, estimated from 65,536 pairs."""
     ranks = np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64)
     some = order.indices(ranks, epoch=0)
-    src_len = (store.src.lengths(some) + 1).clip(max=max_src_len)
-    tgt_len = (store.tgt.lengths(some) + 1).clip(max=max_tgt_len)
+    src_len, tgt_len = store.src.lengths(some) + 1, store.tgt.lengths(some) + 1
+    if both_directions:  # as many pairs in each, half of them swapped
+        src_len, tgt_len = np.concatenate([src_len, tgt_len]), np.concatenate([tgt_len, src_len])
+    src_len, tgt_len = src_len.clip(max=max_src_len), tgt_len.clip(max=max_tgt_len)
     return round(num_tgt_tokens * float(np.maximum(src_len, tgt_len).sum() / tgt_len.sum()))
 
 

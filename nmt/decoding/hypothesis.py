@@ -18,10 +18,14 @@ class Hypothesis(NamedTuple):
     token_scores: list[float] = []  # noqa: RUF012
 
 
+class NotFiniteError(RunError):
+    """The outputs of a model are not numbers."""
+
+
 def check_finite(score: float) -> None:
-    """Raise RunError if `score`, the log-probability of an output, is not a number."""
+    """Raise NotFiniteError if `score`, the log-probability of an output, is not a number."""
     if math.isnan(score):
-        raise RunError(
+        raise NotFiniteError(
             "the model's output is not finite: its weights are damaged, or its training diverged",
             hint="use another checkpoint, or train again with a lower training.lr",
         )

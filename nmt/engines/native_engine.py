@@ -49,6 +49,7 @@ _CACHED_WEIGHTS = (
 _POSITIONS = ("sinusoidal", "learned", "rotary")
 _ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "relu2")
 _PRECISIONS = ("int8", "fp32")
+_QK_NORMS = (False, True, "self")
 
 
 def is_available() -> bool:
@@ -250,7 +251,8 @@ def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> 
         config.d_model, config.num_heads, config.d_ff, config.encoder_layers, config.decoder_layers,
         tokenizers.src.vocab_size, tokenizers.tgt.vocab_size, config.max_src_len, config.max_tgt_len,
         _POSITIONS.index(config.positions), config.norm_position == "post", config.norm == "rms",
-        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision), config.qk_norm,
+        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision),
+        _QK_NORMS.index(config.qk_norm),
     )  # fmt: skip
 
 

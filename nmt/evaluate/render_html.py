@@ -93,13 +93,13 @@ def _overview(report: EvaluationReport) -> Iterator[str]:
 def _comparisons(report: EvaluationReport) -> Iterator[str]:
     for compared in report.compared:
         yield f"<h2>Compared with {html_text(compared.system.name)}</h2>"
-        yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes such a"
-        yield f"difference; from {LEVEL} on, it may be chance.</p>"
+        yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
+        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance.</p>"
         heads = ("this system", "the other", "difference", "p")
         numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
         yield f"<table><thead><tr><th>metric</th>{numbers}<th>this system is</th></tr></thead><tbody>"
         for each in compared.differences:
-            shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", f"{each.p_value:.4f}")
+            shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", each.p_values())
             cells = "".join(f'<td class="number">{cell}</td>' for cell in shown)
             yield f"<tr><td>{each.name}</td>{cells}<td>{each.verdict()}</td></tr>"
         yield "</tbody></table>"

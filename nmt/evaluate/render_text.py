@@ -18,7 +18,7 @@ def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:
     yield f"{name} compared with {other} ({describe_test(compared.test)}; significant: p < {LEVEL})"
     width = max(MIN_NAME_WIDTH, *(len(each.name) for each in compared.differences))
     for each in compared.differences:
-        values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_value:.4f}"
+        values = f"{each.value:6.2f} {each.other:6.2f}  {each.value - each.other:+6.2f}  p = {each.p_values()}"
         yield f"{each.name:<{width}} {values}  {each.verdict()}"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from nmt.config import Config
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir
 from nmt.packed import PACK_INFO
@@ -18,6 +19,7 @@ from nmt.plots.curves import read_metrics
 from nmt.rundir import RunDir
 
 SEED_KEY = "training.seed"
+_OF_STAGES = "training.stages."
 _NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
 _VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 _TEST = ("BLEU", "chrF2")  # saved by `nmt eval` with default options
@@ -71,8 +73,13 @@ def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()
 def _differing(summaries: Sequence[RunSummary]) -> list[str]:
     """Return the keys of settings that differ between the models that have them."""
     keys = dict.fromkeys(key for each in summaries for key in each.settings if key not in _NOT_SETTINGS)
-    values = {key: {_comparable(each.settings[key]) for each in summaries if key in each.settings} for key in keys}
+    values = {key: {_comparable(each.settings.get(key)) for each in summaries if _has(each, key)} for key in keys}
     return [key for key in keys if len(values[key]) > 1]
+
+
+def _has(summary: RunSummary, key: str) -> bool:
+    """Return whether a model has a setting; a run without a stage has its settings, with no value."""
+    return key in summary.settings or (key.startswith(_OF_STAGES) and _OF_STAGES[:-1] in summary.settings)
 
 
 def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
@@ -119,7 +126,7 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
         parameters=None if weights is None or not weights.exists() else count_parameters(weights),
         minutes=round(seconds[-1] / 60, 1) if seconds else None,
         updates=trained[-1].get("update") if trained else None,
-        settings=_flatten(config.model_dump(mode="json")),
+        settings=_settings(config),
         test_set=_mark_of_test_set(run),
     )
 
@@ -132,6 +139,9 @@ def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, floa
     """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
     path, is_packed = run.evaluations / "test.json", (run.path / PACK_INFO).is_file()
     hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
+    if run.index().best is None:
+        warnings.append(f"{shown}: no scores; this run has no checkpoint yet")
+        return {}
     if not path.exists():
         warnings.append(f"{shown}: no test scores; {hint}")
         return {}
@@ -172,6 +182,16 @@ def count_parameters(weights: Path) -> int:
             return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 (no mapping)
     except (OSError, SafetensorError) as error:
         raise RunError(f"these weights are damaged ({error})", path=weights, hint="copy the run again") from None
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """Return the settings of a run by keys such as training.lr, or training.stages.1.lr for the first stage."""
+    settings = _flatten(config.model_dump(mode="json"))
+    stages = settings["training.stages"]
+    settings["training.stages"] = len(stages)
+    for number, stage in enumerate(stages, start=1):
+        settings |= _flatten(stage, f"{_OF_STAGES}{number}.")
+    return settings
 
 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

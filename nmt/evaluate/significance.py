@@ -1,7 +1,7 @@
 """Confidence intervals of scores and significance tests of their differences, by resampling sentences.
 
-The numbers equal those of the `sacrebleu` command with --confidence, --paired-bs and --paired-ar, because both draw the
-same samples from the same seed.
+The intervals equal those of `sacrebleu --confidence`, and `Difference.sacrebleu_p_value` is the p-value of --paired-bs
+or --paired-ar, because both draw the same samples from the same seed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ LEVEL = 0.05
 """A difference with a smaller p-value is significant."""
 
 MIN_DIFFERING = 6
-"""If fewer sentences differ, chance favors the same system in all of them with a probability of at least 0.5^4.
-sacreBLEU's p-values miss that: they count the trials with a larger difference, but not those with an equal one."""
+"""If fewer sentences differ, chance favors the same system in all of them with a probability of at least 0.5^4, which
+resampling so few sentences may miss."""
 
 Test = Literal["bootstrap", "randomization"]
 _TESTS: dict[Test, tuple[str, int]] = {"bootstrap": ("bs", NUM_SAMPLES), "randomization": ("ar", NUM_TRIALS)}
+_ROUNDING = 1e-9  # of scores, so that equal differences count as equal
 _BLOCK = 1 << 22  # random numbers in memory at once
 _BITS = 32  # numpy draws this many booleans from one number, and starts with a new number in each call
 
@@ -37,7 +38,8 @@ class Difference(NamedTuple):
     name: str  # as in MetricScore
     value: float  # the system's score
     other: float
-    p_value: float
+    p_value: float  # two-sided
+    sacrebleu_p_value: float  # for the bootstrap it counts one tail only, so it is about half of p_value
     signature: str
     num_differing: int  # sentences whose counts differ
     lower_is_better: bool = False
@@ -49,8 +51,13 @@ class Difference(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """True if chance alone causes such a difference in fewer than 5% of cases."""
+        """True if chance alone causes a difference as large, in favor of either system, in fewer than 5% of cases."""
         return self.gain != 0 and self.p_value < LEVEL and self.num_differing >= MIN_DIFFERING
+
+    def p_values(self) -> str:
+        """Return the p-value as text, followed by sacreBLEU's where it differs."""
+        ours, theirs = f"{self.p_value:.4f}", f"{self.sacrebleu_p_value:.4f}"
+        return ours if ours == theirs else f"{ours} (sacreBLEU: {theirs})"
 
     def verdict(self) -> str:
         """Describe in words if the difference is significant."""
@@ -114,12 +121,17 @@ def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray
 def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = "bootstrap") -> Difference:
     """Test whether the difference between two systems on the same sentences is more than chance.
 
-    `bootstrap` is paired bootstrap resampling (Koehn 2004), `randomization` approximate randomization (Riezler and
-    Maxwell 2005), both two-sided.
+    `bootstrap` resamples the sentences of both systems together (Koehn 2004) and centers the differences on their mean
+    (Efron and Tibshirani 1993, section 16.4), `randomization` is approximate randomization (Riezler and Maxwell 2005);
+    both are two-sided.
     """
-    difference = abs(other.score() - system.score())
-    test_of = _paired_bootstrap if test == "bootstrap" else _approximate_randomization
-    exceed = int(np.sum(test_of(system, other) > difference))
+    observed = abs(system.score() - other.score())
+    if test == "bootstrap":
+        differences = resampled_scores(system) - resampled_scores(other)
+        chance = np.abs(differences - differences.mean())
+        in_sacrebleu = np.abs(differences) - np.abs(differences).mean()
+    else:
+        chance = in_sacrebleu = _approximate_randomization(system, other)
     kind, samples = _TESTS[test]
     signature = system.signature()
     signature.update("seed", SEED)
@@ -128,18 +140,12 @@ def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = 
         name=system.name,
         value=system.score(),
         other=other.score(),
-        p_value=(exceed + 1) / (samples + 1),
+        p_value=(int(np.sum(chance >= observed - _ROUNDING)) + 1) / (samples + 1),
+        sacrebleu_p_value=(int(np.sum(in_sacrebleu > observed)) + 1) / (samples + 1),
         signature=signature.format(),
         num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
         lower_is_better=system.lower_is_better,
     )
-
-
-def _paired_bootstrap(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
-    """Return the deviation of the difference on each sample from their mean, [NUM_SAMPLES]."""
-    differences = np.abs(resampled_scores(system) - resampled_scores(other))
-    centered: NDArray[Any] = differences - differences.mean()
-    return centered
 
 
 def _approximate_randomization(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:

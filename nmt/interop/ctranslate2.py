@@ -49,6 +49,7 @@ def write_ctranslate2(
 
 def _make_spec(model: Transformer) -> Any:
     from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
     from ctranslate2.specs.common_spec import Activation
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
@@ -62,6 +63,7 @@ def _make_spec(model: Transformer) -> Any:
         # 0: all dimensions of a head. We rotate the first half of a head with the second, so not interleaved.
         "rotary_dim": 0 if config.positions == "rotary" else None,
         "rotary_interleave": False,
+        "qk_norm": config.qk_norm == "self",
     }
     encoder = TransformerEncoderSpec(config.encoder_layers, config.num_heads, **options)
     # The attention to return: the mean over the heads of the last layer.
@@ -74,6 +76,7 @@ def _make_spec(model: Transformer) -> Any:
         _set_layer(made, encoder_layer)
     for made, decoder_layer in zip(decoder.layer, cast("list[DecoderLayer]", model.decoder_layers), strict=True):
         _set_layer(made, decoder_layer)
+        made.attention = MultiHeadAttentionSpec(rms_norm=options["rms_norm"])  # without norms of queries and keys
         _set_cross_attention(made.attention, decoder_layer.cross_attention, decoder_layer.cross_residual.norm)
     if options["pre_norm"]:
         _set_norm(encoder.layer_norm, model.encoder_norm)
@@ -121,6 +124,9 @@ def _set_self_attention(made: Any, attention: MultiHeadAttention, norm: nn.Modul
     _set_norm(made.layer_norm, norm)
     _set_linear(made.linear[0], attention.query_proj, attention.key_value_proj)  # [3D, D]
     _set_linear(made.linear[1], attention.output_proj)
+    if attention.query_norm is not None and attention.key_norm is not None:
+        _set_norm(made.q_norm, attention.query_norm)
+        _set_norm(made.k_norm, attention.key_norm)
 
 
 def _set_cross_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:

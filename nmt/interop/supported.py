@@ -15,7 +15,7 @@ IN_CTRANSLATE2: dict[str, tuple[str | bool, ...]] = {
     "norm_position": ("pre", "post"),
     "norm": ("layer", "rms"),
     "activation": ("relu", "gelu", "silu", "swiglu"),
-    "qk_norm": (False,),
+    "qk_norm": (False, "self"),
     "tied_embeddings": ("none", "target", "all"),
     "output_bias": (False, True),
     "language_tags": ("source", "both"),

@@ -29,7 +29,7 @@ class MultiHeadAttention(nn.Module):
     def normalize_heads(self, eps: float) -> None:
         """Add an RMS norm to the query and the key of each head, before rotary positions (Henry et al. 2020).
 
-        The heads of a layer share the norm's weights [K], as in OLMo 2 (2025, section 3.3).
+        The heads of a layer share the norm's weights [K], as in Qwen3 (2025); OLMo 2 normalizes all heads at once.
         """
         head_size = self.query_proj.out_features // self.num_heads
         self.query_norm, self.key_norm = nn.RMSNorm(head_size, eps=eps), nn.RMSNorm(head_size, eps=eps)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nmt.config.model import ModelConfig
+from nmt.config.model import AttentionKind, ModelConfig
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.cache import KVCache
 from nmt.model.kernels.dropout import Dropout, add_dropped, dropped_relu
@@ -37,12 +37,12 @@ def make_norm(config: ModelConfig) -> nn.Module:
     return norm(config.d_model, eps=NORM_EPS[config.norm])
 
 
-def make_attention(config: ModelConfig, rotary: Rotary | None = None) -> MultiHeadAttention:
-    """Build the attention that `config` describes."""
+def make_attention(config: ModelConfig, kind: AttentionKind, rotary: Rotary | None = None) -> MultiHeadAttention:
+    """Build the self-attention or cross-attention that `config` describes."""
     attention = MultiHeadAttention(
         config.d_model, config.num_heads, attention=config.attention, dropout=config.attention_dropout, rotary=rotary
     )
-    if config.qk_norm:
+    if config.normalizes_heads(kind):
         attention.normalize_heads(NORM_EPS["rms"])
     return attention
 
@@ -95,7 +95,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: Rotary | None):
         super().__init__()
-        self.self_attention = make_attention(config, rotary)
+        self.self_attention = make_attention(config, "self", rotary)
         self.self_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
@@ -116,9 +116,9 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig, rotary: Rotary | None):
         super().__init__()
-        self.self_attention = make_attention(config, rotary)
+        self.self_attention = make_attention(config, "self", rotary)
         self.self_residual = Residual(config)
-        self.cross_attention = make_attention(config)
+        self.cross_attention = make_attention(config, "cross")
         self.cross_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config.model import ModelConfig
+from nmt.config.model import AttentionKind, ModelConfig
 from nmt.errors import RunError
 
 Shapes = dict[str, tuple[int, ...]]
@@ -64,7 +64,7 @@ def parameter_shapes(config: ModelConfig, src_vocab_size: int, tgt_vocab_size: i
     return shapes
 
 
-def _sublayers(config: ModelConfig, layer: str, attentions: tuple[str, ...]) -> Shapes:
+def _sublayers(config: ModelConfig, layer: str, attentions: tuple[AttentionKind, ...]) -> Shapes:
     d_model, d_ff = config.d_model, config.d_ff
     d_hidden = 2 * d_ff if config.activation == "swiglu" else d_ff
     shapes: Shapes = {}
@@ -72,7 +72,7 @@ def _sublayers(config: ModelConfig, layer: str, attentions: tuple[str, ...]) -> 
         shapes |= _linear(f"{layer}.{name}_attention.query_proj", d_model, d_model)
         shapes |= _linear(f"{layer}.{name}_attention.key_value_proj", d_model, 2 * d_model)
         shapes |= _linear(f"{layer}.{name}_attention.output_proj", d_model, d_model)
-        if config.qk_norm:
+        if config.normalizes_heads(name):
             head_size = (d_model // config.num_heads,)
             shapes |= {f"{layer}.{name}_attention.{side}_norm.weight": head_size for side in ("query", "key")}
         shapes |= dict(_norm(config, f"{layer}.{name}_residual.norm"))

@@ -12,7 +12,7 @@ typedef struct {
     int src_vocab_size, tgt_vocab_size, max_src_len, max_tgt_len;
     int positions; /* of the enum below */
     int post_norm, rms, activation, precision;
-    int qk_norm; /* 1: an RMS norm on the query and key of each head */
+    int qk_norm; /* 1: an RMS norm on the query and key of each head; 2: in self-attention only */
 } Config;
 enum { SINUSOIDAL, LEARNED, ROTARY };
 

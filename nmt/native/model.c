@@ -151,10 +151,11 @@ static Attention take_attention(Loader *loader, int is_cross) {
     Attention attention = {0};
     Part parts[2];
     float scale = 1.0f / sqrtf((float)k); /* scale of the scores; a norm of the query would cancel it */
-    parts[0] = take_part(loader, d, d, k, config->qk_norm ? 1.0f : scale);
+    int normalizes = config->qk_norm == 1 || (config->qk_norm == 2 && !is_cross);
+    parts[0] = take_part(loader, d, d, k, normalizes ? 1.0f : scale);
     parts[1] = take_part(loader, 2 * d, d, k, 1.0f);
     Part output = take_part(loader, d, d, d, 1.0f);
-    if (config->qk_norm) {
+    if (normalizes) {
         attention.query_gain = take_table(loader, 1, k);
         attention.key_gain = take_table(loader, 1, k);
         for (int i = 0; i < k && !loader->error; i++) attention.query_gain[i] *= scale;
@@ -249,7 +250,7 @@ static int is_sound(const Config *c) {
     int head_size = c->d_model / c->num_heads;
     if ((int64_t)c->num_heads * ROUND_UP(head_size, LANES) > MAX_INPUTS) return 0;
     if (c->positions < SINUSOIDAL || c->positions > ROTARY || c->activation < RELU || c->activation > RELU2) return 0;
-    if (c->qk_norm < 0 || c->qk_norm > 1) return 0;
+    if (c->qk_norm < 0 || c->qk_norm > 2) return 0;
     if (c->positions == SINUSOIDAL ? c->d_model % 2 : c->positions == ROTARY && head_size % 2) return 0;
     if (c->precision != INT8 && c->precision != FP32) return 0;
     if (c->encoder_layers > 10000 || c->decoder_layers > 10000) return 0;

@@ -37,7 +37,7 @@ class UpdateBatches:
         if training.batch_tokens == "auto":
             limits = model.max_src_len, model.max_tgt_len
             sample = order_of(sizes, weights, seed=0)
-            self.batch_tokens = tokens_for(training.tokens_per_update, store, *limits, sample)
+            self.batch_tokens = tokens_for(training.tokens_per_update, store, *limits, sample, training.both_directions)
         else:
             self.batch_tokens = training.batch_tokens
         refuse_beyond_epoch(config, store)
@@ -102,11 +102,13 @@ def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:
 
 
 def _num_tgt_tokens(config: Config, store: TokenStore, start: int, end: int) -> int:
-    """Return how many real target tokens training sees in the pairs from `start` to `end`."""
+    """Return how many real target tokens training sees in the pairs from `start` to `end`, on average over epochs."""
     model, num_tokens = config.model, 0
-    for src_len, lengths in zip(store.src.length_blocks(start, end), store.tgt.length_blocks(start, end), strict=True):
-        tgt_len = lengths + 1
-        if config.data.on_too_long == "drop":
-            tgt_len = tgt_len[(src_len + 1 <= model.max_src_len) & (tgt_len <= model.max_tgt_len)]
-        num_tokens += int(tgt_len.clip(max=model.max_tgt_len).sum())
-    return num_tokens
+    directions = [(store.src, store.tgt), (store.tgt, store.src)][: 1 + config.training.both_directions]
+    for src, tgt in directions:
+        for src_lengths, lengths in zip(src.length_blocks(start, end), tgt.length_blocks(start, end), strict=True):
+            tgt_len = lengths + 1
+            if config.data.on_too_long == "drop":
+                tgt_len = tgt_len[(src_lengths + 1 <= model.max_src_len) & (tgt_len <= model.max_tgt_len)]
+            num_tokens += int(tgt_len.clip(max=model.max_tgt_len).sum())
+    return num_tokens // len(directions)

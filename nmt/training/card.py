@@ -64,7 +64,7 @@ def _methods(training: Training) -> list[str]:
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",
         "output projections initialized to 0": settings.zero_init,
-        f"ended after {settings.max_minutes:g} minutes": training.is_shortened,
+        f"ended after {settings.max_minutes:g} minutes": training.is_shortened and training.update == training.end,
     }
     return [name for name, used in methods.items() if used]
 

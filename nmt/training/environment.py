@@ -43,6 +43,7 @@ _SHAPES_THE_BITS = {
     "threads": "training.threads {}",
     "instruction_set": "instruction set {}",
     "processor": "processor {}",
+    "world_size": "number of processes {}",
 }
 
 

@@ -14,10 +14,12 @@ from torch import Tensor
 
 from nmt.checkpoint import average_weights, load_weights, read_weights, save_weights
 from nmt.data.store import Side
+from nmt.decoding.hypothesis import NotFiniteError
 from nmt.model.transformer import Transformer
 from nmt.rundir import AVERAGE, CALIBRATED, checkpoint_quality
 from nmt.special_tokens import EOS_ID
 from nmt.training.checkpoints import checkpoint_name
+from nmt.training.monitor import diverged
 from nmt.training.parts import Training
 from nmt.training.validation import ValidationResult
 
@@ -27,7 +29,8 @@ BIAS = "output_proj.bias"
 _STEP = 0.5  # nats
 _MAX_STEPS = 8  # in one direction
 _PATIENCE = 2  # steps in a row without a better score
-_MAX_SENTENCES = 100_000
+_BLOCK_SENTENCES = 1000
+_MAX_BLOCKS = 100
 
 
 def score_and_write(training: Training, name: str, weights: Mapping[str, Tensor]) -> None:
@@ -51,12 +54,13 @@ def write_average(training: Training) -> None:
         score_and_write(training, AVERAGE, average_weights([training.run.checkpoint(name) for name in names]))
 
 
-def write_calibrated(training: Training) -> None:
+def write_calibrated(training: Training, should_stop: Callable[[], bool]) -> None:
     """Calibrate the output bias of the best weights so that outputs have the right length, and score the result.
 
     Greedy search often ends a little early or late, which costs BLEU. The bias of each token is moved by a common
     shift, in nats, times the rate at which the token ends a sentence. The shift is the best one on the validation set.
-    Like the average, the result is not part of the saved state.
+    Like the average, the result is not part of the saved state. Nothing is written if `should_stop` returns True after
+    a validation.
     """
     best, metric = training.history.best, training.settings.early_stopping_metric
     assert best is not None
@@ -73,7 +77,9 @@ def write_calibrated(training: Training) -> None:
         results[shift] = _validate(training, with_shift(shift))
         return checkpoint_quality(results[shift].values(), metric)
 
-    shift = find_peak(quality, checkpoint_quality(training.history.checkpoints[best], metric))
+    shift = find_peak(quality, checkpoint_quality(training.history.checkpoints[best], metric), should_stop)
+    if should_stop():
+        return
     if shift:
         _write(training, CALIBRATED, with_shift(shift), results[shift], started)
     if training.setup.group.is_main:
@@ -81,18 +87,26 @@ def write_calibrated(training: Training) -> None:
 
 
 def end_rates(side: Side) -> NDArray[np.float32]:
-    """Return the share of each token's occurrences that are at the end of a sentence, [V]; 1 for eos."""
-    num_sentences = min(len(side.offsets) - 1, _MAX_SENTENCES)
-    offsets = side.offsets[: num_sentences + 1]
-    tokens = side.tokens[: offsets[-1]]
-    last = tokens[offsets[1:][np.diff(offsets) > 0] - 1]
-    counts = np.bincount(tokens, minlength=side.vocab_size)
-    rates = np.bincount(last, minlength=side.vocab_size) / np.maximum(counts, 1)
+    """Return the share of each token's occurrences that are at the end of a sentence, [V]; 1 for eos.
+
+    Counts 100 blocks of 1,000 sentences, evenly over the corpora, which are stored one after another; or all.
+    """
+    num_blocks = -(-(len(side.offsets) - 1) // _BLOCK_SENTENCES)
+    counts, ends = np.zeros((2, side.vocab_size), dtype=np.int64)
+    for block in np.unique(np.linspace(0, num_blocks - 1, min(num_blocks, _MAX_BLOCKS)).round().astype(int)):
+        offsets = side.offsets[block * _BLOCK_SENTENCES : (block + 1) * _BLOCK_SENTENCES + 1]
+        tokens = side.tokens[offsets[0] : offsets[-1]]
+        last = tokens[offsets[1:][np.diff(offsets) > 0] - offsets[0] - 1]
+        counts += np.bincount(tokens, minlength=side.vocab_size)
+        ends += np.bincount(last, minlength=side.vocab_size)
+    rates = ends / np.maximum(counts, 1)
     rates[EOS_ID] = 1.0
     return rates.astype(np.float32)
 
 
-def find_peak(quality: Callable[[float], float], at_zero: float) -> float:
+def find_peak(
+    quality: Callable[[float], float], at_zero: float, should_stop: Callable[[], bool] = lambda: False
+) -> float:
     """Return the multiple of `_STEP` where `quality` is highest: walk down from 0, or up if that does not help.
 
     A walk ends after `_PATIENCE` steps without a better value, because scores are not smooth.
@@ -101,6 +115,8 @@ def find_peak(quality: Callable[[float], float], at_zero: float) -> float:
     for direction in (-_STEP, _STEP):
         num_worse = 0
         for number in range(1, _MAX_STEPS + 1):
+            if should_stop():
+                return 0.0
             value = quality(number * direction)
             num_worse = 0 if value > max(found.values()) else num_worse + 1
             found[number * direction] = value
@@ -112,7 +128,11 @@ def find_peak(quality: Callable[[float], float], at_zero: float) -> float:
 
 
 def _validate(training: Training, weights: Mapping[str, Tensor]) -> ValidationResult:
-    return training.validator(_fp32_model(training, weights))
+    try:
+        return training.validator(_fp32_model(training, weights))
+    except NotFiniteError as error:
+        message = f"the model diverged: its outputs are not finite in the validation after update {training.update}"
+        raise diverged(training.run, message) from error
 
 
 def _write(

@@ -52,4 +52,7 @@ class Interrupt:
         if not is_second:
             # A signal may arrive while a message is being written, or after the terminal was closed.
             with suppress(OSError, RuntimeError, ValueError):
-                log.info("stopping after this update; the state will be saved (press Ctrl-C again to stop at once)")
+                log.info(
+                    "stopping after this update or validation; the state will be saved "
+                    "(press Ctrl-C again to stop at once)"
+                )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
+from nmt.errors import counted
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.final_weights import score_and_write, write_average, write_calibrated
 from nmt.training.interrupt import Interrupt
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory
+
+log = logging.getLogger(__name__)
 
 
 def train(training: Training, interrupt: Interrupt) -> bool:
@@ -15,7 +21,7 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     Each update gathers batches, computes gradients and changes the weights. Some updates end with a log line or a
     checkpoint.
     """
-    settings = training.settings
+    settings, start = training.settings, training.update
     with training.monitor.showing_progress(training.update, training.end):
         while training.update < training.end and not _is_out_of_patience(training):
             if training.update == training.stage.end:
@@ -23,6 +29,7 @@ def train(training: Training, interrupt: Interrupt) -> bool:
                 fit_into_memory(training)
             _train_one_update(training)
             if training.is_out_of_time:
+                training.warn_if_unplanned()
                 training.plan_end()
             at_end = training.update == training.stage.end
             if training.update % settings.log_every == 0 or at_end:
@@ -31,15 +38,49 @@ def train(training: Training, interrupt: Interrupt) -> bool:
                     training.plan_end()
             if training.update % settings.validate_every == 0 or (at_end and not training.is_last_stage):
                 _checkpoint(training)
-            if training.setup.group.any(bool(interrupt.requested)):
+            if _is_requested(interrupt, training):
                 training.save()
                 return False
+        if training.setup.group.is_main:
+            _log_end(training, training.update - start)
         if training.history.last != checkpoint_name(training.update):
             _checkpoint(training)
-        write_average(training)
-        if settings.calibrate_length:
-            write_calibrated(training)
-    return True
+        return _finish(training, lambda: _is_requested(interrupt, training))
+
+
+def _finish(training: Training, should_stop: Callable[[], bool]) -> bool:
+    """Derive the final weights; return whether that was finished. The state is already saved."""
+    if should_stop():
+        return False
+    write_average(training)
+    if should_stop():
+        return False
+    if training.settings.calibrate_length:
+        write_calibrated(training, should_stop)
+    return not should_stop()
+
+
+def _is_requested(interrupt: Interrupt, training: Training) -> bool:
+    """Return True in every rank if one rank was asked to stop."""
+    return training.setup.group.any(bool(interrupt.requested))
+
+
+def _log_end(training: Training, num_updates: int) -> None:
+    """Log why training ends after these `num_updates`, unless it has just had all of its updates."""
+    if training.update < training.end:
+        tries = counted(training.history.validations_since_best, "validation")
+        reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
+    elif training.is_shortened:
+        reason, remedy = f"its time was over after update {training.update}", "raise training.max_minutes"
+        if not training.is_last_stage:
+            reason += f", in stage {training.stage.number + 1} of {len(training.stages)}"
+    elif num_updates:
+        return
+    else:
+        reason = f"the run has had all of its {training.end} updates"
+        remedy = "append a stage" if training.settings.stages else "raise training.max_updates"
+    end = "training ends early" if num_updates else "no updates are left"
+    log.info(f"{end}: {reason}; {remedy} to continue it with --resume")
 
 
 def _train_one_update(training: Training) -> None:

@@ -91,12 +91,13 @@ def own_bytes() -> int:
         return 0
 
 
-def refuse_beyond_memory(required: int, available: int | None) -> None:
-    """Raise RunError if training requires more bytes than are available."""
+def refuse_beyond_memory(required: int, available: int | None, stage: int | None = None) -> None:
+    """Raise RunError if training, or its stage with this number (from 1), requires more bytes than are available."""
+    what = "this training" if stage is None else f"stage {stage} of this training"
+    batch_tokens = "training.batch_tokens" if stage is None else "the batch_tokens of this stage"
     if available is not None and required > available:
         raise RunError(
-            f"this training needs about {required / 2**30:.1f} GiB of memory; "
-            f"{available / 2**30:.1f} GiB are available",
-            hint="lower training.batch_tokens (training.tokens_per_update keeps the size of an update), "
+            f"{what} needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are available",
+            hint=f"lower {batch_tokens} (training.tokens_per_update keeps the size of an update), "
             "model.max_src_len and model.max_tgt_len, or the size of the model",
         )

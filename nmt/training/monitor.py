@@ -38,6 +38,14 @@ class _Unflushed(NamedTuple):
     norm: Tensor
 
 
+def diverged(run: RunDir, message: str) -> RunError:
+    """Return the error about a training whose numbers are no longer finite."""
+    last = run.index().last
+    kept = f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"
+    hint = f"lower training.lr, raise training.warmup_updates, or set training.precision to fp32; {kept}"
+    return RunError(message, path=run.path, hint=hint)
+
+
 class Monitor:
     """The clock and the log of a training."""
 
@@ -49,6 +57,7 @@ class Monitor:
         self.window = Window()
         self.train_seconds = 0.0
         self.skipped_in_a_row = 0
+        self._lr = 0.0  # of the newest update
         self._unflushed: list[_Unflushed] = []
         self._progress: Progress | None = None
 
@@ -78,6 +87,7 @@ class Monitor:
     def count(self, number: int, update: Update, loss_sum: Tensor, norm: Tensor) -> None:
         """Count an update; `loss_sum` is this rank's, and the device may still be computing both tensors."""
         self._unflushed.append(_Unflushed(number, update.num_tokens, loss_sum, norm))
+        self._lr = self._learning_rate(number)  # now, because the plan may change before the next line of the log
         self.window.reading_seconds += update.reading_seconds
         self.window.flops += sum(self.flops(rows.src_len, rows.tgt_len) for rows in update.indices)
         if self._progress is not None:
@@ -111,12 +121,8 @@ class Monitor:
         log.log(level, f"update {number} skipped: its loss or gradient is not finite{consequence}")
         limit = _MAX_SKIPPED_IN_FP16 if in_fp16 else MAX_SKIPPED_IN_A_ROW
         if self.skipped_in_a_row == limit:
-            last = self.run.index().last
-            raise RunError(
-                f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}",
-                path=self.run.path,
-                hint="lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
-                + (f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"),
+            raise diverged(
+                self.run, f"the loss or gradient was not finite in {limit} updates in a row, up to update {number}"
             )
 
     def log_training(self, number: int, epoch: int, num_micro_batches: int) -> None:
@@ -128,7 +134,7 @@ class Monitor:
             update=number,
             epoch=epoch,
             loss=window.loss_sum / window.num_tokens if window.num_tokens else None,
-            lr=self._learning_rate(number),
+            lr=self._lr,
             stage=self._stage_number(),
             grad_norm=window.norm_sum / window.num_updates if window.num_updates else None,
             skipped=window.num_skipped,

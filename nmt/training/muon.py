@@ -34,7 +34,9 @@ class Muon:
         for name, parameter in self.parameters.items():
             if parameter.grad is None:
                 continue
-            momentum = self.momenta.setdefault(name, torch.zeros_like(parameter))
+            if name not in self.momenta:
+                self.momenta[name] = torch.zeros_like(parameter)
+            momentum = self.momenta[name]
             grad = torch.where(is_finite, parameter.grad, momentum)
             momentum.lerp_(grad, 1 - _MOMENTUM)
             parts = self.num_parts[name]

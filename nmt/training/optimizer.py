@@ -27,7 +27,8 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
 
     inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3). cosine (Loshchilov and Hutter 2017) and
     linear fall to 0 at `max_updates`. wsd (Hu et al. 2024, section 4.2) stays at `lr` until the last `cooldown_share`
-    of the updates, then falls linearly to 0 (Hägele et al. 2024, section 3); constant stays there.
+    of the updates, or the end of the warmup, then falls linearly to 0 (Hägele et al. 2024, section 3); constant stays
+    there.
     """
     warmup = config.warmup_updates
     if update <= warmup:
@@ -37,7 +38,8 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
     if config.schedule == "inverse_sqrt":
         return config.lr * math.sqrt(max(1, warmup) / update)
     if config.schedule == "wsd":
-        return config.lr * min(1.0, max(0.0, 1.0 - update / config.max_updates) / config.cooldown_share)
+        cooldown = min(config.cooldown_share * config.max_updates, max(1, config.max_updates - warmup))
+        return config.lr * min(1.0, max(0.0, config.max_updates - update) / cooldown)
     left = max(0.0, 1.0 - (update - warmup) / max(1, config.max_updates - warmup))
     return config.lr * (left if config.schedule == "linear" else 0.5 * (1.0 - math.cos(math.pi * left)))
 

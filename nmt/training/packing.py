@@ -51,8 +51,8 @@ def choose_packing(model: Transformer) -> PackingChoice:
     if not varlen_may_serve(attention.score, weight.dtype, head_size, attention.dropout):
         return PackingChoice(
             False,
-            "the kernel for packed rows supports only bf16, scaled dot products without attention dropout, and heads "
-            "of 8, 16, ... 256",
+            "the kernel for packed rows supports only bf16 and fp16, scaled dot products without attention dropout, "
+            "and heads of 8, 16, ... 256",
         )
     try:
         if not _trial_agrees(attention, weight, head_size):

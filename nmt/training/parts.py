@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
 from nmt.config import Config
 from nmt.data.redraw import Redraw
-from nmt.errors import RunError
+from nmt.errors import RunError, counted
 from nmt.find_model import find_run
 from nmt.model.flops import TrainingFlops
 from nmt.model.initialization import zero_output_projections
@@ -25,12 +25,15 @@ from nmt.training.monitor import Monitor
 from nmt.training.moving_average import MovingAverage
 from nmt.training.optimizer import Optimizer
 from nmt.training.prepare import Prepared
-from nmt.training.stages import planned_ends, stage_lengths, stage_spans
+from nmt.training.stages import StageSpan, planned_ends, stage_lengths, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
 from nmt.training.step import Step
 from nmt.training.validation import Validator
 
 log = logging.getLogger(__name__)
+
+
+ONLY_LATER_STAGES = "only stages that have not begun may change; start a new run for other changes"
 
 
 class Training:
@@ -56,7 +59,7 @@ class Training:
         if setup.group.rank:  # dropout differs between the ranks
             torch.manual_seed(self.settings.seed + setup.group.rank)
         self.store = prepared.store
-        self.batches = self._batches_of_stage()
+        self.batches = self.batches_of(self.stage)
         sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group)
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
@@ -95,6 +98,14 @@ class Training:
         if is_first and self.setup.group.is_main:
             self._warn_of_warmups()
 
+    def warn_if_unplanned(self) -> None:
+        """Warn if the time is over before there was a plan."""
+        if self.plan is None and self.setup.group.is_main:
+            log.warning(
+                "the time was over before the first line of the log, so the schedule could not be planned, and the "
+                "learning rate has not fallen as it should; lower training.log_every"
+            )
+
     @property
     def is_shortened(self) -> bool:
         """True if `training.max_minutes` ends training, or will end it, before its last update."""
@@ -127,7 +138,7 @@ class Training:
     def _follow(self, ends: Sequence[int]) -> None:
         """Plan to end the stages after the updates `ends`."""
         limits = {"max_updates": self.settings.max_updates, "max_minutes": self.settings.max_minutes}
-        self.plan = Plan(ends=tuple(ends), **limits)
+        self.plan = Plan(ends=tuple(ends), lengths=stage_lengths(self.settings), **limits)
         self.stages = stage_spans(self.config, ends)
         self._set_stage(self.stage.number)
         self.monitor.expect(self.end)
@@ -142,7 +153,7 @@ class Training:
         """Switch to the data and settings of the next stage. Every rank must call this."""
         self.monitor.flush()
         self._set_stage(self.stage.number + 1)
-        self.batches = self._batches_of_stage()
+        self.batches = self.batches_of(self.stage)
         self.step.num_micro_batches = 1
         self.history.validations_since_best = 0
         if self.stage.reset_optimizer:
@@ -159,9 +170,10 @@ class Training:
         self.model.set_dropout(own.model)
         self.step.loss.r_drop = own.training.r_drop
 
-    def _batches_of_stage(self) -> UpdateBatches:
-        redraw = Redraw.from_config(self.stage.config, self.store, self.tokenizers)
-        return UpdateBatches(self.store, self.stage.config, self.setup.group, redraw)
+    def batches_of(self, stage: StageSpan) -> UpdateBatches:
+        """Return the batches of `stage`, from its first."""
+        redraw = Redraw.from_config(stage.config, self.store, self.tokenizers)
+        return UpdateBatches(self.store, stage.config, self.setup.group, redraw)
 
     def start(self) -> None:
         """Start at update 0, with the weights of `training.init_from` if it is set; save the state."""
@@ -229,10 +241,14 @@ class Training:
         counters = state.counters
         self.update, self.history = counters.update, counters.history
         if counters.stage >= len(self.stages):
-            raise ValueError(f"it is in stage {counters.stage + 1} of {len(self.stages)}")
+            raise RunError(
+                f"training.stages has {counted(len(self.stages), 'stage')}, but stage {counters.stage + 1} has begun",
+                path=self.run.config_file,
+                hint=ONLY_LATER_STAGES,
+            )
         self._set_stage(counters.stage)
         if counters.stage:
-            self.batches = self._batches_of_stage()
+            self.batches = self.batches_of(self.stage)
         self.batches.sampler.seek(counters.position)
         self.monitor.window, self.monitor.train_seconds = counters.window, counters.train_seconds
         self.monitor.skipped_in_a_row = counters.skipped_in_a_row
@@ -246,10 +262,10 @@ class Training:
         if plan is None:
             return
         number, settings = self.stage.number, self.settings
-        is_same = (plan.max_updates, plan.max_minutes) == (settings.max_updates, settings.max_minutes)
-        if len(plan.ends) <= number or (is_same and len(plan.ends) != len(self.stages)):
+        if len(plan.ends) <= number:
             raise ValueError(f"its plan has {len(plan.ends)} stages")
-        if is_same:
+        has_same_stages = plan.lengths in ((), stage_lengths(settings)) and len(plan.ends) == len(self.stages)
+        if has_same_stages and (plan.max_updates, plan.max_minutes) == (settings.max_updates, settings.max_minutes):
             self._follow(plan.ends)
             return
         number += self._has_just_ended(plan)

@@ -9,6 +9,7 @@ import torch
 from nmt.data.batching import Batch
 from nmt.errors import RunError
 from nmt.special_tokens import EOS_ID
+from nmt.training.batches import UpdateBatches
 from nmt.training.distributed import ProcessGroup, local_world_size
 from nmt.training.memory import (
     MemoryNeeds,
@@ -18,6 +19,7 @@ from nmt.training.memory import (
     refuse_beyond_memory,
 )
 from nmt.training.parts import Training
+from nmt.training.stages import StageSpan
 from nmt.training.state import random_state, set_random_state
 
 
@@ -40,26 +42,42 @@ def fit_into_memory(training: Training) -> None:
     All ranks split the same way. If even the smallest micro-batches do not fit, raises RunError on a CPU, elsewhere
     torch.OutOfMemoryError.
     """
-    group, step = training.setup.group, training.step
-    longest = training.batches.longest()
-    batch_tokens = training.batches.batch_tokens // group.world_size
+    step = training.step
     if training.setup.device.type == "cpu":
-        needs = memory_needs(training, longest)
-        total = available_bytes()
-        held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
-        available = None if total is None else total // local_world_size() + held
-        if training.batches.is_auto:
-            step.num_micro_batches = num_micro_batches_on_cpu(needs, batch_tokens, step.num_micro_batches, available)
-        step.num_micro_batches = max(group.gather(step.num_micro_batches))
-        refuse_beyond_memory(needs.num_bytes(batch_tokens // step.num_micro_batches), available)
+        step.num_micro_batches = _num_micro_batches(training, training.stage, training.batches, step.num_micro_batches)
         return
     random = random_state(training.setup.device)
-    src_len, tgt_len = longest
+    src_len, tgt_len = training.batches.longest()
+    batch_tokens = training.batches.batch_tokens // training.setup.group.world_size
     num_rows = max(1, batch_tokens // max(src_len, tgt_len))
     src, tgt = (torch.full((num_rows, length), EOS_ID) for length in (src_len, tgt_len))
     step.dry_run(Batch.from_ids(src, tgt, tgt))
     training.validator.dry_run(training.model, src_len)
     set_random_state(training.setup.device, random)
+
+
+def refuse_stages_beyond_memory(training: Training) -> None:
+    """On a CPU, raise RunError if a later stage does not fit into memory; other devices try when it begins."""
+    if training.setup.device.type == "cpu":
+        for stage in training.stages[training.stage.number + 1 :]:
+            _num_micro_batches(training, stage, training.batches_of(stage), minimum=1)
+
+
+def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatches, minimum: int) -> int:
+    """Return into how many micro-batches every rank splits a batch of `stage`, by an estimate for CPUs.
+
+    RunError if even the smallest do not fit into memory.
+    """
+    group = training.setup.group
+    needs, batch_tokens = memory_needs(training, batches.longest()), batches.batch_tokens // group.world_size
+    total = available_bytes()
+    held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
+    available = None if total is None else total // local_world_size() + held
+    found = num_micro_batches_on_cpu(needs, batch_tokens, minimum, available) if batches.is_auto else minimum
+    found = max(group.gather(found))
+    number = stage.number + 1 if training.settings.stages else None
+    refuse_beyond_memory(needs.num_bytes(batch_tokens // found), available, number)
+    return found
 
 
 def memory_needs(training: Training, longest: tuple[int, int]) -> MemoryNeeds:

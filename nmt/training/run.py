@@ -14,7 +14,7 @@ import torch
 import nmt
 from nmt.checkpoint import read_weights
 from nmt.config import Config, SearchOptions, dump_config
-from nmt.device import choose_device, choose_precision
+from nmt.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.errors import RunError, counted
 from nmt.files import remove_leftovers
 from nmt.find_model import find_run
@@ -33,8 +33,8 @@ from nmt.training.environment import (
 from nmt.training.int8_check import check_int8
 from nmt.training.interrupt import Interrupt
 from nmt.training.loop import train
-from nmt.training.parts import Training
-from nmt.training.preflight import fit_into_memory, refuse_differing_ranks
+from nmt.training.parts import ONLY_LATER_STAGES, Training
+from nmt.training.preflight import fit_into_memory, refuse_differing_ranks, refuse_stages_beyond_memory
 from nmt.training.prepare import find_store_root, open_prepared, prepare
 from nmt.training.stages import stage_spans
 from nmt.training.tensorboard import require_tensorboard
@@ -129,6 +129,7 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
             training.resume()
         else:  # stopped before anything was saved
             training.start()
+        _refuse_changes_of_the_past(old, training)
         for stage in training.stages[training.stage.number + 1 :]:  # they may have changed
             refuse_beyond_epoch(stage.config, training.store)
         group.barrier()
@@ -166,6 +167,7 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
             _refuse_unfit_base(config, path)
         _set_threads(config)
         device = choose_device(config.training.device)
+        refuse_unfit_precision(config.training.precision, device)
         prepared = prepare(config, run, find_store_root(config, path))
         for stage in stage_spans(config):
             refuse_beyond_epoch(stage.config, prepared.store)
@@ -211,6 +213,7 @@ def _train(training: Training, interrupt: Interrupt | None) -> bool:
     with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):
         active_interrupt.defer()
         fit_into_memory(training)
+        refuse_stages_beyond_memory(training)
         finished = train(training, active_interrupt)
     if finished and group.is_main:
         with _explained_errors(training.run):
@@ -261,17 +264,36 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         was, now = ([getattr(files, key) for files in config.data.corpora("train")] for config in (old, new))
         if was != now:
             differences.append(f"the {key}s of data.train were {was} when the run was started and are {now} now")
-    if new.training.stages[: len(old.training.stages)] != old.training.stages or (
-        new.training.stages and not old.training.stages
-    ):
-        differences.append("training.stages may only grow: its first stages must be those the run was started with")
+    if bool(new.training.stages) != bool(old.training.stages):
+        started, resumed = ("with" if config.training.stages else "without" for config in (old, new))
+        differences.append(f"the run was started {started} training.stages and is resumed {resumed} them")
     if differences:
-        allowed = ", ".join(f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys))
+        keys = [f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys)]
+        later = "training.stages that have not begun"
+        allowed = ", ".join(later if old.training.stages and key == "training.max_updates" else key for key in keys)
         raise RunError(
             "; ".join(differences),
             path=path / "config.yaml",
             hint=f"a resumed run may only change {allowed}; start a new run for other changes",
         )
+
+
+def _refuse_changes_of_the_past(old: Config, training: Training) -> None:
+    """Raise RunError if stages that have begun differ from those of `old`, or if there were more updates already."""
+    settings, update, present = training.settings, training.update, training.stage
+    for number, stage in enumerate(settings.stages[: present.number + 1]):
+        before = old.training.stages[number]
+        if number == present.number:  # it may become longer or shorter
+            before = before.model_copy(update={"max_updates": stage.max_updates})
+        if stage != before:
+            message = f"training.stages: stage {number + 1} has begun, so it must stay as it was"
+            raise RunError(message, path=training.run.config_file, hint=ONLY_LATER_STAGES)
+    if present.end < update:
+        name, had = "training.max_updates", update - present.start
+        if settings.stages:
+            name = f"max_updates of stage {present.number + 1} of training.stages"
+        message = f"{name} is {present.config.training.max_updates}, but there have been {had} updates already"
+        raise RunError(message, path=training.run.config_file, hint=f"set it to {had} or more")
 
 
 def _refuse_unfit_base(config: Config, path: Path) -> None:

@@ -38,9 +38,9 @@ def stage_spans(config: Config, ends: Sequence[int] = ()) -> list[StageSpan]:
     return spans
 
 
-def stage_lengths(settings: TrainingConfig) -> list[int]:
+def stage_lengths(settings: TrainingConfig) -> tuple[int, ...]:
     """Return the configured number of updates of each stage."""
-    return [stage.max_updates for stage in settings.stages] or [settings.max_updates]
+    return tuple(stage.max_updates for stage in settings.stages) or (settings.max_updates,)
 
 
 def planned_ends(settings: TrainingConfig, finished: Sequence[int], update: int, last: int) -> list[int]:

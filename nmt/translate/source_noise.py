@@ -33,7 +33,7 @@ class SourceNoise(NamedTuple):
 
         If not `spaces`, the language is written without them, and each character is a word.
         """
-        words = text.split() if spaces else _words_without_spaces(text)
+        words = _words(text) if spaces else _words_without_spaces(text)
         random = np.random.default_rng(key)
         drops, blanks = random.random((2, len(words)))
         kept = [bool(find_spans(word)) for word in words]
@@ -53,6 +53,14 @@ class SourceNoise(NamedTuple):
 
 
 EDUNOV = SourceNoise(drop=0.1, blank=0.1, shuffle=3)
+
+
+def _words(text: str) -> list[str]:
+    """Split `text` at spaces, except within protected spans, such as a tag with attributes."""
+    solid = list(text)
+    for span in find_spans(text):
+        solid[span.start : span.end] = "_" * (span.end - span.start)
+    return [text[found.start() : found.end()] for found in re.finditer(r"\S+", "".join(solid))]
 
 
 def _words_without_spaces(text: str) -> list[str]:

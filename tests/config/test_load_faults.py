@@ -119,6 +119,7 @@ KEYS = {
     "modle:\n  d_model: 8": "x.yaml:5: unknown section 'modle'\n"
     "  did you mean 'model'? allowed: data, tokenizer, model, training, decoding",
     "lr: 1": "x.yaml:5: 'lr' is not a section; it belongs in training",
+    "train: {lr: 1}": "x.yaml:5: 'train' is not a section; it belongs in data\n  or did you mean 'training'?",
     "on: 1": "x.yaml:5: unknown section 'on'\n  allowed: data, tokenizer, model, training, decoding",
     "? [a]\n: 1": "x.yaml:5: a key must be a word, not a list or a mapping",
     "model:\n  norm: rms\n\n  norm: rms": "x.yaml:8: model.norm is given twice; it is already on line 6\n"

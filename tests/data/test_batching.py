@@ -199,8 +199,13 @@ def test_tokens_of_a_batch_are_the_batch_without_the_padding_they_need_not():
     assert first.num_tgt_tokens + second.num_tgt_tokens == whole.num_tgt_tokens
 
 
-def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(pairs):
-    budget = tokens_for(400, pairs, max_src_len=25, max_tgt_len=31, order=ShuffledOrder(len(pairs), seed=0))
+@pytest.mark.parametrize("both_directions", [False, True])
+def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(both_directions):
+    draw = np.random.default_rng(3)
+    pairs = Pairs(draw.integers(10, 30, 2000).tolist(), draw.integers(4, 16, 2000).tolist())
+    order = ShuffledOrder(len(pairs), seed=0)
+    budget = tokens_for(400, pairs, 25, 31, order, both_directions)
     one_by_one = sampler(pairs, batch_tokens=budget)
+    one_by_one.both_directions = both_directions
     sizes = [one_by_one.next_indices().num_tgt_tokens for _ in range(100)]
     assert 0.85 * 400 < np.mean(sizes) < 1.1 * 400

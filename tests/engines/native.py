@@ -36,6 +36,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "SwiGLU": {"activation": "swiglu"},
     "squared ReLU, norms of queries and keys": {"activation": "relu2", "qk_norm": True},
     "norms of queries and keys, rotary positions": {"qk_norm": True, "positions": "rotary", "norm": "rms"},
+    "norms of queries and keys in self-attention": {"qk_norm": "self", "positions": "rotary"},
     "nothing tied": {"tied_embeddings": "none"},
     "target tied": {"tied_embeddings": "target"},
     "output bias": {"output_bias": True},

@@ -68,6 +68,16 @@ def test_settings_that_differ_are_named_and_seeds_are_none(tmp_path):
     assert [each.settings["training.lr"] for each in comparison.runs] == [0.01, 0.02, 0.01]
 
 
+def test_of_stages_only_the_settings_that_differ_are_named(tmp_path):
+    stages = "400\n  stages: [{max_updates: 200, dropout: %s}, {max_updates: 200}]"
+    runs = [variant(tmp_path, each, max_updates=stages % each) for each in ("0.15", "0.25")]
+    comparison = compare_runs(runs)
+    assert comparison.differing == ["training.stages.1.dropout"]
+    assert [run.settings["training.stages.1.dropout"] for run in comparison.runs] == [0.15, 0.25]
+    without = compare_runs([runs[0], variant(tmp_path, "none", max_updates=400)]).differing
+    assert {"training.stages", "training.stages.1.dropout", "training.stages.2.max_updates"} <= {*without}
+
+
 def test_runs_that_differ_in_their_seeds_alone_have_a_mean_and_a_deviation(tmp_path):
     runs = [variant(tmp_path, str(seed), bleu=bleu, seed=seed) for seed, bleu in ((1, 30.0), (2, 31.0), (3, 35.0))]
     other = variant(tmp_path, "other", bleu=50.0, lr=0.02)
@@ -122,8 +132,10 @@ def test_a_run_without_a_checkpoint_has_its_settings_alone(tmp_path):
     run = variant(tmp_path, "a")
     run.index_file.unlink()
     run.metrics.unlink()
-    (summary,) = compare_runs([run]).runs
+    comparison = compare_runs([run])
+    (summary,) = comparison.runs
     assert (summary.scores, summary.parameters, summary.minutes, summary.updates) == ({}, None, None, None)
+    assert comparison.warnings == [f"{run.path}: no scores; this run has no checkpoint yet"]
 
 
 @pytest.mark.parametrize("damage", [lambda record: "", lambda record: json.dumps(record | {"scores": {"BLEU": 3}})])

@@ -1,4 +1,4 @@
-"""Intervals, p-values and signatures are those of the `sacrebleu` command, whatever the size of the blocks."""
+"""Intervals, sacreBLEU's p-values and signatures are those of the `sacrebleu` command, with blocks of any size."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_interval_of_a_mean_of_unequal_directions_follows_their_own_sizes():
 def test_p_values_are_those_of_the_sacrebleu_command(systems, sacrebleu):
     printed = sacrebleu("ours", "other", "--paired-bs", "-f", "text")
     differences = compare_systems(*systems).differences
-    assert [f"{each.p_value:.4f}" for each in differences] == re.findall(r"\(p = ([0-9.]+)\)\*?", printed)
+    assert [f"{each.sacrebleu_p_value:.4f}" for each in differences] == re.findall(r"\(p = ([0-9.]+)\)\*?", printed)
     assert all(each.signature in printed for each in differences)
 
 
@@ -94,7 +94,7 @@ def test_both_tests_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_any_size
     chosen = [[each for each in system.measured if each.name[:3].lower() in ("chr", *names)] for system in systems]
     for each in (compare(*pair, test) for pair in zip(*chosen, strict=True)):
         ours, other = theirs[each.name]
-        assert (each.value, each.other, each.p_value) == (ours.score, other.score, other.p_value)
+        assert (each.value, each.other, each.sacrebleu_p_value) == (ours.score, other.score, other.p_value)
         assert each.signature == signatures[each.name].format()
 
 
@@ -123,7 +123,28 @@ def test_the_score_of_a_corpus_of_equal_sentences_is_sure():
     ],
 )
 def test_the_verdict_says_in_words_whether_a_difference_is_real(value, other, p_value, lower_is_better, verdict):
-    assert Difference("X", value, other, p_value, "", 6, lower_is_better).verdict() == verdict
+    assert Difference("X", value, other, p_value, p_value, "", 6, lower_is_better).verdict() == verdict
+
+
+def test_a_p_value_counts_both_tails(systems):
+    ours, other = (system.measured[1] for system in systems)
+    found, reverse = compare(ours, other), compare(other, ours)
+    differences = significance.resampled_scores(ours) - significance.resampled_scores(other)
+    chance = differences - differences.mean()
+    tails = [np.sum(chance >= abs(found.gain)), np.sum(chance <= -abs(found.gain))]
+    assert found.p_value == reverse.p_value == (sum(tails) + 1) / 1001
+    assert found.sacrebleu_p_value == reverse.sacrebleu_p_value
+
+
+def test_systems_that_are_equally_good_differ_by_chance():
+    """Each takes its translations from the same two systems, by turns."""
+    turns = [(ours, other)[number % 2] for number, (ours, other) in enumerate(zip(OURS, OTHER, strict=True))]
+    others = [(other, ours)[number % 2] for number, (ours, other) in enumerate(zip(OURS, OTHER, strict=True))]
+    scorer = Scorer(REFERENCES, "en", ["chrf"])
+    for test in ("bootstrap", "randomization"):
+        (found,) = compare_systems(scorer.measure("turns", turns), scorer.measure("others", others), test).differences
+        assert found.p_value > 0.4
+        assert not found.is_significant
 
 
 def test_a_difference_in_a_few_sentences_may_be_chance_whatever_the_p_value():
@@ -133,14 +154,13 @@ def test_a_difference_in_a_few_sentences_may_be_chance_whatever_the_p_value():
         for name, outputs in (("perfect", texts), ("wrong", [*texts[1:], "a b c e"]))
     )
     (difference,) = compare_systems(perfect, wrong, "randomization").differences
-    assert difference.p_value < 0.05
+    assert (difference.p_value, difference.sacrebleu_p_value < 0.05) == (1, True)
     assert difference.verdict() == "better, but it may be chance: few sentences differ (1)"
 
 
 def test_a_system_does_not_differ_from_itself(systems):
-    """Although the p-value of no difference is small: it is never attributed to chance."""
     for each in compare_systems(systems[0], systems[0]).differences:
-        assert (each.gain, each.is_significant, each.verdict()) == (0, False, "no difference")
+        assert (each.gain, each.p_value, each.verdict()) == (0, 1, "no difference")
 
 
 def test_the_same_seed_gives_the_same_samples(systems):

@@ -50,6 +50,8 @@ OPTIONS = [
     {"encoder_layers": 1, "decoder_layers": 1},
     {"max_src_len": 29, "max_tgt_len": 11},
     {"positions": "rotary", "norm": "rms", "activation": "swiglu", "tied_embeddings": "target"},
+    {"qk_norm": "self"},
+    {"qk_norm": "self", "positions": "rotary", "norm": "rms"},
 ]
 
 
@@ -178,7 +180,7 @@ def test_tokens_that_are_never_generated_are_not(tokenizers, tmp_path):
         ("attention", "additive", "scaled_dot_product"),
         ("attention", "gaussian", "scaled_dot_product"),
         ("activation", "relu2", "relu or gelu or silu or swiglu"),
-        ("qk_norm", "true", "false"),
+        ("qk_norm", "true", "false or self"),
     ],
 )
 def test_an_option_that_ctranslate2_has_not_is_refused_by_name(option, value, can):

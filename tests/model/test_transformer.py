@@ -27,6 +27,7 @@ KINDS = [
 ]
 KINDS += [
     {"qk_norm": True, "positions": "rotary", "activation": "relu2"},
+    {"qk_norm": "self", "positions": "rotary"},
     {"qk_norm": True, "attention": "additive", "norm_position": "post"},
 ]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))

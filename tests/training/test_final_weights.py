@@ -57,6 +57,15 @@ def test_rates_count_how_often_a_token_is_the_last(tmp_path):
     assert rates[[5, 6, 7, 8, 9]] == pytest.approx([0, 0, 2 / 3, 1, 0])
 
 
+def test_rates_count_sentences_of_every_corpus(tmp_path):
+    """Half a million sentences end in 8, then as many in 9."""
+    num_sentences = 1_000_000
+    tokens = np.full(2 * num_sentences, 5, dtype=np.uint16)
+    tokens[1::2] = np.repeat([8, 9], num_sentences // 2)
+    rates = end_rates(Side(tokens, np.arange(num_sentences + 1) * 2, 10, tmp_path))
+    assert rates[[5, 8, 9]] == pytest.approx([0, 1, 1])
+
+
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
     """A corpus to copy, whose validation set is made of longer sentences than the training set."""

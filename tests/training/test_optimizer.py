@@ -34,6 +34,11 @@ def test_schedules_warm_up_and_decay(schedule, expected):
     assert [learning_rate(config, update) for update in (2, 4, 16, 20)] == pytest.approx(expected)
 
 
+def test_a_cooldown_that_would_begin_in_the_warmup_begins_after_it():
+    config = TrainingConfig(lr=1.0, warmup_updates=4, max_updates=20, schedule="wsd", cooldown_share=1.0)
+    assert [learning_rate(config, update) for update in (4, 5, 12, 20)] == pytest.approx([1.0, 15 / 16, 0.5, 0.0])
+
+
 def test_no_warmup_starts_at_the_peak():
     config = TrainingConfig(lr=1.0, warmup_updates=0, max_updates=20)
     assert learning_rate(config, 1) == 1.0

@@ -36,6 +36,7 @@ from nmt.training.prepare import prepare
 from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import Counters, TrainState
 from nmt.training.step import Step
+from nmt.training.validation import Validator
 from tests.tiny import tiny_config, write_digits
 
 
@@ -195,6 +196,16 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
         f"warning: 0.25 minutes are enough for about {update} updates, but training.warmup_updates is 400: "
         "the learning rate will not reach its peak"
     ) in messages
+    assert any(
+        line.startswith("warning: the time was over before the first line of the log, so the schedule could not be")
+        for line in messages
+    )
+    (record,) = (each for each in read_metrics(RunDir(tmp_path / "run").metrics) if each["kind"] == "train")
+    assert record["lr"] == pytest.approx(3e-3 * update / 400)  # the rate of this update, not of a plan made after it
+    assert (
+        f"training ends early: its time was over after update {update}; raise training.max_minutes to continue it with "
+        "--resume"
+    ) in messages
 
 
 def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_stage(digits, tmp_path, monkeypatch):
@@ -301,9 +312,15 @@ def test_fp16_is_refused_on_a_cpu(digits, tmp_path):
         start_run(tiny_config(digits, training={"precision": "fp16"}), tmp_path / "run")
     assert str(caught.value) == (
         "precision fp16 is only for training on CUDA devices; this device is cpu\n"
-        "  set training.precision to auto, which picks fp32 or bf16, whichever is faster on this device"
+        "  set training.precision to auto, which picks bf16 if it is clearly faster on this device, else fp32"
     )
     assert not (tmp_path / "run").exists()
+
+
+def test_fp16_is_refused_before_the_data_is_prepared(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("nmt.training.run.prepare", lambda *_: pytest.fail("the data is prepared"))
+    with pytest.raises(ConfigError, match="precision fp16 is only for training on CUDA"):
+        start_run(tiny_config(digits, training={"precision": "fp16"}), tmp_path / "run")
 
 
 def test_layers_that_begin_with_zeros_add_nothing_to_the_states(digits, tmp_path):
@@ -382,16 +399,54 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
     assert kept == {*run.index().checkpoints, "step-00000010"}
 
 
-def test_training_stops_early_when_patience_runs_out(digits, tmp_path):
+def test_training_stops_early_when_patience_runs_out(digits, tmp_path, messages):
     training = {
         "early_stopping_patience": 2,
         "validate_every": 1,
+        "warmup_updates": 1,
         "lr": 1e-12,
         "early_stopping_metric": "bleu",
         "max_updates": 30,
     }
     start_run(tiny_config(digits, training=training), tmp_path / "run")
-    assert TrainState.load(RunDir(tmp_path / "run").state).counters.update < 30
+    update = TrainState.load(RunDir(tmp_path / "run").state).counters.update
+    assert update < 30
+    reason = "2 validations without a better score; raise training.early_stopping_patience to continue it with --resume"
+    assert f"training ends early: {reason}" in messages
+    more = {**training, "max_updates": 40}
+    assert resume_run(tiny_config(digits, training=more), tmp_path / "run")
+    assert f"no updates are left: {reason}" in messages
+    limited = {**more, "max_minutes": 60}  # time is not what ends it
+    assert resume_run(tiny_config(digits, training=limited), tmp_path / "run")
+    assert "ended after" not in RunDir(tmp_path / "run").card.read_text(encoding="utf-8")
+    assert messages.count(f"no updates are left: {reason}") == 2
+    fewer = {**training, "max_updates": update - 1}
+    with pytest.raises(RunError, match=rf"max_updates is {update - 1}, but there have been {update} updates"):
+        resume_run(tiny_config(digits, training=fewer), tmp_path / "run")
+    assert RunDir(tmp_path / "run").config().training.max_updates == 40
+
+
+@pytest.mark.parametrize("num_validations", [1, 2, 4])
+def test_a_training_asked_to_stop_while_it_derives_its_final_weights_stops_after_a_validation(
+    digits, tmp_path, monkeypatch, num_validations
+):
+    """After the last update come one validation of a checkpoint, one of the average, and those of the calibration."""
+    options = {"max_updates": 4, "validate_every": 2, "average_checkpoints": 2, "calibrate_length": True}
+    config = tiny_config(digits, training=options, model={"output_bias": True})
+    assert start_run(config, tmp_path / "whole")
+    validate, numbers = Validator.__call__, itertools.count()
+
+    def stopping(self, *arguments, **options):
+        if next(numbers) == num_validations:
+            signal.raise_signal(signal.SIGTERM)
+        return validate(self, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Validator, "__call__", stopping)
+        assert not start_run(config, tmp_path / "stopped")
+    assert next(numbers) == num_validations + 1
+    assert resume_run(None, tmp_path / "stopped")
+    assert RunDir(tmp_path / "whole").index() == RunDir(tmp_path / "stopped").index()
 
 
 def test_fine_tuning_starts_from_the_weights_and_the_tokenizer_of_another_run(digits, digits_run, tmp_path):
@@ -724,6 +779,17 @@ def test_a_loss_that_is_not_finite_skips_the_update_too(digits):
         assert same(before, dict(optimizer.master)) != changes
 
 
+def test_a_model_that_diverged_is_named_when_it_is_validated(digits, tmp_path):
+    training = {"lr": 1e25, "clip_norm": 0.0, "warmup_updates": 0, "validate_every": 3}
+    with pytest.raises(RunError) as caught:
+        start_run(tiny_config(digits, training=training), tmp_path / "run")
+    assert str(caught.value) == (
+        f"{tmp_path / 'run'}: the model diverged: its outputs are not finite in the validation after update 3\n"
+        "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+        "there is no checkpoint yet"
+    )
+
+
 def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(digits, tmp_path, monkeypatch):
     poison(monkeypatch, range(6, 100))
     with pytest.raises(RunError) as caught:
@@ -753,12 +819,13 @@ def test_what_changed_since_the_run_was_started_is_told_and_recorded(digits, run
         "precision",
         "device",
     } <= info.keys()
-    run.write_json(run.info_file, info | {"threads": 7, "instruction_set": "NEON"})
+    run.write_json(run.info_file, info | {"threads": 7, "instruction_set": "NEON", "world_size": 2})
     resume_run(tiny_config(digits, training={"max_updates": 14}), run.path)
     now = info["instruction_set"]
     changed = [
         "training.threads 7 before, training.threads 1 now",
         f"instruction set NEON before, instruction set {now} now",
+        "number of processes 2 before, number of processes 1 now",
     ]
     assert (
         f"warning: {'; '.join(changed)}. Training continues normally, but the result will not be "

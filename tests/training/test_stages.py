@@ -327,11 +327,76 @@ def test_only_checkpoints_of_the_last_stage_are_averaged(two_corpora, tmp_path):
     assert all(average[name].equal(tensor) for name, tensor in expected.items())
 
 
-def test_a_stage_may_be_added_to_a_finished_run_but_none_may_change(two_corpora, whole, tmp_path):
+def test_a_stage_may_be_added_to_a_finished_run_but_none_that_has_begun_may_change(two_corpora, whole, tmp_path):
     start_run(staged(two_corpora, STAGES[:2]), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     changed = [STAGES[0], {**STAGES[1], "lr": 2e-3}]
-    with pytest.raises(RunError, match=r"training.stages may only grow"):
+    with pytest.raises(RunError, match=r"training\.stages: stage 2 has begun, so it must stay as it was"):
         resume_run(staged(two_corpora, changed), run.path)
+    with pytest.raises(RunError, match=r"training\.stages has 1 stage, but stage 2 has begun"):
+        resume_run(staged(two_corpora, STAGES[:1]), run.path)
+    with pytest.raises(RunError, match=r"the run was started with training\.stages and is resumed without them"):
+        resume_run(staged(two_corpora, [], max_updates=9), run.path)
     assert resume_run(staged(two_corpora), run.path)
     assert run.checkpoint("step-00000009").read_bytes() == whole.checkpoint("step-00000009").read_bytes()
+
+
+@pytest.mark.parametrize("max_minutes", [0, 60])
+def test_a_stage_that_has_not_begun_may_change_or_go(two_corpora, whole, tmp_path, monkeypatch, max_minutes):
+    limits = {"max_minutes": max_minutes}
+    path, wrong = tmp_path / "run", [*STAGES[:2], {"max_updates": 40, "lr": 1.0}, {"max_updates": 3}]
+    with monkeypatch.context() as patch:
+        interrupt_after(5, patch)
+        assert not start_run(staged(two_corpora, wrong, **limits), path)
+    assert resume_run(staged(two_corpora, **limits), path)
+    name = "step-00000009"
+    assert RunDir(path).checkpoint(name).read_bytes() == whole.checkpoint(name).read_bytes()
+
+
+def test_a_stage_that_has_begun_may_become_shorter_but_not_than_what_it_has_had(two_corpora, tmp_path, messages):
+    path, options = (
+        tmp_path / "run",
+        {"lr": 1e-12, "warmup_updates": 0, "validate_every": 1, "early_stopping_patience": 2},
+    )
+    stages = [{"max_updates": 3}, {"max_updates": 50}]
+    assert start_run(staged(two_corpora, stages, **options), path)
+    update = TrainState.load(RunDir(path).state).counters.update
+    assert update < 20
+    with pytest.raises(
+        RunError, match=rf"max_updates of stage 2 of training\.stages is 1, but there have been {update - 3}"
+    ):
+        resume_run(staged(two_corpora, [stages[0], {"max_updates": 1}], **options), path)
+    shorter = [stages[0], {"max_updates": update - 3}]
+    assert resume_run(staged(two_corpora, shorter, **options), path)
+    assert f"no updates are left: the run has had all of its {update} updates; append a stage to continue it" in str(
+        messages
+    )
+    assert resume_run(
+        staged(two_corpora, [*shorter, {"max_updates": 2}], **options | {"early_stopping_patience": 0}), path
+    )
+    assert TrainState.load(RunDir(path).state).counters.update == update + 2
+
+
+def test_a_later_stage_that_does_not_fit_into_memory_is_refused_before_the_first_update(two_corpora, tmp_path):
+    stages = [STAGES[0], {"max_updates": 2, "batch_tokens": 100_000_000}]
+    with pytest.raises(RunError, match=r"stage 2 of this training needs about .* GiB of memory"):
+        start_run(staged(two_corpora, stages), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    assert TrainState.load(run.state).counters.update == 0
+    assert resume_run(staged(two_corpora, [STAGES[0], {"max_updates": 2}]), run.path)
+
+
+def test_a_run_writes_no_sum_of_its_stages_so_that_a_stage_can_be_appended(two_corpora, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(dump_config(staged(two_corpora)), encoding="utf-8")
+    assert "max_updates: 9" not in path.read_text(encoding="utf-8")
+    stages = "[{max_updates: 3}, {max_updates: 2e1}, {max_updates: '10'}]"
+    assert load_config(path, [f"training.stages={stages}"]).training.max_updates == 33
+    text = path.read_text(encoding="utf-8").replace(
+        "  stages:", "  max_updates: 9\n  stages:"
+    )  # as written in the past
+    path.write_text(text, encoding="utf-8")
+    assert load_config(path).training.max_updates == 9
+    assert load_config(path, [f"training.stages={stages}"]).training.max_updates == 33
+    with pytest.raises(ConfigError, match="max_updates is 9, but the stages add up to 33"):
+        load_config(path, [f"training.stages={stages}", "training.max_updates=9"])

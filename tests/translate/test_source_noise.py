@@ -49,6 +49,12 @@ def test_words_with_protected_spans_are_neither_dropped_nor_blanked():
         assert "{name}" in words
 
 
+def test_a_span_with_spaces_stays_whole():
+    tag = '<a href="https://x.org/a" class="b">'
+    for line in range(50):
+        assert tag in EDUNOV.apply(f"click {tag}here</a> please, now", (1, line))
+
+
 def test_a_language_without_spaces_is_changed_by_characters():
     text = "我们在GitHub上 https://a.de/b 见"
     assert SourceNoise(shuffle=0, drop=0.0001).apply(text, (1,), spaces=False) == "我们在GitHub上https://a.de/b见"

@@ -15,7 +15,7 @@ class Dropout(nn.Module):
 
     On a CPU, torch draws one Bernoulli number per element, which can cost more than the matrix products around it. Here
     each 64-bit draw decides eight elements, so the rate is rounded to 1/256 (0.1 becomes 26/256 = 0.1016). The scale
-    uses the rounded rate, so the expectation is exact. Other devices use torch's kernel.
+    uses the rounded rate, so the expectation is exact in fp32. Other devices use torch's kernel.
     """
 
     def __init__(self, rate: float):
@@ -68,7 +68,12 @@ def _draw_mask(like: Tensor, threshold: int) -> Tensor:
     random_bytes = torch.from_numpy(np.random.SFC64(seed).random_raw(num_words).view(np.uint8))
     mask = torch.empty_like(like, memory_format=torch.contiguous_format)
     torch.ge(random_bytes[: like.numel()].view(like.shape), threshold, out=mask)  # 0 and 1, with no boolean copy
-    return mask.mul_(256 / (256 - threshold))
+    return mask.mul_(_scale(like, threshold))
+
+
+def _scale(like: Tensor, threshold: int) -> float:
+    """Return the factor of what stays, rounded to the dtype of `like`."""
+    return float(torch.tensor(256 / (256 - threshold), dtype=like.dtype))
 
 
 class _Drop(torch.autograd.Function):
@@ -103,7 +108,7 @@ class _DropAfterReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, threshold: int) -> Tensor:
         ctx.mark_dirty(hidden)
-        ctx.scale = 256 / (256 - threshold)
+        ctx.scale = _scale(hidden, threshold)
         hidden.relu_().mul_(_draw_mask(hidden, threshold))
         ctx.save_for_backward(hidden)
         return hidden

@@ -65,6 +65,16 @@ def test_the_gradient_of_dropping_after_relu_passes_where_the_value_is_positive(
     assert torch.equal(hidden.grad, torch.where(dropped > 0, 2.0, 0.0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_gradient_has_the_scale_of_the_value(dtype):
+    dropout, states = Dropout(0.1).train(), torch.ones(4000, dtype=dtype, requires_grad=True)
+    weights = torch.randn(4000, generator=torch.Generator().manual_seed(1)).to(dtype)
+    dropped = dropped_relu(states * 1, dropout)
+    (dropped * weights).sum().backward()
+    assert states.grad is not None
+    assert torch.equal(dropped.detach() * weights, states.grad)
+
+
 def test_the_same_seed_drops_the_same():
     outputs = []
     for _ in range(2):
