@@ -2,7 +2,8 @@
 
 Runs the tests that need a GPU. Compares training and decoding of Transformer base and big with `nn.Transformer` and, if
 installed, with Marian and CTranslate2, alternating on the same device. Measures the minutes to 40 BLEU on Multi30k, if
-it is available. `--quick` runs everything except the tests on any device, on tiny models; its figures mean nothing.
+it is available. `--quick` only compares training and decoding, on any device, with tiny models; its figures mean
+nothing.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
 
 
 def _forget_old_sum(given: dict[str, object], overridden: set[str]) -> None:
-    """If `--set` replaced the stages, drop `max_updates`, the sum of the updates of others, unless it was set, too."""
+    """If `--set` replaced the stages, drop the old sum in `max_updates`, unless it was set, too."""
     training = given.get("training")
     is_old = "training.stages" in overridden and "training.max_updates" not in overridden
     if is_old and isinstance(training, dict) and training.get("stages"):

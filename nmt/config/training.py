@@ -142,7 +142,7 @@ class TrainingConfig(Section):
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:
         if self.stages and self.max_updates != (total := sum(stage.max_updates for stage in self.stages)):
-            hint = "omit it, or omit the stages: --set 'training.stages=[]'"
+            hint = "omit it and set max_updates of the stages, or omit the stages: --set 'training.stages=[]'"
             raise ValueError(f"max_updates is {self.max_updates}, but the stages add up to {total}; {hint}")
         for number in range(len(self.stages)):
             try:

@@ -94,7 +94,8 @@ def _comparisons(report: EvaluationReport) -> Iterator[str]:
     for compared in report.compared:
         yield f"<h2>Compared with {html_text(compared.system.name)}</h2>"
         yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
-        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance.</p>"
+        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
+        yield "prints, where it differs, counts only differences in favor of the better system.</p>"
         heads = ("this system", "the other", "difference", "p")
         numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
         yield f"<table><thead><tr><th>metric</th>{numbers}<th>this system is</th></tr></thead><tbody>"

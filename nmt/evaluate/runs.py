@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from nmt.config import Config
+from nmt.config.stages import Stage
 from nmt.errors import NmtError, RunError
 from nmt.exportdir import ExportDir
 from nmt.packed import PACK_INFO
@@ -189,8 +190,10 @@ def _settings(config: Config) -> dict[str, Any]:
     settings = _flatten(config.model_dump(mode="json"))
     stages = settings["training.stages"]
     settings["training.stages"] = len(stages)
+    defaults = Stage.model_fields
     for number, stage in enumerate(stages, start=1):
-        settings |= _flatten(stage, f"{_OF_STAGES}{number}.")
+        chosen = {key: value for key, value in stage.items() if value != defaults[key].default}
+        settings |= _flatten(chosen, f"{_OF_STAGES}{number}.")
     return settings
 
 

@@ -57,7 +57,7 @@ class Difference(NamedTuple):
     def p_values(self) -> str:
         """Return the p-value as text, followed by sacreBLEU's where it differs."""
         ours, theirs = f"{self.p_value:.4f}", f"{self.sacrebleu_p_value:.4f}"
-        return ours if ours == theirs else f"{ours} (sacreBLEU: {theirs})"
+        return ours if ours == theirs or self.gain == 0 else f"{ours} (sacreBLEU: {theirs})"
 
     def verdict(self) -> str:
         """Describe in words if the difference is significant."""

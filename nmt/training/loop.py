@@ -71,13 +71,16 @@ def _log_end(training: Training, num_updates: int) -> None:
         tries = counted(training.history.validations_since_best, "validation")
         reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
     elif training.is_shortened:
-        reason, remedy = f"its time was over after update {training.update}", "raise training.max_minutes"
+        reason, remedy = f"training.max_minutes ran out after update {training.update:,}", "raise training.max_minutes"
         if not training.is_last_stage:
             reason += f", in stage {training.stage.number + 1} of {len(training.stages)}"
     elif num_updates:
         return
+    elif not training.run.card.exists():
+        log.info("no updates are left; finishing the run")
+        return
     else:
-        reason = f"the run has had all of its {training.end} updates"
+        reason = f"the run has had all of its {training.end:,} updates"
         remedy = "append a stage" if training.settings.stages else "raise training.max_updates"
     end = "training ends early" if num_updates else "no updates are left"
     log.info(f"{end}: {reason}; {remedy} to continue it with --resume")

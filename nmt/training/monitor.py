@@ -42,7 +42,7 @@ def diverged(run: RunDir, message: str) -> RunError:
     """Return the error about a training whose numbers are no longer finite."""
     last = run.index().last
     kept = f"the checkpoint {last} is kept" if last else "there is no checkpoint yet"
-    hint = f"lower training.lr, raise training.warmup_updates, or set training.precision to fp32; {kept}"
+    hint = f"start a new run with a lower training.lr, more training.warmup_updates, or training.precision fp32; {kept}"
     return RunError(message, path=run.path, hint=hint)
 
 

@@ -33,7 +33,9 @@ from nmt.training.validation import Validator
 log = logging.getLogger(__name__)
 
 
-ONLY_LATER_STAGES = "only stages that have not begun may change; start a new run for other changes"
+ONLY_LATER_STAGES = (
+    "only stages that have not begun, and max_updates of the present one, may change; start a new run for other changes"
+)
 
 
 class Training:
@@ -102,7 +104,7 @@ class Training:
         """Warn if the time is over before there was a plan."""
         if self.plan is None and self.setup.group.is_main:
             log.warning(
-                "the time was over before the first line of the log, so the schedule could not be planned, and the "
+                "time ran out before the first line of the log, so the schedule could not be planned, and the "
                 "learning rate has not fallen as it should; lower training.log_every"
             )
 

@@ -36,11 +36,12 @@ from nmt.training.loop import train
 from nmt.training.parts import ONLY_LATER_STAGES, Training
 from nmt.training.preflight import fit_into_memory, refuse_differing_ranks, refuse_stages_beyond_memory
 from nmt.training.prepare import find_store_root, open_prepared, prepare
-from nmt.training.stages import stage_spans
+from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.tensorboard import require_tensorboard
 
 log = logging.getLogger(__name__)
 
+_MAX_UPDATES = "training.max_updates"
 # Keys that may change when a run is resumed, because none of them changes the meaning of the weights. Files may have
 # moved if they contain the same text, which the fingerprint verifies.
 _MAY_CHANGE = {
@@ -269,12 +270,12 @@ def _refuse_changes(old: Config, new: Config, path: Path) -> None:
         differences.append(f"the run was started {started} training.stages and is resumed {resumed} them")
     if differences:
         keys = [f"{section}.{key}" for section, keys in _MAY_CHANGE.items() for key in sorted(keys)]
-        later = "training.stages that have not begun"
-        allowed = ", ".join(later if old.training.stages and key == "training.max_updates" else key for key in keys)
+        if old.training.stages:
+            keys[keys.index(_MAX_UPDATES)] = "training.stages that have not begun, max_updates of the present one"
         raise RunError(
             "; ".join(differences),
             path=path / "config.yaml",
-            hint=f"a resumed run may only change {allowed}; start a new run for other changes",
+            hint=f"a resumed run may only change {', '.join(keys)}; start a new run for other changes",
         )
 
 
@@ -288,11 +289,10 @@ def _refuse_changes_of_the_past(old: Config, training: Training) -> None:
         if stage != before:
             message = f"training.stages: stage {number + 1} has begun, so it must stay as it was"
             raise RunError(message, path=training.run.config_file, hint=ONLY_LATER_STAGES)
-    if present.end < update:
-        name, had = "training.max_updates", update - present.start
-        if settings.stages:
-            name = f"max_updates of stage {present.number + 1} of training.stages"
-        message = f"{name} is {present.config.training.max_updates}, but there have been {had} updates already"
+    length, had = stage_lengths(settings)[present.number], update - present.start
+    if length < had:
+        name = f"max_updates of stage {present.number + 1} of training.stages" if settings.stages else _MAX_UPDATES
+        message = f"{name} is {length}, but there have been {had} updates already"
         raise RunError(message, path=training.run.config_file, hint=f"set it to {had} or more")
 
 

@@ -197,14 +197,14 @@ def test_a_training_of_some_minutes_ends_in_time_before_its_first_line_of_the_lo
         "the learning rate will not reach its peak"
     ) in messages
     assert any(
-        line.startswith("warning: the time was over before the first line of the log, so the schedule could not be")
+        line.startswith("warning: time ran out before the first line of the log, so the schedule could not be")
         for line in messages
     )
     (record,) = (each for each in read_metrics(RunDir(tmp_path / "run").metrics) if each["kind"] == "train")
     assert record["lr"] == pytest.approx(3e-3 * update / 400)  # the rate of this update, not of a plan made after it
     assert (
-        f"training ends early: its time was over after update {update}; raise training.max_minutes to continue it with "
-        "--resume"
+        f"training ends early: training.max_minutes ran out after update {update}; raise training.max_minutes to "
+        "continue it with --resume"
     ) in messages
 
 
@@ -420,9 +420,10 @@ def test_training_stops_early_when_patience_runs_out(digits, tmp_path, messages)
     assert resume_run(tiny_config(digits, training=limited), tmp_path / "run")
     assert "ended after" not in RunDir(tmp_path / "run").card.read_text(encoding="utf-8")
     assert messages.count(f"no updates are left: {reason}") == 2
-    fewer = {**training, "max_updates": update - 1}
-    with pytest.raises(RunError, match=rf"max_updates is {update - 1}, but there have been {update} updates"):
-        resume_run(tiny_config(digits, training=fewer), tmp_path / "run")
+    for limit in (0, 60):
+        fewer = {**training, "max_updates": update - 1, "max_minutes": limit}
+        with pytest.raises(RunError, match=rf"max_updates is {update - 1}, but there have been {update} updates"):
+            resume_run(tiny_config(digits, training=fewer), tmp_path / "run")
     assert RunDir(tmp_path / "run").config().training.max_updates == 40
 
 
@@ -785,7 +786,7 @@ def test_a_model_that_diverged_is_named_when_it_is_validated(digits, tmp_path):
         start_run(tiny_config(digits, training=training), tmp_path / "run")
     assert str(caught.value) == (
         f"{tmp_path / 'run'}: the model diverged: its outputs are not finite in the validation after update 3\n"
-        "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+        "  start a new run with a lower training.lr, more training.warmup_updates, or training.precision fp32; "
         "there is no checkpoint yet"
     )
 
@@ -796,7 +797,7 @@ def test_training_stops_when_nothing_is_finite_and_keeps_the_last_checkpoint(dig
         start_run(tiny_config(digits), tmp_path / "run")
     assert str(caught.value) == (
         f"{tmp_path / 'run'}: the loss or gradient was not finite in 5 updates in a row, up to update 10\n"
-        "  lower training.lr, raise training.warmup_updates, or set training.precision to fp32; "
+        "  start a new run with a lower training.lr, more training.warmup_updates, or training.precision fp32; "
         "the checkpoint step-00000008 is kept"
     )
     assert read_weights(RunDir(tmp_path / "run").best_checkpoint())
