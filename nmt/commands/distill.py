@@ -8,7 +8,7 @@ import shlex
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -55,6 +55,16 @@ NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
 Beam = Annotated[
     int, typer.Option("--beam", min=1, max=MAX_BEAM_SIZE, metavar="N", help="Beam size of the teacher's translations.")
 ]
+NBest = Annotated[
+    int,
+    typer.Option(
+        "--n-best",
+        min=1,
+        max=MAX_BEAM_SIZE,
+        metavar="N",
+        help="Number of translations of each source that the student learns from, at most --beam.",
+    ),
+]
 MixOriginal = Annotated[
     float,
     typer.Option(
@@ -69,11 +79,23 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted di
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
 
 
+class _Search(NamedTuple):
+    """How the teacher translates."""
+
+    beam_size: int
+    num_hypotheses: int  # translations of each source
+
+    def change(self, options: SearchOptions) -> SearchOptions:
+        """Return `options` with this search."""
+        return options.greedy().changed(**self._asdict())
+
+
 def distill(
     teachers: Teachers,
     run: NewRun,
     config: StudentConfig = None,
     beam: Beam = 5,
+    n_best: NBest = 1,
     mix_original: MixOriginal = 0.0,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     device: Device = "auto",
@@ -89,6 +111,8 @@ def distill(
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")
+    if n_best > beam:
+        raise typer.BadParameter(f"{n_best} translations need a --beam of at least {n_best}")
     if not (resume or overwrite):
         refuse_existing(run)
     prepare_to_train()
@@ -97,13 +121,13 @@ def distill(
         raise RunError("a run cannot be replaced by its own student", path=run, hint="choose another --run")
     student = _student_config(found[0], config, overrides)
     _check_student(student, found[0], config, mix_original)
-    text = _write_text(found, student, run, beam, precision)
+    text = _write_text(found, student, run, _Search(beam, n_best), precision)
     training = student.model_copy(update={"data": text.student_data(mix_original)})
     checked = load_text(dump_config(training), Path("configuration of the student"))
     if resume:
         _refuse_other_text(checked, run)
     _warn_of_seen_sentences(found, student.data, checked.data)
-    _translate_all(found, text, beam, device, precision)
+    _translate_all(found, text, _Search(beam, n_best), device, precision)
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
     _report(found, RunDir(run), device, precision)
     log_next_steps(run)
@@ -134,7 +158,8 @@ def _refuse_other_text(config: Config, run: Path) -> None:
         for each in (config, RunDir(run).config())
     )
     if now != before:
-        hint = "repeat the teachers, --config, --beam, --mix-original and --precision, or start over with --overwrite"
+        options = "--config, --beam, --n-best, --mix-original and --precision"
+        hint = f"repeat the teachers, {options}, or start over with --overwrite"
         raise RunError("this student was started on other text", path=run, hint=hint)
 
 
@@ -168,33 +193,37 @@ def _as_yaml(data: DataConfig, key: str) -> str:
     return text.replace("$", "$$")
 
 
-def _write_text(teachers: list[RunDir], student: Config, run: Path, beam: int, precision: str) -> DistillationText:
+def _write_text(
+    teachers: list[RunDir], student: Config, run: Path, search: _Search, precision: str
+) -> DistillationText:
     """Write the text of the distillation, without the teacher's translations."""
     from nmt.training.distillation import write_distillation_text
     from nmt.training.prepare import find_store_root
 
-    options = teachers[0].config().decoding.greedy().changed(beam_size=beam)
+    options = search.change(teachers[0].config().decoding)
     return write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
 
 
-def _translate_all(teachers: list[RunDir], text: DistillationText, beam: int, device: str, precision: str) -> None:
+def _translate_all(
+    teachers: list[RunDir], text: DistillationText, search: _Search, device: str, precision: str
+) -> None:
     """Write those translations of the teacher that are missing."""
     missing = [part for part in text.parts if not part.hyp.exists()]
     if missing:
         num_pairs = sum(part.size for part in missing)
-        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", beam, text.folder)
+        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", search.beam_size, text.folder)
         with load_translator(teachers, "auto", device, precision) as translator:
             for part in missing:
-                _translate(part, translator, beam)
+                _translate(part, translator, search)
 
 
-def _translate(part: Part, translator: Translator, beam: int) -> None:
+def _translate(part: Part, translator: Translator, search: _Search) -> None:
     """Translate the remaining sources of a part; if interrupted, say how to continue."""
-    options = translator.options.greedy().changed(beam_size=beam)
+    options = search.change(translator.options)
     tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
     settings = {**options.model_dump(), "precision": translator.engine.precision}
     try:
-        with stop_on_sigterm(), PartialFile(part.hyp, settings, 1, resume=True) as output:
+        with stop_on_sigterm(), PartialFile(part.hyp, settings, search.num_hypotheses, resume=True) as output:
             num_done = output.num_texts
             if num_done:
                 log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
@@ -210,10 +239,16 @@ def _translate(part: Part, translator: Translator, beam: int) -> None:
 
 
 def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
-    """Return one line per source: its translation, or nothing if that repeats itself, so the student never sees it."""
-    found = translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src)
-    texts = ["" if each.loop_unresolved else each.text.replace("\n", " ") for each in found]
-    return "".join(text + "\n" for text in texts)
+    """Return the lines of each source: its translations, best first.
+
+    A line is empty if the translation repeats itself, or if there are no more, so that the student never sees it.
+    """
+    lines: list[str] = []
+    for best in translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src):
+        found = [best, *best.alternatives]
+        texts = ["" if each.loop_unresolved else each.text.replace("\n", " ") for each in found]
+        lines += texts + [""] * (options.num_hypotheses - len(texts))
+    return "".join(line + "\n" for line in lines)
 
 
 def _retranslate_command() -> str:

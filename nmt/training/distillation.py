@@ -21,7 +21,7 @@ from nmt.config import Config, DataConfig, SearchOptions
 from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
 from nmt.data.corpus import SentencePair
-from nmt.data.lines import count_lines
+from nmt.data.lines import count_lines, read_lines
 from nmt.data.mixing import corpus_weights
 from nmt.data.report import SPLITS, Split
 from nmt.errors import DataError
@@ -37,6 +37,9 @@ ROUNDS = 3
 """Number of times that each model translates the test set, alternating, to measure the time."""
 
 
+_REPEATED = ".repeated"
+
+
 class Part(NamedTuple):
     """The files of one training corpus: sources, references, and the teacher's translations, written later."""
 
@@ -44,7 +47,8 @@ class Part(NamedTuple):
     direction: Direction
     src: Path
     ref: Path
-    hyp: Path
+    hyp: Path  # one or several translations per source
+    src_of_hyp: Path  # the source of each of these
     size: int  # pairs
 
 
@@ -62,17 +66,26 @@ class DistillationText(NamedTuple):
         if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
             kept = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
             weights = list(corpus_weights(kept, sizes) or sizes)
-        train = [_files(part, part.hyp) for part in self.parts]
+        train = [self._translated(part) for part in self.parts]
         if weights is not None:
             train = _weighted(train, weights, 1 - mix_original)
         if weights is not None and mix_original:
             # They are filtered already. Again, beside the translations, they would count as repeated sources.
             changes = {"name": None, "filters": Filters()}
-            original = [_files(part, part.ref).model_copy(update=changes) for part in self.parts]
+            original = [_files(part, part.src, part.ref).model_copy(update=changes) for part in self.parts]
             train += _weighted(original, weights, mix_original)
         held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
         corpora = train[0] if len(train) == 1 else tuple(train)
         return self.data.model_copy(update={"train": corpora, "temperature": 1.0, **held_out})
+
+    def _translated(self, part: Part) -> ParallelFiles:
+        """Return the corpus of a part with the teacher's translations; of several, no filter keeps only the first."""
+        files = _files(part, part.src_of_hyp, part.hyp)
+        if part.src_of_hyp == part.src:
+            return files
+        filters = files.filters or self.data.filters
+        kept = filters.model_copy(update={"repeated_source": False, "near_duplicate": False})
+        return files.model_copy(update={"filters": kept})
 
     def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
         """Return the files of a set that was held out of the training corpora."""
@@ -86,9 +99,9 @@ class DistillationText(NamedTuple):
         return tuple(sets)
 
 
-def _files(part: Part, tgt: Path) -> ParallelFiles:
-    """Return a corpus with the sources of a part and the translations `tgt`."""
-    files = ParallelFiles(src=str(part.src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
+def _files(part: Part, src: Path, tgt: Path) -> ParallelFiles:
+    """Return the corpus of a part with the sources `src` and the translations `tgt`."""
+    files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
     kept = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
     return files.model_copy(update=kept)
 
@@ -121,11 +134,15 @@ def write_distillation_text(
     if not folder.is_dir():
         with new_folder(folder) as partial:
             _write_pairs(corpus, partial)
+            if options.num_hypotheses > 1:
+                for number in range(1, len(corpus.train) + 1):
+                    _repeat_lines(partial / f"train-{number}.src", options.num_hypotheses)
     parts = []
     for number, files in enumerate(corpus.train, start=1):
         src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
+        src_of_hyp = src.with_suffix(_REPEATED) if options.num_hypotheses > 1 else src
         if size := count_lines(src):
-            parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, size))
+            parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, src_of_hyp, size))
     if not parts:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
     return DistillationText(folder, config.data, parts)
@@ -151,6 +168,12 @@ def _write_pairs(corpus: FilteredCorpus, folder: Path) -> None:
     write("train", ("src", "ref"), corpus.train_pairs())
     for split in corpus.missing:
         write(split, ("src", "tgt"), corpus.pairs(split))
+
+
+def _repeat_lines(path: Path, times: int) -> None:
+    """Write each line of a file several times into another one beside it."""
+    with open(path.with_suffix(_REPEATED), "w", encoding="utf-8", newline="\n") as repeated:
+        repeated.writelines((line + "\n") * times for line in read_lines(path))
 
 
 class Comparison(NamedTuple):

@@ -74,9 +74,31 @@ def test_a_student_is_trained_on_the_translations_of_its_teacher(teacher, studen
     assert run.config().model.d_model == 16
 
 
-def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(teacher, student, tmp_path, monkeypatch):
+def test_a_student_learns_from_several_translations_of_each_source(teacher, student, tmp_path, messages):
+    filters = "data.filters={repeated_source: true, near_duplicate: true}"
+    command = ("distill", teacher, "--config", student, "--set", filters, "--run", tmp_path / "run", "--n-best", 2)
+    assert "need a --beam of at least 2" in nmt(*command, "--beam", 1).stderr
+    done = nmt(*command, "--beam", 3, "--mix-original", 0.25)
+    assert done.exit_code == 0, done.output
+    run = RunDir(tmp_path / "run")
+    translated, original = run.config().data.corpora("train")
+    sources, targets = (list(read_lines(Path(name))) for name in (translated.src, translated.tgt))
+    assert sources[::2] == sources[1::2] == list(read_lines(Path(original.src)))
+    with Translator.load(teacher, scores=False) as translator:
+        options = translator.options.greedy().changed(beam_size=3, num_hypotheses=2)
+        best_of_all = translator.translate(sources[::2], options)
+    found = [each for best in best_of_all for each in (best, *best.alternatives)]
+    assert targets == ["" if each.loop_unresolved else each.text for each in found]
+    assert (translated.weight, original.weight) == (0.75, 0.25)
+    assert any(f"{sum(map(bool, targets)):,} pairs, " in each for each in messages)  # the filters drop none
+
+
+@pytest.mark.parametrize("num_best", [1, 2])
+def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
+    teacher, student, tmp_path, monkeypatch, num_best
+):
     monkeypatch.setattr(distill_module, "BLOCK_LINES", 64)
-    command = ("distill", teacher, "--config", student, "--run")
+    command = ("distill", teacher, "--config", student, "--n-best", num_best, "--run")
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"
@@ -114,7 +136,8 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(teache
         patch.setattr(Step, "__call__", stopping_step)
         patch.setattr(distill_module, "_as_lines", counted)
         assert nmt(*command, stopped, "--resume").exit_code == 130
-    assert len(translated) == len(list(read_lines(partial.with_suffix("")))) // 64 + 1 - 3  # the rest alone
+    num_sources = len(list(read_lines(partial.with_suffix("")))) // num_best
+    assert len(translated) == num_sources // 64 + 1 - 3  # the rest alone
     assert nmt(*command, stopped, "--resume").exit_code == 0
     a, b = RunDir(whole), RunDir(stopped)
     assert a.index() == b.index()
@@ -122,7 +145,7 @@ def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(teache
         assert a.checkpoint(name).read_bytes() == b.checkpoint(name).read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(distill_module, "_as_lines", killed)
-        for option in ("--beam", 4), ("--mix-original", 0.5):
+        for option in ("--beam", 4), ("--n-best", 3), ("--mix-original", 0.5):
             refused = nmt(*command, stopped, "--resume", *option)
             assert str(refused.exception).startswith(f"{stopped}: this student was started on other text\n  repeat the")
 
