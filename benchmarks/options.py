@@ -1,6 +1,6 @@
 """Measure the cost of options per update: processor time compared with a training without them.
 
-    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon
+    python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon --precision bf16
 
 Uses the model of configs/multi30k-de-en.yaml, random ids and one thread.
 """
@@ -18,6 +18,7 @@ import torch
 
 from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.batching import Batch
+from nmt.device import DTYPES
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.moving_average import MovingAverage
@@ -40,15 +41,15 @@ VOCAB_SIZE = 5000
 LENGTH = 16
 
 
-def make_update(option: str, batch: Batch) -> Callable[[int], None]:
-    """Return a function that trains a model with `option` on `batch`, given the number of the update."""
+def make_update(option: str, batch: Batch, dtype: torch.dtype) -> Callable[[int], None]:
+    """Return a function that trains a model with `option` in `dtype` on `batch`, given the number of the update."""
     torch.manual_seed(1)
     settings = TrainingConfig(**TRAINING.get(option, {}))
     config = ModelConfig(
         d_model=256, num_heads=4, d_ff=512, dropout=0.25, embedding_dropout=0.25, **MODEL.get(option, {})
     )
     model = Transformer(config, VOCAB_SIZE, VOCAB_SIZE).train()
-    optimizer = Optimizer(model, settings, torch.float32)
+    optimizer = Optimizer(model, settings, dtype)
     step = Step(model, optimizer, ProcessGroup(), label_smoothing=0.1)
     step.loss.r_drop = settings.r_drop
     average = MovingAverage(optimizer.master, settings.ema) if settings.ema else None
@@ -66,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-tokens", default="1024,4096")
     parser.add_argument("--options", default=",".join([*TRAINING, *MODEL]))
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--rounds", type=int, default=11)
     given = parser.parse_args()
     names = dict.fromkeys(["none", *given.options.split(",")])
@@ -75,7 +77,7 @@ def main() -> None:
     for tokens in map(int, given.batch_tokens.split(",")):
         ids = torch.randint(4, VOCAB_SIZE, (tokens // LENGTH, LENGTH))
         batch = Batch.from_ids(ids, ids, ids)
-        updates = {name: make_update(name, batch) for name in names}
+        updates = {name: make_update(name, batch, DTYPES[given.precision]) for name in names}
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(1, given.rounds + 2):
             for name, update in updates.items():

@@ -116,9 +116,7 @@ def distill(
     if not (resume or overwrite):
         refuse_existing(run)
     prepare_to_train()
-    found = [find_run(str(teacher)) for teacher in teachers]
-    if any(teacher.path.resolve() == run.resolve() for teacher in found):
-        raise RunError("a run cannot be replaced by its own student", path=run, hint="choose another --run")
+    found = _find_teachers(teachers, run)
     student = _student_config(found[0], config, overrides)
     _check_student(student, found[0], config, mix_original)
     text = _write_text(found, student, run, _Search(beam, n_best), precision)
@@ -131,6 +129,14 @@ def distill(
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
     _report(found, RunDir(run), device, precision)
     log_next_steps(run)
+
+
+def _find_teachers(teachers: list[Path], student: Path) -> list[RunDir]:
+    """Return the runs of the teachers. RunError if the `student` would replace one of them."""
+    found = [find_run(str(teacher)) for teacher in teachers]
+    if any(teacher.path.resolve() == student.resolve() for teacher in found):
+        raise RunError("a run cannot be replaced by its own student", path=student, hint="choose another --run")
+    return found
 
 
 def _check_student(student: Config, teacher: RunDir, path: Path | None, mix_original: float) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.packing import Flattening, Packing
 from nmt.special_tokens import PAD_ID
 
 
@@ -21,8 +21,9 @@ class AttentionMask(NamedTuple):
     # True for the causal mask of Vaswani et al. 2017, section 3.2.3: as many keys as queries, and each query sees its
     # own key and those before it.
     causal: bool = False
-    queries: Packing | None = None  # set if queries and keys are packed; `bias` is then for the padded rows
-    keys: Packing | None = None
+    # Set if queries and keys are packed or flattened; `bias` is then for the padded rows.
+    queries: Packing | Flattening | None = None
+    keys: Packing | Flattening | None = None
 
 
 def padding_mask(ids: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from nmt.config.model import ModelConfig
 from nmt.model.cache import KeyValue, KVCache
 from nmt.model.initialization import initialize, make_embedding
 from nmt.model.kernels.dropout import Dropout
-from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.kernels.preallocated_cache import PreallocatedKVCache
 from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm
 from nmt.model.masks import AttentionMask, mask_bias, padding_mask
@@ -74,10 +74,10 @@ class Transformer(nn.Module):
         if config.tied_embeddings == "all":
             self.src_embedding.tokens = self.tgt_embedding.tokens
 
-    def encode(self, src: Tensor, packing: Packing | None = None) -> Memory:
+    def encode(self, src: Tensor, packing: Packing | Flattening | None = None) -> Memory:
         """Encode src [B, S], right-padded, into a memory with states [B, S, D].
 
-        With the `packing` of `src`, the layers process only real tokens, and the states are packed: [1, N, D].
+        With a `packing` of `src`, the layers process the tokens as it lays them out, and the states are [1, N, D].
         """
         ids, offset = (src, 0) if packing is None else (packing.pack(src), packing.positions)
         states = self.src_embedding(ids, offset)
@@ -99,7 +99,7 @@ class Transformer(nn.Module):
     def decode_states(self, tgt_in: Tensor, cache: KVCache) -> Tensor:
         """Decode tgt_in [B, T], which continues the targets in the cache, into the decoder's final states [B, T, D].
 
-        If `cache.cross_mask` has a packing of the targets, the states are packed: [1, N, D].
+        If `cache.cross_mask` has a packing of the targets, the states are laid out by it: [1, N, D].
         """
         num_new, packing = tgt_in.size(1), cache.cross_mask.queries
         states = self.tgt_embedding(tgt_in if packing is None else packing.pack(tgt_in), cache.offset)

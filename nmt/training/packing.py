@@ -1,4 +1,4 @@
-"""Choose between packed and padded training, and pack batches."""
+"""Choose how training lays out the rows of a batch, and do it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from nmt.data.batching import Batch
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.kernels.attention import fused_attend, varlen_may_serve
-from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.transformer import Transformer
 from nmt.special_tokens import EOS_ID, PAD_ID
@@ -24,15 +24,20 @@ class PackingChoice(NamedTuple):
 
 
 class Packings(NamedTuple):
-    """The packings of the sources and the targets of a batch."""
+    """The packings, or flattenings, of the sources and the targets of a batch."""
 
-    sources: Packing
-    targets: Packing
+    sources: Packing | Flattening
+    targets: Packing | Flattening
 
     @classmethod
     def from_batch(cls, batch: Batch) -> Packings:
         """Build the packings of `batch` on the host, because on a GPU this would launch about twenty small kernels."""
         return cls(Packing.from_ids(batch.src, batch.src_real), Packing.from_ids(batch.tgt_out, batch.tgt_real))
+
+    @classmethod
+    def flattening(cls, batch: Batch) -> Packings:
+        """Build the flattenings of `batch`."""
+        return cls(Flattening.from_ids(batch.src), Flattening.from_ids(batch.tgt_out))
 
     def to(self, device: torch.device) -> Packings:
         """Copy both to `device`; the copy to a GPU is asynchronous."""

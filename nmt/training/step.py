@@ -11,6 +11,7 @@ from nmt.data.batching import Batch
 from nmt.device import tf32_products
 from nmt.model.cache import KVCache
 from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
+from nmt.model.kernels.packing import compiles_each_shape
 from nmt.model.transformer import Transformer
 from nmt.training.distributed import ProcessGroup
 from nmt.training.optimizer import Optimizer
@@ -33,7 +34,7 @@ class BatchLoss(nn.Module):
         """Return the sum of the loss over real tokens, in nats.
 
         `tensors` are those of a `Batch` on the model's device; with `r_drop`, those of `Batch.twice`. If `packings` are
-        given, padding is not computed.
+        given, the model computes its states in their layout.
         """
         batch = Batch(*tensors)
         states, weight = with_bias(self.states(batch.src, batch.tgt_in, packings), self.model.output_proj)
@@ -62,12 +63,13 @@ class Step:
         label_smoothing: float,
         compiled: bool = False,
     ):
-        """Choose packing for `model`; the attribute `packing` tells if batches are packed, and why."""
+        """Choose the layout of batches; `packed` and `packed_reason` tell if they are packed, and why."""
         self.optimizer = optimizer
         self.group = group
         self.num_micro_batches = 1  # per batch, so that it fits into memory
         self.device = model.device
         self.packed, self.packed_reason = choose_packing(model)
+        self.flattened = compiles_each_shape(model.output_proj.weight) and not compiled
         self.loss = BatchLoss(model, label_smoothing, compiled)
 
     def __call__(self, batches: Sequence[Batch], num_tokens: int, update: int) -> tuple[Tensor, Tensor]:
@@ -117,7 +119,11 @@ class Step:
         """Return the sum of the loss of `batch`, a batch on the host."""
         if self.loss.r_drop:
             batch = batch.twice()
-        packings = Packings.from_batch(batch).to(self.device) if self.packed and batch.num_tgt_tokens else None
+        packings = None
+        if self.packed and batch.num_tgt_tokens:
+            packings = Packings.from_batch(batch).to(self.device)
+        elif self.flattened:
+            packings = Packings.flattening(batch)
         loss: Tensor = self.loss(*batch.to(self.device), **({} if packings is None else {"packings": packings}))
         return loss
 

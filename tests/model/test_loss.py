@@ -77,6 +77,20 @@ def test_the_chunked_loss_takes_bf16_within_its_precision():
     assert weight.grad is not None
 
 
+def test_the_chunked_loss_in_bf16_has_the_gradients_of_all_logits_at_once_whatever_the_number_of_rows(monkeypatch):
+    monkeypatch.setattr(chunked_loss, "CHUNK_ROWS", 64)
+    for count in (1, 63, 64, 65, 130):
+        states = torch.randn(1, count, 7).bfloat16().requires_grad_()
+        weight = torch.randn(11, 7).bfloat16().requires_grad_()
+        targets = torch.randint(2, 11, (1, count))
+        plain, _ = token_loss(states.float() @ weight.float().T, targets, 0.1)
+        loss = projected_token_loss(states, weight, targets, torch.arange(count), 0.1)
+        assert torch.allclose(loss, plain, rtol=0.02)
+        expected = torch.autograd.grad(plain, (states, weight))
+        for ours, theirs in zip(torch.autograd.grad(loss, (states, weight)), expected, strict=True):
+            assert torch.allclose(ours.float(), theirs.float(), atol=0.02 * theirs.abs().max().item())
+
+
 def two_passes() -> tuple[torch.Tensor, torch.Tensor, Batch]:
     """States of two passes that differ, [2 x 3, 5, 7]."""
     states, weight, tgt_out = batch()

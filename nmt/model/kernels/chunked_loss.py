@@ -9,13 +9,19 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nmt.model.kernels.packing import ROW_MULTIPLE, compiles_each_shape
 
 CHUNK_ROWS = 1024  # rows of logits in memory at once on a CPU
 _GPU_CHUNK_NUMBERS = 1 << 28  # logits in memory at once on a GPU, which needs large chunks: 1 GiB in fp32
-_CACHED_NUMBERS = 1 << 18  # logits per block of the R-Drop loss on a CPU: 1 MiB, which fits its cache
+_CACHED_NUMBERS = 1 << 18  # logits per block of a chunk on a CPU: 1 MiB in fp32, which fits its cache
 
-LossAndGradient = Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor | None]]
-"""Maps logits [n, V] (which it may overwrite), targets [n, 1] and `with_gradient` to (sum of the loss, gradient)."""
+LossAndGradient = Callable[[Tensor, Tensor, bool], Tensor]
+"""Maps logits [n, V], targets [n, 1] and `with_gradient` to the sum of the loss.
+
+It may overwrite the logits; with `with_gradient`, by the gradient.
+"""
 
 
 def projected_token_loss(
@@ -37,8 +43,8 @@ def projected_token_loss(
     if len(rows) != len(real):
         rows = rows.index_select(0, real)  # [N, D]
     targets = tgt_out.flatten().index_select(0, real)  # [N]
-    function = _compiled(_loss_and_gradient) if compiled else _loss_and_gradient
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, partial(function, smoothing=label_smoothing))
+    function = _bind(_loss_and_gradient, compiled, smoothing=label_smoothing)
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
     return loss_sum
 
 
@@ -65,9 +71,8 @@ def r_drop_loss(
     # Put both passes of a token side by side, so that every chunk holds whole pairs.
     rows = rows.index_select(0, by_token.t().flatten())  # [2N, D]
     targets = tgt_out.flatten().index_select(0, real.t().flatten())  # [2N]
-    function = _compiled(_r_drop_and_gradient) if compiled else _r_drop_by_blocks
-    bound = partial(function, alpha=settings.alpha, smoothing=settings.label_smoothing)
-    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, bound)
+    function = _bind(_r_drop_and_gradient, compiled, alpha=settings.alpha, smoothing=settings.label_smoothing)
+    loss_sum: Tensor = _ProjectedLoss.apply(rows, weight, targets, function)
     return loss_sum
 
 
@@ -89,21 +94,25 @@ class _ProjectedLoss(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor, targets: Tensor, loss_and_gradient: LossAndGradient) -> Tensor:
         with_gradient = any(ctx.needs_input_grad)
         loss_sum = torch.zeros((), dtype=torch.float32, device=rows.device)
+        count = len(rows)
+        if compiles_each_shape(rows) and count % ROW_MULTIPLE:
+            rows = F.pad(rows, (0, 0, 0, -count % ROW_MULTIPLE))  # filler: zeros
         rows_grad = torch.empty_like(rows)
         weight_grad = torch.zeros_like(weight, dtype=torch.float32)
         num_rows = chunk_rows(weight)
-        for start in range(0, len(rows), num_rows):
+        for start in range(0, count, num_rows):
             chunk = slice(start, start + num_rows)
-            loss, grad = loss_and_gradient(rows[chunk] @ weight.t(), targets[chunk, None], with_gradient)
-            loss_sum += loss
-            if grad is None:
+            products = rows[chunk] @ weight.t()
+            # The filler keeps its products, but has no effect: its rows are zeros, and their gradient is not used.
+            loss_sum += loss_and_gradient(products[: count - start], targets[chunk, None], with_gradient)
+            if not with_gradient:
                 continue
-            torch.mm(grad, weight, out=rows_grad[chunk])
+            torch.mm(products, weight, out=rows_grad[chunk])
             if weight.dtype == torch.float32:
-                weight_grad.addmm_(grad.t(), rows[chunk])
+                weight_grad.addmm_(products.t(), rows[chunk])
             else:
-                weight_grad += grad.t() @ rows[chunk]
-        ctx.save_for_backward(rows_grad, weight_grad)
+                weight_grad += products.t() @ rows[chunk]
+        ctx.save_for_backward(rows_grad[:count], weight_grad)
         return loss_sum
 
     @staticmethod
@@ -120,13 +129,28 @@ def chunk_rows(weight: Tensor) -> int:
     return max(CHUNK_ROWS, min(8192, _GPU_CHUNK_NUMBERS // weight.size(0) // 2 * 2))
 
 
-def _loss_and_gradient(
-    products: Tensor, target: Tensor, with_gradient: bool, smoothing: float
-) -> tuple[Tensor, Tensor | None]:
+def _bind(function: Callable[..., Any], compiled: bool, **settings: float) -> LossAndGradient:
+    """Bind the settings of `function`, and compile it, or let it work by blocks."""
+    if compiled:
+        return partial(_compiled(function), **settings)
+    return partial(_by_blocks, function=partial(function, **settings))
+
+
+def _by_blocks(products: Tensor, target: Tensor, with_gradient: bool, function: LossAndGradient) -> Tensor:
+    """Compute `function`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
+    if products.device.type != "cpu":
+        return function(products, target, with_gradient)
+    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)  # even: R-Drop has the rows of a token in pairs
+    loss_sum = products.new_zeros((), dtype=torch.float32)
+    for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
+        loss_sum += function(rows, targets, with_gradient)
+    return loss_sum
+
+
+def _loss_and_gradient(products: Tensor, target: Tensor, with_gradient: bool, smoothing: float) -> Tensor:
     """Return the loss of logits `products` [n, V] for target [n, 1], summed; may overwrite the logits.
 
-    With `with_gradient`, also return its gradient by the logits, [n, V] = softmax - (1 - e) onehot - e / V, in their
-    dtype.
+    With `with_gradient`, overwrite them by its gradient, softmax - (1 - e) onehot - e / V.
     """
     logits = products.float()
     # The part of the loss that is linear in the logits: (1 - e) times the target's logit, e times their mean.
@@ -137,33 +161,18 @@ def _loss_and_gradient(
     total = logits.sub_(largest).exp_().sum(-1, keepdim=True)
     loss = (total.log() + largest - linear).sum()
     if not with_gradient:
-        return loss, None
+        return loss
     grad = logits.div_(total)
     if smoothing:
         grad.sub_(smoothing / products.size(1))
-    return loss, grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0)).to(products.dtype)
-
-
-def _r_drop_by_blocks(
-    products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
-) -> tuple[Tensor, Tensor | None]:
-    """Compute `_r_drop_and_gradient`; on a CPU, in blocks of a few rows, which stay in its cache between operations."""
-    if products.device.type != "cpu":
-        return _r_drop_and_gradient(products, target, with_gradient, alpha, smoothing)
-    num_rows = max(2, _CACHED_NUMBERS // products.size(1) // 2 * 2)
-    loss_sum = products.new_zeros((), dtype=torch.float32)
-    for rows, targets in zip(products.split(num_rows), target.split(num_rows), strict=True):
-        loss, grad = _r_drop_and_gradient(rows, targets, with_gradient, alpha, smoothing)
-        loss_sum += loss
-        if grad is not None and products.dtype != torch.float32:  # in fp32, the gradient has overwritten the rows
-            rows.copy_(grad)
-    return loss_sum, products if with_gradient else None
+    products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, smoothing - 1.0)))
+    return loss
 
 
 def _r_drop_and_gradient(
     products: Tensor, target: Tensor, with_gradient: bool, alpha: float, smoothing: float
-) -> tuple[Tensor, Tensor | None]:
-    """Return `r_drop_loss` for logits `products` [2n, V] of n tokens, and its gradient, as `_loss_and_gradient` does.
+) -> Tensor:
+    """Return `r_drop_loss` for logits `products` [2n, V] of n tokens; overwrites them as `_loss_and_gradient` does.
 
     With p and q the softmax of the logits a and b of a token in its two passes, d = log p - log q, and
     J = KL(p|q) + KL(q|p): dJ/da = p (d - KL(p|q)) + p - q, and dJ/db likewise with p and q exchanged.
@@ -183,13 +192,14 @@ def _r_drop_and_gradient(
     divergences = torch.stack([(first * ahead).sum(-1), -(second * ahead).sum(-1)], 1).view(-1, 1)
     loss = 0.5 * (log_total - linear).sum() + share * divergences.sum()
     if not with_gradient:
-        return loss, None
+        return loss
     grad = torch.mul(probs, 0.5 + share - share * divergences, out=logits)
     pairs[:, 0].addcmul_(first, ahead, value=share).sub_(second, alpha=share)
     pairs[:, 1].addcmul_(second, ahead, value=-share).sub_(first, alpha=share)
     if smoothing:
         grad.sub_(0.5 * smoothing / products.size(1))
-    return loss, grad.scatter_add_(1, target, grad.new_full(target.shape, 0.5 * (smoothing - 1.0))).to(products.dtype)
+    products.copy_(grad.scatter_add_(1, target, grad.new_full(target.shape, 0.5 * (smoothing - 1.0))))
+    return loss
 
 
 @functools.cache

@@ -1,7 +1,8 @@
-"""Packing: concatenate rows of different lengths without their padding.
+"""Two ways to put right-padded rows [B, T] into a single row, in which position-wise operations process them.
 
-Position-wise operations (linear layers, norms, dropout) then process only real tokens. Attention, which mixes the
-positions of a row, receives the offset of each row.
+`Packing` leaves out the padding, so that linear layers, norms and dropout process only real tokens. `Flattening` keeps
+it, and appends filler, so that matrix products have few different shapes. Attention, which mixes the positions of a
+row, gets the rows back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nmt.special_tokens import PAD_ID
+
+ROW_MULTIPLE = 64  # numbers of rows of a matrix product are rounded up to this where each number costs memory and time
+
+
+def compiles_each_shape(tensor: Tensor) -> bool:
+    """Return whether products of `tensor` need a kernel per shape: oneDNN compiles them for bf16 on a CPU.
+
+    A kernel takes some milliseconds and up to 1 MiB, and oneDNN keeps a thousand of them.
+    """
+    return tensor.device.type == "cpu" and tensor.dtype == torch.bfloat16
 
 
 class Packing(NamedTuple):
@@ -49,3 +60,32 @@ class Packing(NamedTuple):
     def unpack(self, states: Tensor) -> Tensor:
         """Unpack states [1, N, ...] into [B, T, ...], with arbitrary finite values at padding."""
         return states[0].index_select(0, self.inverse).unflatten(0, (-1, self.width))
+
+
+class Flattening(NamedTuple):
+    """All B x T positions of right-padded rows, then filler up to a multiple of `ROW_MULTIPLE` positions."""
+
+    height: int  # B
+    width: int  # T
+    positions: Tensor  # [N]: the position of each in its row, from 0; arbitrary but valid in the filler
+
+    @classmethod
+    def from_ids(cls, ids: Tensor) -> Flattening:
+        """Flatten rows like ids [B, T]."""
+        height, width = ids.shape
+        num_positions = -(-height * width // ROW_MULTIPLE) * ROW_MULTIPLE
+        return cls(height, width, torch.arange(num_positions, device=ids.device) % width)
+
+    def to(self, device: torch.device) -> Flattening:
+        """Copy the flattening to `device`."""
+        return self._replace(positions=self.positions.to(device))
+
+    def pack(self, states: Tensor) -> Tensor:
+        """Flatten states [B, T, ...] into [1, N, ...], with zeros as filler."""
+        flat = states.flatten(0, 1)
+        filler = flat.new_zeros((len(self.positions) - len(flat), *flat.shape[1:]))
+        return torch.cat([flat, filler])[None]
+
+    def unpack(self, states: Tensor) -> Tensor:
+        """Unflatten states [1, N, ...] into [B, T, ...], without the filler."""
+        return states[0, : self.height * self.width].unflatten(0, (self.height, self.width))

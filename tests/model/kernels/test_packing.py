@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from nmt.config import TrainingConfig
 from nmt.data.batching import Batch
 from nmt.model.cache import KVCache
+from nmt.model.kernels import attention
 from nmt.model.kernels.attention import fused_attend
 from nmt.model.kernels.dropout import Dropout
-from nmt.model.kernels.packing import Packing
+from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask
 from nmt.model.scores import ScaledDotProductScore
 from nmt.special_tokens import PAD_ID
@@ -42,18 +44,29 @@ def test_packing_keeps_real_positions_in_order_and_unpacking_puts_them_back():
     assert unpacked.isfinite().all()
 
 
+def test_flattening_keeps_all_positions_and_appends_zeros_up_to_a_multiple_of_64():
+    flattening = Flattening.from_ids(ids(9, 11))
+    states = torch.randn(9, 11, 2)
+    flat = flattening.pack(states)
+    assert flat.shape == (1, 128, 2)
+    assert not flat[0, 99:].any()
+    assert flattening.positions.tolist() == [*range(11)] * 11 + [*range(7)]
+    assert torch.equal(flattening.unpack(flat), states)
+
+
 @every_kind
-def test_packed_states_equal_padded_ones(kind):
+@pytest.mark.parametrize("layout", [Packing, Flattening])
+def test_packed_or_flattened_states_equal_padded_ones(kind, layout):
     model, src, tgt_in = make(**kind), ragged(5, 2, 9), ragged(7, 1, MAX_LEN - 1)
-    sources, targets = Packing.from_ids(src), Packing.from_ids(tgt_in)
+    sources, targets = layout.from_ids(src), layout.from_ids(tgt_in)
     with torch.no_grad():
         padded, memory = model.encode(src), model.encode(src, sources)
-        assert memory.states.shape == (1, 16, 24)
-        assert close(memory.states[0], padded.states[src != PAD_ID])
+        assert memory.states.shape == (1, 16 if layout is Packing else 64, 24)
+        assert close(sources.unpack(memory.states)[src != PAD_ID], padded.states[src != PAD_ID])
         expected = model.decode_states(tgt_in, model.start_cache(padded))
         cache = KVCache(model.project_memory(memory), memory.mask._replace(queries=targets))
         states = model.decode_states(tgt_in, cache)
-    assert close(states[0], expected[tgt_in != PAD_ID])
+    assert close(targets.unpack(states)[tgt_in != PAD_ID], expected[tgt_in != PAD_ID])
 
 
 def note(states, shapes):
@@ -62,11 +75,12 @@ def note(states, shapes):
 
 
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive"])
-def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention):
+def test_packed_and_flattened_batches_have_the_loss_and_the_gradients_of_padded_ones(attention):
     src, tgt = ragged(5, 2, 9), ragged(7, 1, 4)
     batch = Batch.from_ids(src, tgt, tgt)
     losses, gradients = [], []
-    for packed in (False, True):
+    layouts = ((None, (3, 8, 24)), (Packings.from_batch(batch), (1, 12, 24)), (Packings.flattening(batch), (1, 64, 24)))
+    for packings, shape in layouts:
         model = make(attention=attention).train()
         for module in model.modules():
             if hasattr(module, "rate"):
@@ -74,13 +88,59 @@ def test_packed_batches_have_the_loss_and_the_gradients_of_padded_ones(attention
         batch_loss = BatchLoss(model, 0.1)
         shapes, states = [], batch_loss.states
         batch_loss.states = lambda *inputs, states=states, shapes=shapes: note(states(*inputs), shapes)
-        loss = batch_loss(*batch, packings=Packings.from_batch(batch) if packed else None)
-        assert shapes == [(1, 12, 24) if packed else (3, 8, 24)]
+        loss = batch_loss(*batch, packings=packings)
+        assert shapes == [shape]
         loss.backward()
         losses.append(loss.detach())
         gradients.append([parameter.grad for parameter in model.parameters()])
-    assert torch.allclose(*losses, rtol=1e-5)
-    assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(*gradients, strict=True))
+    for loss, grads in zip(losses[1:], gradients[1:], strict=True):
+        assert torch.allclose(loss, losses[0], rtol=1e-5)
+        assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(grads, gradients[0], strict=True))
+
+
+class Products(TorchDispatchMode):
+    """Note the dtype and the shapes of every matrix product."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm):
+            self.seen.append((args[0].dtype, tuple(each.shape for each in args if isinstance(each, torch.Tensor))))
+        return func(*args, **(kwargs or {}))
+
+
+def shapes_of_products(dtype, *widths):
+    """Train in `dtype` on batches of these widths, and return the shapes of the products that were in `dtype`."""
+    model = make(dropout=0.1).train()
+    step = Step(model, Optimizer(model, TrainingConfig(), dtype), ProcessGroup(), 0.1)
+    with Products() as products:
+        for update, width in enumerate(widths, 1):
+            rows = ragged(*[width, width - 1] * 4)
+            step([Batch.from_ids(rows, rows, rows)], 8 * width - 4, update)
+    return {shapes for product_dtype, shapes in products.seen if product_dtype == dtype}
+
+
+def test_in_bf16_on_a_cpu_batches_of_any_shape_have_products_of_the_same_shapes():
+    some = shapes_of_products(torch.bfloat16, 5, 11)  # 48 and 96 positions
+    assert some
+    assert shapes_of_products(torch.bfloat16, 3, 4, 6, 8, 9, 10, 12) == some
+    assert len(shapes_of_products(torch.float32, 3, 4, 6, 8)) > len(shapes_of_products(torch.float32, 5, 11))
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_a_compiled_step_in_bf16_has_one_graph_for_short_and_long_rows(monkeypatch):
+    monkeypatch.setattr(attention, "_SHORT", 7)
+    torch._dynamo.reset()
+    graphs = []
+    model = make().eval().bfloat16()
+    states = torch.compile(
+        BatchLoss(model, 0.1)._states, dynamic=True, backend=lambda graph, _: graphs.append(graph) or graph.forward
+    )
+    for width in (5, 8, 6, 12, 9):
+        states(ids(3, width), ids(3, width), None)
+    assert len(graphs) == 1
 
 
 def test_a_batch_without_a_target_is_not_packed():
