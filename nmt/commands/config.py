@@ -150,7 +150,8 @@ def _sizes(config: Config) -> str:
     layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
     tokens = f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
     positions = f"{model.positions} positions, " if model.positions != "sinusoidal" else ""
-    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads, {positions}{tokens}"
+    norms = "norms of queries and keys, " if model.qk_norm else ""
+    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads, {positions}{norms}{tokens}"
 
 
 def _summary(config: Config) -> str:

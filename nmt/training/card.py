@@ -53,12 +53,13 @@ def _facts(training: Training) -> str:
 
 def _methods(training: Training) -> list[str]:
     """Return the special methods that the training used."""
-    settings, positions = training.settings, training.config.model.positions
+    settings, positions, norms = training.settings, training.config.model.positions, training.config.model.qk_norm
     stages = [stage.both_directions for stage in settings.stages] or [None]
     in_both = [settings.both_directions if own is None else own for own in stages]
     share = "" if all(in_both) else f" in {sum(in_both)} of {len(in_both)} stages"
     methods = {
         f"{positions} positions": positions != "sinusoidal",
+        f"norms of queries and keys{' in self-attention' if norms == 'self' else ''}": norms,
         f"both directions{share}": any(in_both),
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,

@@ -79,7 +79,7 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
 def test_new_names_rotary_positions_and_both_directions_where_it_suggests_them():
     Path("many.tsv").write_text("".join(f"Satz {number}.\tSentence {number}.\n" for number in range(10_500)))
     lines = succeed("new", "--tsv", "many.tsv", "--src-lang", "de", "--tgt-lang", "en").stdout.split("\n")
-    assert "4 heads, rotary positions, one vocabulary of 5,000 tokens" in lines[2]
+    assert "4 heads, rotary positions, norms of queries and keys, one vocabulary of 5,000 tokens" in lines[2]
     assert "(the first 2,300 in both directions: Ding et al. 2021)" in lines[3]
 
 

@@ -37,9 +37,11 @@ def test_sizes_grow_and_dropout_falls_with_the_data(num_pairs, d_model, d_ff, la
 
 
 @pytest.mark.parametrize("student", [False, True])
-def test_positions_are_rotary_for_the_sizes_that_they_were_measured_on(student):
-    kinds = [suggest_config(pairs, DATA, student=student).model.positions for pairs in (10_000, 10_001, 50_000, 50_001)]
+def test_rotary_positions_and_norms_are_for_the_sizes_that_they_were_measured_on(student):
+    models = [suggest_config(pairs, DATA, student=student).model for pairs in (10_000, 10_001, 50_000, 50_001)]
+    kinds, norms = [model.positions for model in models], [model.qk_norm for model in models]
     assert kinds == ["sinusoidal", "rotary", "rotary", "sinusoidal"]
+    assert norms == [False, "self", "self", False]
 
 
 @pytest.mark.parametrize(
