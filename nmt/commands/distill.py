@@ -245,15 +245,16 @@ def _translate(part: Part, translator: Translator, search: _Search) -> None:
 
 
 def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
-    """Return the lines of each source: its translations, best first.
+    """Return the lines of each source: its translations, best first, and empty lines up to `num_hypotheses`.
 
-    A line is empty if the translation repeats itself, or if there are no more, so that the student never sees it.
+    The student never sees what repeats itself, and no other translation that is a duplicate or loses a protected span.
     """
     lines: list[str] = []
     for best in translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src):
-        found = [best, *best.alternatives]
-        texts = ["" if each.loop_unresolved else each.text.replace("\n", " ") for each in found]
-        lines += texts + [""] * (options.num_hypotheses - len(texts))
+        found = [best, *(each for each in best.alternatives if not each.protected_lost)]
+        texts = [each.text.replace("\n", " ") for each in found if not each.loop_unresolved]
+        distinct = list(dict.fromkeys(texts))
+        lines += distinct + [""] * (options.num_hypotheses - len(distinct))
     return "".join(line + "\n" for line in lines)
 
 
