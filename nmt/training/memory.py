@@ -99,5 +99,6 @@ def refuse_beyond_memory(required: int, available: int | None, stage: int | None
         raise RunError(
             f"{what} needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are available",
             hint=f"lower {batch_tokens} or set it to auto (training.tokens_per_update keeps the size of an update), "
-            "lower model.max_src_len and model.max_tgt_len, or choose a smaller model; start again with --overwrite",
+            "lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start a new run; or free "
+            "memory, and continue this one with --resume",
         )
