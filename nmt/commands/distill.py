@@ -80,7 +80,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if
 
 
 class _Search(NamedTuple):
-    """How the teacher translates."""
+    """The search by which the teacher translates."""
 
     beam_size: int
     num_hypotheses: int  # translations of each source

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,11 +16,13 @@ from typer.testing import CliRunner
 
 from nmt.cli import app
 from nmt.commands import distill as distill_module
+from nmt.config import SearchOptions
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, RunError
+from nmt.languages import Direction
 from nmt.rundir import RunDir
 from nmt.training.step import Step
-from nmt.translate import Translator
+from nmt.translate import Translation, Translator
 from tests.tiny import TRAINING, tiny_values
 
 MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -92,6 +95,18 @@ def test_a_student_learns_from_several_translations_of_each_source(teacher, stud
         assert targets[2 * number : 2 * number + 2] == [*texts, "", ""][:2]
     assert (translated.weight, original.weight) == (0.75, 0.25)
     assert any(f"{sum(map(bool, targets)):,} pairs, " in each for each in messages)  # the filters drop none
+
+
+def test_translations_that_are_duplicates_or_loops_or_lose_a_span_are_left_out():
+    others = [Translation("a"), Translation("b", protected_lost=["URL"]), Translation("c c c", loop_unresolved=True)]
+    found = [Translation("a", alternatives=[*others, Translation("d")]), Translation("e", protected_lost=["URL"])]
+    lines = distill_module._as_lines(
+        SimpleNamespace(translate=lambda *_, **__: found),
+        ["1", "2"],
+        SearchOptions(beam_size=5, num_hypotheses=5),
+        SimpleNamespace(direction=Direction("de", "en")),
+    )
+    assert lines.split("\n") == ["a", "d", "", "", "", "e", "", "", "", "", ""]
 
 
 @pytest.mark.parametrize("num_best", [1, 2])
