@@ -399,6 +399,18 @@ def test_only_the_newest_and_the_best_checkpoints_are_kept(digits, tmp_path):
     assert kept == {*run.index().checkpoints, "step-00000010"}
 
 
+def test_a_run_killed_between_its_last_update_and_its_card_is_finished_on_resume(digits, tmp_path, messages):
+    config = tiny_config(digits)
+    start_run(config, tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    weights = run.checkpoint(run.index().best).read_bytes()
+    run.card.unlink()
+    assert resume_run(config, tmp_path / "run")
+    assert messages.count("no updates are left; finishing the run") == 1
+    assert run.card.exists()
+    assert run.checkpoint(run.index().best).read_bytes() == weights
+
+
 def test_training_stops_early_when_patience_runs_out(digits, tmp_path, messages):
     training = {
         "early_stopping_patience": 2,
