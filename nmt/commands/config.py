@@ -25,7 +25,16 @@ from nmt.commands.corpus_options import (
 )
 from nmt.commands.options import Overrides, not_dash
 from nmt.commands.streams import print_text
-from nmt.config import Config, DataConfig, ParallelFiles, dump_config, load_config, suggest_config
+from nmt.config import (
+    Config,
+    DataConfig,
+    ModelConfig,
+    ParallelFiles,
+    TokenizerConfig,
+    dump_config,
+    load_config,
+    suggest_config,
+)
 from nmt.config.corpora import DATA_SETS
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError, counted, in_words
@@ -137,7 +146,8 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
         (
             f"Train with: nmt train --config {shlex.quote(name)}",
             f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
-            f"Suggested: {_sizes(config)}, dropout {config.model.dropout},",
+            f"Suggested: {_layers(config.model)},",
+            f"{_vocabulary(config.tokenizer)}, dropout {config.model.dropout},",
             f"{training.max_updates:,} updates{in_both}, a validation every {training.validate_every:,}.",
             f"Why: {reason_for(num_pairs)}.",
             f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
@@ -145,19 +155,20 @@ def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
     )
 
 
-def _sizes(config: Config) -> str:
-    model, tokenizer = config.model, config.tokenizer
+def _layers(model: ModelConfig) -> str:
     layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
-    tokens = f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
-    positions = f"{model.positions} positions, " if model.positions != "sinusoidal" else ""
-    norms = "norms of queries and keys, " if model.qk_norm else ""
-    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads, {positions}{norms}{tokens}"
+    positions = f", {model.positions} positions" if model.positions != "sinusoidal" else ""
+    norms = ", norms of queries and keys" if model.qk_norm else ""
+    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads{positions}{norms}"
+
+
+def _vocabulary(tokenizer: TokenizerConfig) -> str:
+    return f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
 
 
 def _summary(config: Config) -> str:
-
-    data = config.data
+    data, sizes = config.data, f"{_layers(config.model)}, {_vocabulary(config.tokenizer)}"
     held_out = [name for name in DATA_SETS if not data.corpora(name)]
     holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""
     languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in data.directions)
-    return f"{languages}, {_sizes(config)}, {config.training.max_updates:,} updates{holdout}"
+    return f"{languages}, {sizes}, {config.training.max_updates:,} updates{holdout}"
