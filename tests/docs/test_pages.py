@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,12 @@ def test_nobody_is_told_to_install_a_strangers_package():
 def test_the_first_screen_of_the_readme_stays_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 70
+
+
+def test_the_installation_page_names_every_extra_and_every_environment_variable():
+    page = (DOCS / "how-to" / "install.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "nmt").rglob("*.py"))
+    variables = set(re.findall(r"\bNMT_[A-Z_]+\b", source))
+    assert {"NMT_MODEL", "NMT_CACHE_GB"} <= variables
+    assert [name for name in {*extras, *variables} if f"`{name}`" not in page] == []
