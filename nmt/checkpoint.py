@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
+from nmt.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
 from nmt.config.model import ModelConfig
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import RunError
@@ -32,13 +30,8 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = NO_CHECKSUM) -> None:
     """Write named tensors with a checksum, for which `metadata` reserves space. Raises OSError, as above."""
-    try:
+    with naming(path):
         save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=dict(metadata))
-    except SafetensorError as error:
-        number = re.search(r"os error ([0-9]+)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
     write_checksum(path)
 
 

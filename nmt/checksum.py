@@ -9,6 +9,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,6 +19,20 @@ NO_CHECKSUM = {"sha256": "0" * 64}
 
 _MAX_HEADER_BYTES = 100_000_000  # the limit of the safetensors library
 _BLOCK_BYTES = 1 << 20
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let safetensors raise an OSError about `path` where it cannot write, for example because the disk is full."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"os error ([0-9]+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 class _Checksum(NamedTuple):

@@ -28,7 +28,7 @@ MAX_METRICS_BYTES = 200_000_000
 
 _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTALL)
 _NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # in case a lock's name is a link or a pipe
-_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # raised by a write, without a file name
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # raised by a write, without a file name
 
 Guard = Callable[[Path], AbstractContextManager[object]]
 """Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
@@ -113,9 +113,12 @@ def _give_name(partial: Path, path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` as UTF-8 with LF line ends, atomically."""
+    r"""Write `text` to `path` as UTF-8 with LF line ends, atomically.
+
+    A lone surrogate, as in a file name that is not UTF-8, becomes an escape, such as `\udcff`, which JSON can read.
+    """
     with write_atomically(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def flush(path: Path) -> None:
@@ -147,7 +150,7 @@ def _temporary_names(path: Path) -> Iterator[tuple[Path, Path, int]]:
             os.close(lock)
             _temporary(path, token, "lock").unlink(missing_ok=True)
     except OSError as error:
-        is_full = error.filename is None and error.errno in _FULL_DISK
+        is_full = error.filename is None and error.errno in FULL_DISK
         if is_full or f"{os.sep}.{path.name}." in str(error.filename):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise

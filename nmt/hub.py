@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nmt import DISTRIBUTION
 from nmt.cachedir import GB, cache_folder, gigabytes_from, into_cache, using
 from nmt.errors import NmtError, RunError
+from nmt.files import FULL_DISK
 from nmt.packed import check_names, is_name, restore_precision
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def hub_errors(model: HubModel, action: str) -> Iterator[None]:
             raise _refused(model, action, cause.response.status_code, False) from None
         raise _unreachable(model, action, cause if isinstance(cause, Exception) else error) from None
     except OSError as error:  # connection errors, timeouts
-        if error.errno is not None and error.filename is not None:
+        if error.errno is not None and (error.filename is not None or error.errno in FULL_DISK):
             raise  # a local file
         raise _unreachable(model, action, error) from None
     except Exception as error:

@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nmt.cachedir import cache_folder, into_cache, using
-from nmt.checksum import NO_CHECKSUM, find_corruption, write_checksum
+from nmt.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
 from nmt.config.base import Section
 from nmt.errors import RunError
 from nmt.files import read_at_most, sha256_of, write_atomically
@@ -137,7 +137,8 @@ def convert_weights(source: Path, target: Path, numpy_type: str) -> None:
     if not all(np.isfinite(tensor).all() for tensor in converted.values()):
         raise RunError(f"these weights contain numbers too large for {numpy_type}", path=source, hint="keep fp32")
     with write_atomically(target) as partial:
-        save_file(converted, partial, metadata=NO_CHECKSUM)
+        with naming(target):
+            save_file(converted, partial, metadata=NO_CHECKSUM)
         write_checksum(partial)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from nmt.commands.corpus_options import (
     Tsv,
 )
 from nmt.commands.options import Overrides, not_dash
+from nmt.commands.outputs import refuse_replacing
 from nmt.commands.streams import print_text
 from nmt.config import (
     Config,
@@ -76,10 +78,8 @@ def new(
     """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     train = files.corpora()
-    if output is not None and os.path.lexists(output) and not overwrite:
-        raise ConfigError(
-            "this file already exists", path=output, hint="replace it with --overwrite, or choose another name"
-        )
+    if output is not None:
+        _refuse_output(output, train, overwrite)
     data = files.data_section(train)
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
     if output is None:
@@ -96,6 +96,16 @@ def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
         log.warning(f"only {counted(num_pairs, 'sentence pair')}: enough to try things out, not to learn a language")
     config = suggest_config(num_pairs, data, student=student)
     return dump_config(config, comments=True, header=_header(config, name, num_pairs, num_blank))
+
+
+def _refuse_output(output: Path, corpora: Sequence[ParallelFiles], overwrite: bool) -> None:
+    """Raise NmtError if `output` is a file of the corpora, or exists and must not be replaced."""
+    from nmt.data.corpus import paths_of
+
+    refuse_replacing([output], paths_of(corpora))
+    if os.path.lexists(output) and not overwrite:
+        hint = "replace it with --overwrite, or choose another name"
+        raise ConfigError("this file already exists", path=output, hint=hint)
 
 
 @app.command()

@@ -28,7 +28,7 @@ from nmt.commands.corpus_options import (
     form_named,
 )
 from nmt.commands.options import Overrides
-from nmt.commands.outputs import refuse_replacing
+from nmt.commands.outputs import refuse_replacing, refuse_unwritable
 from nmt.commands.progress import Progress
 from nmt.commands.streams import print_text, to_json
 from nmt.config import Config, DataConfig, dump_config, load_config
@@ -102,11 +102,14 @@ def check(
 ) -> None:
     """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
 
-    Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no files.
+    Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
     _refuse_unknown_rules(fail_on or [])
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
+    if html is not None:
+        refuse_replacing([html], _inputs(data))
+        refuse_unwritable(html)
     from nmt.data.check.render_text import render_text
 
     run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
@@ -215,15 +218,19 @@ def _refuse_unknown_rules(names: list[str]) -> None:
 
 def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
     """Raise NmtError if an output exists, is an input, is named twice, or has the extension of another format."""
-    from nmt.data.corpus import paths_of
-
-    refuse_replacing(outputs, [path for name in DATA_SETS for path in paths_of(data.corpora(name))])
+    refuse_replacing(outputs, _inputs(data))
     for path in outputs:
         if form_named(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         if os.path.lexists(path) and not overwrite:
             hint = "replace it with --overwrite, or choose another name"
             raise ConfigError("this file already exists", path=path, hint=hint)
+
+
+def _inputs(data: DataConfig) -> list[Path]:
+    from nmt.data.corpus import paths_of
+
+    return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
 
 
 class _Checking:

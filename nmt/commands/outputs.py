@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
 _MAX_SETTINGS_BYTES = 1_000_000
+_SOURCES = "sources"  # key of the settings file
 
 Settings = Mapping[str, object]
 """The settings that, together with the input, determine the contents of a file; as JSON values."""
@@ -69,19 +70,24 @@ class PartialFile:
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.settings_file = self.path.with_name(self.path.name + ".partial.json")
         self._settings = json.loads(json.dumps(dict(settings)))
+        self.sources: object = None
         self._lines_per_text = lines_per_text
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
             raise NmtError("not a regular file", path=self.partial, hint="delete it, or choose another output file")
-        existed = self.partial.exists()
-        self._file = cast(BinaryIO, open(self.partial, "r+b" if existed else "x+b", buffering=0))  # noqa: SIM115
+        self.existed = self.partial.exists()
+        self._file = cast(BinaryIO, open(self.partial, "r+b" if self.existed else "x+b", buffering=0))  # noqa: SIM115
         try:
             self._lock()
-            self.num_texts = self._count_lines() // lines_per_text
-            if existed:
-                self._check(resume)
+            num_lines = self._count_lines()
+            self.num_texts = num_lines // lines_per_text
+            if self.existed and resume:
+                self._check_settings()
+            elif num_lines:
+                hint = "continue with --resume, or delete it to start over"
+                raise NmtError(f"holds {num_lines:,} lines of an interrupted run", path=self.partial, hint=hint)
             self.truncate(self.num_texts)
-            if not (existed and resume):
+            if not (self.existed and resume):
                 self._write_settings()
         except BaseException:
             self._file.close()
@@ -94,27 +100,33 @@ class PartialFile:
         if not is_ours or not _is_same(self._file, self.partial):
             raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
 
-    def _check(self, resume: bool) -> None:
-        """Raise NmtError if finished lines would be overwritten, or continued with other settings."""
-        if not resume:
-            if self.num_texts:
-                hint = "continue with --resume, or delete it to start over"
-                raise NmtError(f"holds {self.num_texts:,} texts of an interrupted run", path=self.partial, hint=hint)
-            return
+    def _check_settings(self) -> None:
+        """Raise NmtError if finished lines would be continued with other settings."""
         before = self._read_settings()
+        self.sources = before.pop(_SOURCES, None)
         for name in sorted({*before, *self._settings}):
             if before.get(name) != self._settings.get(name):
                 raise NmtError(
                     f"was written with {name} {before.get(name)}, not {self._settings.get(name)}",
                     path=self.partial,
-                    hint="resume with the same model and options, or delete the file to start over",
+                    hint="resume with the same input, model and options, or delete the file to start over",
                 )
 
+    def remember_sources(self, sources: Mapping[str, object]) -> None:
+        """Store a checksum of the source lines whose texts are written; `sources` when the file is resumed."""
+        self.sources = dict(sources)
+        self._write_settings()
+
     def _write_settings(self) -> None:
-        text = json.dumps(self._settings, indent=2, ensure_ascii=False) + "\n"
+        sources = {} if self.sources is None else {_SOURCES: self.sources}
+        text = json.dumps({**self._settings, **sources}, indent=2, ensure_ascii=False) + "\n"
+        new = self.settings_file.with_name(self.settings_file.name + ".new")  # so that a kill leaves no torn file
         try:
-            self.settings_file.write_text(text, encoding="utf-8", newline="\n")
+            # A name that is not UTF-8 has lone surrogates, which JSON can only hold as escapes.
+            new.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+            os.replace(new, self.settings_file)
         except OSError as error:  # an error of a full disk does not name the file
+            new.unlink(missing_ok=True)
             self.interrupt()
             raise OSError(error.errno, error.strerror, str(self.settings_file)) from error
 
@@ -181,7 +193,19 @@ class PartialFile:
             self.interrupt()
 
 
-def tell_what_is_kept(files: Sequence[PartialFile], error: BaseException) -> None:
+def refuse_losing_lines(files: Sequence[PartialFile]) -> None:
+    """Raise NmtError if the first file would lose its finished texts because another file has disappeared."""
+    first, *others = files
+    for other in others:
+        if first.num_texts and not other.existed:
+            other.interrupt()
+            hint = f"put it back, or delete {first.partial} to start over"
+            raise NmtError(
+                f"missing, but {first.partial.name} has {first.num_texts:,} texts", path=other.partial, hint=hint
+            )
+
+
+def tell_what_is_kept(files: Sequence[PartialFile], error: BaseException, *, can_resume: bool = True) -> None:
     """Log how many lines an interrupted command has kept, if any, and the command that continues after them.
 
     Log nothing if the `error` is in the data, because the same command would fail again.
@@ -191,10 +215,10 @@ def tell_what_is_kept(files: Sequence[PartialFile], error: BaseException) -> Non
         return
     again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
     log.info(
-        "stopped after %s lines, which are kept in %s\n  Continue with: nmt %s",
+        "stopped after %s lines, which are kept in %s%s",
         f"{min(file.num_texts for file in kept):,}",
         in_words([str(file.partial) for file in kept]),
-        shlex.join(again),
+        f"\n  Continue with: nmt {shlex.join(again)}" if can_resume else "",
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -14,7 +14,15 @@ import typer
 
 from nmt.commands.documents import DocumentPaths, document_in, translate_document, warn_of_lines
 from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
-from nmt.commands.inputs import decode_argument, is_typing, read_standard_input, read_text_file
+from nmt.commands.inputs import (
+    Checksum,
+    Done,
+    decode_argument,
+    is_typing,
+    read_standard_input,
+    read_text_file,
+    without,
+)
 from nmt.commands.options import (
     Checkpoint,
     Device,
@@ -35,6 +43,7 @@ from nmt.commands.outputs import (
     exit_code_of,
     open_output,
     refuse_compressed,
+    refuse_losing_lines,
     refuse_replacing,
     stop_on_sigterm,
     tell_what_is_kept,
@@ -44,7 +53,7 @@ from nmt.commands.ray_options import Computation, Ray, RayWorkers, open_translat
 from nmt.commands.streams import to_json
 from nmt.data.glossary_file import read_glossary
 from nmt.data.lines import count_lines
-from nmt.errors import DataError, NmtError
+from nmt.errors import NmtError
 from nmt.exportdir import ExportDir
 from nmt.rundir import RunDir
 
@@ -62,7 +71,9 @@ Texts = Annotated[
 
 InputFile = Annotated[
     Path | None,
-    typer.Option("--input", "-i", callback=not_dash, help="File to translate, line by line (.gz too)."),
+    typer.Option(
+        "--input", "-i", callback=not_dash, help="File to translate, line by line; may be compressed (.gz, .xz, .zst)."
+    ),
 ]
 OutputFile = Annotated[
     Path | None,
@@ -126,12 +137,12 @@ def translate(
     Each line of input gives one line of output (--n-best N: N lines). --output writes FILE.partial and renames it to
     FILE when complete; --resume continues a stopped command after the last line.
     """
-    files = _Files(texts or [], input, output, alignments, attention, resume)
+    files = _Files(texts or [], input, output, alignments, attention, glossary, resume)
     computation = Computation(engine, device, precision, ray, ray_workers)
     _check_usage(files, prefix, computation)
-    document = document_in(files.texts, output, {"--resume": resume, "--prefix": prefix, "--alignments": alignments})
+    wanted = _Wanted(search, format, prefix, to, from_, attention_layer, attention_head)
+    document = document_in(files.texts, output, _for_texts(files, wanted))
     warn_of_lines(input)
-    wanted = _Wanted(search, format, prefix, to, from_, glossary, attention_layer, attention_head)
     _run(files, document, wanted, find_models(models, checkpoint), computation)
 
 
@@ -143,6 +154,7 @@ class _Files(NamedTuple):
     output: Path | None
     alignments: Path | None
     attention: Path | None
+    glossary: Path | None
     resume: bool
 
 
@@ -162,8 +174,8 @@ def _check_usage(files: _Files, prefix: str | None, computation: Computation) ->
     for option, path in (("--output", files.output), ("--alignments", files.alignments)):
         if path is not None:
             refuse_compressed(path, option)
-    outputs = (files.output, files.alignments, files.attention)
-    refuse_replacing([path for path in outputs if path is not None], [] if files.input is None else [files.input])
+    outputs, inputs = (files.output, files.alignments, files.attention), (files.input, files.glossary)
+    refuse_replacing(filter(None, outputs), filter(None, inputs))
     if files.attention is not None:
         from nmt.plots.saving import picture_format
 
@@ -178,9 +190,20 @@ class _Wanted(NamedTuple):
     prefix: str | None
     to: str | None
     from_: str | None
-    glossary: Path | None
     layer: int  # of the attention
     head: int | None
+
+
+def _for_texts(files: _Files, wanted: _Wanted) -> dict[str, object]:
+    """Return the options that have no meaning for documents, with true values if they are given."""
+    return {
+        "--resume": files.resume,
+        "--prefix": wanted.prefix,
+        "--alignments": files.alignments,
+        "--attention": files.attention,
+        "--format jsonl": wanted.format == "jsonl",
+        "--n-best": wanted.search.given.get("num_hypotheses"),
+    }
 
 
 def _run(
@@ -188,12 +211,12 @@ def _run(
     computation: Computation,
 ) -> None:  # fmt: skip
     """Load the models and translate."""
-    glossary = None if wanted.glossary is None else read_glossary(wanted.glossary)
+    glossary = None if files.glossary is None else read_glossary(files.glossary)
     with open_translator(models, computation, token_scores=wanted.format == "jsonl") as translator:
         from nmt.translate.blocks import Request
         from nmt.translate.ray_worker import checksums_of_weights
 
-        _, _, prefix, to, from_, _, layer, head = wanted
+        _, _, prefix, to, from_, layer, head = wanted
         options = wanted.search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know
@@ -202,9 +225,10 @@ def _run(
             return
         request = Request(options, prefix, to, from_, glossary=glossary)
         job = _Job(files, translator, request, wanted.format, _Attention(translator.local, layer, head))
-        identity = {**identify_shortlist(models, options), **identify_glossary(wanted.glossary)}
-        weights = {} if files.output is None else {"weights": [*checksums_of_weights(models)]}
-        job.run({"models": identify_models(models), **weights, **identity})
+        identity: dict[str, object] = {**identify_shortlist(models, options), **identify_glossary(files.glossary)}
+        if files.output is not None:
+            identity["weights"] = [*checksums_of_weights(models)]
+        job.run({"models": identify_models(models), **identity})
 
 
 class _Job(NamedTuple):
@@ -233,7 +257,7 @@ class _Job(NamedTuple):
                 try:
                     self._translate(output, alignments)
                 except BaseException as error:
-                    tell_what_is_kept(partial_files, error)
+                    tell_what_is_kept(partial_files, error, can_resume=not self.files.texts)
                     raise
         except KeyboardInterrupt as stop:
             raise typer.Exit(exit_code_of(stop)) from None
@@ -244,6 +268,8 @@ class _Job(NamedTuple):
         lines_per_text = self.request.options.num_hypotheses if self.format == "text" else 1
         files = self.files
         with ExitStack() as stack:
+            if files.alignments is not None:
+                settings = {**settings, "alignments": os.path.realpath(files.alignments)}
             output = stack.enter_context(open_output(files.output, settings, lines_per_text, resume=files.resume))
             if files.alignments is None:
                 yield output, None
@@ -254,7 +280,9 @@ class _Job(NamedTuple):
 
     def _translate(self, output: Output, alignments: Output | None) -> None:
         num_done = self._continue_after(output, alignments)
-        blocks = _blocks(self.files.texts, self.files.input, num_done)
+        sources = Checksum()
+        before = output.sources if isinstance(output, PartialFile) else None
+        blocks = _blocks(self.files.texts, self.files.input, Done(num_done, before, sources))
         with self._progress(num_done) as progress:
             for block, translations in self.translator.translate_blocks(blocks, self.request, num_done + 1):
                 for number, translation in enumerate(translations, progress.count + 1):
@@ -262,6 +290,9 @@ class _Job(NamedTuple):
                 if alignments is not None:
                     alignments.write("".join(self.attention.alignment(t) + "\n" for t in translations))
                 output.write("".join(self._render(translation) + "\n" for translation in translations))
+                if isinstance(output, PartialFile):
+                    sources.add(block)
+                    output.remember_sources(sources.as_json())
                 progress.add(len(block))
         if self.files.attention is not None:
             self.attention.draw(translations[0], self.files.attention)
@@ -273,10 +304,11 @@ class _Job(NamedTuple):
         outputs = [file for file in (output, alignments) if file is not None]
         if not all(isinstance(file, PartialFile) for file in outputs):
             raise typer.BadParameter("--resume continues regular files, not pipes or devices")
-        num_done = min(file.num_texts for file in outputs if isinstance(file, PartialFile))
-        for file in outputs:
-            if isinstance(file, PartialFile):
-                file.truncate(num_done)
+        partial_files = [file for file in outputs if isinstance(file, PartialFile)]
+        num_done = min(file.num_texts for file in partial_files)
+        refuse_losing_lines(partial_files)
+        for file in partial_files:
+            file.truncate(num_done)
         log.info("resuming after %s lines", f"{num_done:,}")
         return num_done
 
@@ -323,25 +355,15 @@ class _Job(NamedTuple):
         return to_json(fields)
 
 
-def _blocks(texts: list[str], path: Path | None, num_done: int) -> Iterator[list[str]]:
-    """Yield the lines after the first `num_done` in blocks, without long waits for lines from a slow pipe."""
+def _blocks(texts: list[str], path: Path | None, done: Done) -> Iterator[list[str]]:
+    """Yield the lines that are not done in blocks, without long waits for lines from a slow pipe."""
     from nmt.translate.stream import grow_blocks, read_blocks
 
     if texts:
         return grow_blocks([decode_argument(text) for text in texts])
     if path is None:
-        return read_blocks(_skip(read_standard_input(), num_done, "standard input"))
-    return grow_blocks(_skip(read_text_file(path), num_done, path))
-
-
-def _skip(lines: Iterable[str], count: int, path: Path | str) -> Iterator[str]:
-    """Yield `lines` without the first `count`. DataError if there are fewer."""
-    rest = iter(lines)
-    num_skipped = sum(1 for _ in islice(rest, count))
-    if num_skipped < count:
-        hint = "resume with the same input, or delete the .partial file to start over"
-        raise DataError(f"only {num_skipped:,} lines, but {count:,} are translated already", path=path, hint=hint)
-    yield from rest
+        return read_blocks(without(done, read_standard_input(), "standard input"))
+    return grow_blocks(without(done, read_text_file(path), path))
 
 
 def _warn(translation: Translation, number: int, limit: int) -> None:

@@ -11,7 +11,7 @@ from nmt import __version__
 from nmt.config.base import Section
 from nmt.config.load import PATH_KEYS
 from nmt.data.tokenizer import TokenizerPair
-from nmt.files import write_text
+from nmt.files import FULL_DISK, write_text
 from nmt.interop.share_card import share_card, test_record
 from nmt.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
 from nmt.rundir import CheckpointIndex, RunDir
@@ -40,9 +40,9 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
     if precision == "fp16":
         convert_weights(weights, shared.checkpoint(weights.stem), "float16")
     else:
-        shutil.copyfile(weights, shared.checkpoint(weights.stem))
+        _copy(weights, shared.checkpoint(weights.stem))
     if run.shortlist.is_file():
-        shutil.copyfile(run.shortlist, shared.shortlist)
+        _copy(run.shortlist, shared.shortlist)
     shared.write_index(_index(run, weights.stem))
     shared.write_config(without_folders(config))
     if record := test_record(run, weights.stem):
@@ -50,6 +50,16 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
         shared.write_json(shared.evaluations / "test.json", record)
     write_text(folder / PACK_INFO, PackInfo(nmt=__version__, precision=precision).model_dump_json(indent=2) + "\n")
     write_text(shared.card, share_card(run, config, *names))
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file. The OSError of a full disk names `target`; shutil's names `source`."""
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        if error.errno in FULL_DISK:
+            raise OSError(error.errno, error.strerror, str(target)) from None
+        raise
 
 
 def _index(run: RunDir, best: str) -> CheckpointIndex:

@@ -77,6 +77,14 @@ def test_new_prints_a_commented_configuration_that_suits_the_data():
     assert config.data.holdout_size == 6
 
 
+def test_new_does_not_replace_a_corpus():
+    before = Path("a.de").read_bytes()
+    result = run("new", "--src", "a.de", "--tgt", "a.en", "-o", "a.de", "--overwrite")
+    assert result.exit_code == 1
+    assert str(result.exception) == "a.de: this file is the input\n  choose another name for the output"
+    assert Path("a.de").read_bytes() == before
+
+
 def test_new_names_rotary_positions_and_both_directions_where_it_suggests_them():
     Path("many.tsv").write_text("".join(f"Satz {number}.\tSentence {number}.\n" for number in range(10_500)))
     lines = succeed("new", "--tsv", "many.tsv", "--src-lang", "de", "--tgt-lang", "en").stdout.split("\n")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt.commands.outputs import PartialFile
+from nmt.commands.outputs import PartialFile, refuse_losing_lines
 from nmt.errors import NmtError
+from tests.full_disk import no_room_for
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"models": ["run/step-1"], "format": "text"}
@@ -22,10 +23,12 @@ class StopError(Exception):
     """Something ends the command."""
 
 
-def write(path: Path, lines: str, *, resume: bool = False, stop: bool = True, lines_per_text: int = 1) -> int:
+def write(
+    path: Path, lines: str, *, resume: bool = False, stop: bool = True, lines_per_text: int = 1, settings=SETTINGS
+) -> int:
     """Write `lines` after those that are there; returns after how many texts."""
     try:
-        with PartialFile(path, SETTINGS, lines_per_text, resume=resume) as file:
+        with PartialFile(path, settings, lines_per_text, resume=resume) as file:
             before = file.num_texts
             file.write(lines)
             if stop:
@@ -67,17 +70,9 @@ def test_a_command_that_has_done_nothing_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
 def test_a_disk_too_full_for_the_settings_is_named_and_nothing_is_left(tmp_path):
-    import resource
-
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
-    try:
-        with pytest.raises(OSError, match="too large") as caught:
-            write(tmp_path / "out", "1\n")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with no_room_for(10), pytest.raises(OSError, match="too large") as caught:
+        write(tmp_path / "out", "1\n")
     assert caught.value.filename == str(tmp_path / "out.partial.json")
     assert os.listdir(tmp_path) == []
 
@@ -87,10 +82,39 @@ def test_kept_lines_are_not_overwritten(tmp_path):
     with pytest.raises(NmtError) as caught:
         write(tmp_path / "out", "x\n")
     assert str(caught.value) == (
-        f"{tmp_path / 'out.partial'}: holds 2 texts of an interrupted run\n"
+        f"{tmp_path / 'out.partial'}: holds 2 lines of an interrupted run\n"
         "  continue with --resume, or delete it to start over"
     )
     assert (tmp_path / "out.partial").read_text() == "1\n2\n"
+
+
+def test_a_text_with_some_of_its_lines_is_not_overwritten(tmp_path):
+    write(tmp_path / "out", "1a\n1b\n", lines_per_text=1)
+    with pytest.raises(NmtError, match="holds 2 lines of an interrupted run"):
+        write(tmp_path / "out", "x\n", lines_per_text=4)
+    assert (tmp_path / "out.partial").read_text() == "1a\n1b\n"
+
+
+def test_lines_are_not_given_up_because_a_file_beside_them_is_missing(tmp_path):
+    write(tmp_path / "out", "1\n2\n")
+    files = [PartialFile(tmp_path / name, SETTINGS, 1, resume=True) for name in ("out", "pairs")]
+    with pytest.raises(NmtError) as caught:
+        refuse_losing_lines(files)
+    assert str(caught.value) == (
+        f"{tmp_path / 'pairs.partial'}: missing, but out.partial has 2 texts\n"
+        f"  put it back, or delete {tmp_path / 'out.partial'} to start over"
+    )
+    files[0].interrupt()
+    assert sorted(os.listdir(tmp_path)) == ["out.partial", "out.partial.json"]
+    assert (tmp_path / "out.partial").read_text() == "1\n2\n"
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="file names are Unicode there")
+def test_settings_may_hold_a_name_that_is_not_utf8(tmp_path):
+    settings = {**SETTINGS, "models": [os.fsdecode(b"r\xff")]}
+    write(tmp_path / "out", "1\n", settings=settings)
+    assert write(tmp_path / "out", "2\n", resume=True, stop=False, settings=settings) == 1
+    assert (tmp_path / "out").read_text() == "1\n2\n"
 
 
 def test_lines_of_other_settings_are_not_continued(tmp_path):

@@ -127,7 +127,7 @@ def test_an_output_that_ends_at_any_byte_is_resumed_to_the_same_bytes(folder, me
 def test_an_output_is_not_resumed_with_other_options_input_or_weights(folder, digits_run):
     arguments = ("-i", "mono", "-o", "out.tsv")
     interrupt(*arguments)
-    with pytest.raises(NmtError, match="holds 90 texts of an interrupted run"):
+    with pytest.raises(NmtError, match="holds 90 lines of an interrupted run"):
         synthesize(*arguments)
     with pytest.raises(NmtError, match="was written with forward False, not True"):
         synthesize(*arguments, "--forward", "--resume")

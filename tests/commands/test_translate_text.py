@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,6 +100,11 @@ def test_an_output_is_not_continued_with_weights_that_were_trained_anew(digits_r
     assert done.returncode == 1
     assert "was written with weights" in done.stderr
     path.write_bytes(before)
+    source.write_bytes(b"21\n" + b"12\n" * 39)
+    done = nmt(*command, "--resume")
+    assert done.returncode == 1
+    assert re.search(rf"error: {source}: its first \d+ lines are not those that were translated\n", done.stderr)
+    assert done.stderr.endswith("  resume with the same input, or delete the .partial file to start over\n")
     source.write_bytes(b"12\n" * 40)
     assert nmt(*command, "--resume").returncode == 0
     assert out.read_text() == "21\n" * 40
@@ -176,6 +182,21 @@ def test_an_output_never_replaces_its_input(digits_run, tmp_path):
     assert (tmp_path / "page.html").read_text() == "<p>12</p>"
     done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o", "--alignments", tmp_path / "o", "12")
     assert "two outputs have this name" in done.stderr
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("12\t34\n")
+    done = nmt("translate", "-m", digits_run, "--glossary", glossary, "-o", glossary, "12")
+    assert done.stderr == f"error: {glossary}: this file is the input\n  choose another name for the output\n"
+    assert glossary.read_text() == "12\t34\n"
+
+
+def test_options_that_have_no_meaning_for_documents_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("page.html").write_text("<p>12</p>")
+    options = ["--attention", "a.svg", "--alignments", "pairs", "--format", "jsonl", "--beam", "3", "--n-best", "3"]
+    done = CliRunner().invoke(app, ["translate", "page.html", "-o", "out.html", *options], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    message = "--alignments, --attention, --format jsonl, --n-best cannot be used with documents"
+    assert message in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from nmt.find_model import find_run
 from nmt.hub import HubModel, fetch
 from nmt.interop.push import push
 from nmt.rundir import RunDir
+from tests.full_disk import no_room_for
 from tests.hub_stand_in import TOKEN, Hub, Repository, running_hub
 
 pytest.importorskip("huggingface_hub", reason="needs the extra hub")
@@ -117,6 +118,12 @@ def test_a_commit_in_the_cache_needs_no_network(hub, monkeypatch):
     with pytest.raises(NmtError, match="cannot reach the hub") as caught:
         find_run("hf:me/digits")
     assert "hf:user/name@COMMIT" in caught.value.hint
+
+
+def test_a_full_disk_is_not_taken_for_a_network_failure(hub):
+    push(RunDir(Path("run")), NAME)
+    with no_room_for(3000), pytest.raises(NmtError, match=r"cannot be written to \(File too large\)"):
+        find_run("hf:me/digits")
 
 
 def test_a_model_over_the_limit_is_refused_before_anything_is_downloaded(hub, monkeypatch):

@@ -17,6 +17,7 @@ from nmt.find_model import find_run
 from nmt.interop.describe import describe_model
 from nmt.interop.sharing import pack, without_folders, write_shareable
 from nmt.rundir import RunDir
+from tests.full_disk import no_room_for
 from tests.tiny import tiny_config
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"
@@ -81,6 +82,15 @@ def test_weights_that_fp16_cannot_hold_are_refused(run, tmp_path):
     with pytest.raises(RunError, match="contain numbers too large for float16"):
         pack(run, tmp_path / "m.zip", "fp16")
     assert not (tmp_path / "m.zip").exists()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_disk_too_full_for_the_weights_is_named_and_nothing_is_left(run, tmp_path, precision):
+    with no_room_for(20_000), pytest.raises(OSError, match="too large") as caught:
+        pack(run, tmp_path / "model.zip", precision)
+    assert not caught.value.filename.startswith(str(run.path))
+    assert Path(caught.value.filename).name == run.usable_checkpoint().name
+    assert not list(tmp_path.glob("*.zip*"))
 
 
 def test_state_and_corpus_stay_behind(run, tmp_path):

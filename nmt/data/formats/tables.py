@@ -54,15 +54,17 @@ def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: Tabl
     skipped, and counted in a warning at the end. Raises DataError for a missing column, for a row with more cells than
     the first, and for a chosen column that contains numbers or IDs while another one contains text.
     """
-    head = list(islice(rows, HEAD_ROWS))
-    first = _first_full_row(head)
-    if first == len(head):
-        return iter((("", "", line) for line, _ in head))
+    blank: list[int] = []  # lines
+    while (first := _first_full_row(head := list(islice(rows, HEAD_ROWS)))) == len(head):
+        blank += [line for line, _ in head]
+        if len(head) < HEAD_ROWS:
+            return (("", "", line) for line in blank)
     src, tgt, has_header = _find_columns(files, *head[first], path)
     body = [row for i, row in enumerate(head) if not (has_header and i == first)]
     names = head[first][1] if has_header else []
     _refuse_ids(body, (src, tgt), names, path)
-    return _records(chain(body, rows), (src, tgt), len(head[first][1]), path, form)
+    records = _records(chain(body, rows), (src, tgt), len(head[first][1]), path, form)
+    return chain((("", "", line) for line in blank), records)
 
 
 def _records(

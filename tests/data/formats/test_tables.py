@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.data.formats.header_words import looks_like_header
-from nmt.data.formats.tables import fault_of
+from nmt.data.formats.tables import HEAD_ROWS, fault_of
 from tests.data.formats.reading import fault, read
 
 
@@ -33,6 +33,14 @@ def test_a_title_above_the_table_does_not_hide_its_header(tmp_path):
     assert read(tmp_path / "a.csv", table, columns=(2, 3)) == expected
     assert read(tmp_path / "a.csv", columns=("German", "English")) == expected
     assert read(tmp_path / "b.csv", "eins,\n,\n,two\n") == [("eins", "", 1), ("", "", 2), ("", "two", 3)]
+
+
+@pytest.mark.parametrize("num_blank", [HEAD_ROWS - 1, HEAD_ROWS, 2 * HEAD_ROWS + 1])
+def test_rows_after_any_number_of_blank_ones_are_read(num_blank, tmp_path):
+    blank = [("", "", line) for line in range(1, num_blank + 1)]
+    assert read(tmp_path / "blank.tsv", "\t\n" * num_blank) == blank
+    pairs = [("one", "eins", num_blank + 2), ("two", "zwei", num_blank + 3)]
+    assert read(tmp_path / "a.tsv", "\t\n" * num_blank + "source\ttarget\none\teins\ntwo\tzwei\n") == blank + pairs
 
 
 def test_columns_are_found_by_name(tmp_path):
