@@ -6,9 +6,10 @@ A translated block is HTML: its tags are verbatim, and its text is escaped (`&lt
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from html import escape
+from itertools import groupby
 from string import ascii_lowercase
 from typing import NamedTuple
 
@@ -23,6 +24,15 @@ class Item(NamedTuple):
 
     text: str  # unescaped; markup: verbatim
     tag: str = ""  # empty: text. b: an opening tag, /b: a closing tag, !: standalone markup
+
+
+def join_texts(items: Iterable[Item]) -> list[Item]:
+    """Join neighboring texts."""
+    joined: list[Item] = []
+    for is_markup, group in groupby(items, key=lambda item: bool(item.tag)):
+        same = list(group)
+        joined += same if is_markup else [Item("".join(item.text for item in same))]
+    return joined
 
 
 class Block:
@@ -92,13 +102,13 @@ class Block:
 
     def from_links(self, aligned: Aligned) -> str | None:
         """Return the translation as HTML, with tags projected along the links; None if that is impossible."""
-        tags, text = [], ""
+        tags, length, end = [], 0, ""  # the length of the plain text so far, and its last character
         for item in self.items:
             if item.tag:
-                length = len(_SPACES.sub(" ", text).lstrip())
                 tags.append(Tag(length, item.text, item.tag))
-            else:
-                text += item.text
+                continue
+            text = _SPACES.sub(" ", end + item.text)[1:] if end else _SPACES.sub(" ", item.text).lstrip()
+            length, end = length + len(text), text[-1:] or end
         written = project(tags, aligned)
         return None if written is None else self._around(written)
 

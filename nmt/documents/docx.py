@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import re
 import zipfile
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator
 from copy import deepcopy
 from html import unescape
 from io import BytesIO
+from itertools import islice
 from typing import Any
 
-from nmt.documents.blocks import Block, Item
+from nmt.documents.blocks import Block, Item, join_texts
 from nmt.errors import DataError
 
 MAX_BYTES = 200_000_000  # of all parts, unpacked
+_MIN_LIMIT = 400_000  # for documents from strangers; the styles alone may have 50,000 elements and attributes
+_MAX_UNPACKED = 10  # times that limit, in bytes
+_MIN_BYTES = 2  # of that limit, per element or attribute
+_MAX_COPIES = 2  # times that limit: elements and attributes that are created when the runs are split and translated
 _TAG = re.compile(r"<(/?[rx])(\d+)>")
 _NAMESPACE = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DELETED = (f"{_NAMESPACE}del", f"{_NAMESPACE}moveFrom")  # by tracked changes
 _SIMPLE_FIELD = f"{_NAMESPACE}fldSimple"
 _INSTRUCTION = f"{_NAMESPACE}instrText"
+_LINK = "HYPERLINK"
+_PROPERTIES = f"{_NAMESPACE}rPr"
 _NOTES = tuple(  # parts that python-docx may keep as bytes
     f"application/vnd.openxmlformats-officedocument.wordprocessingml.{kind}+xml"
     for kind in ("footnotes", "endnotes", "comments")
@@ -29,14 +38,17 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 class DocxFile:
     """A document with its tables, headers, footers, notes and comments."""
 
-    def __init__(self, content: bytes):
-        """Read a file. DataError if it is not a Word document, or is too large."""
+    def __init__(self, content: bytes, limit: int = 0):
+        """Read a file. DataError if it is not a Word document, or is too large.
+
+        `limit`, in bytes, is for documents from strangers: it keeps the memory that a small file can take within a
+        multiple of it.
+        """
         import docx
 
+        limit = max(limit, _MIN_LIMIT) if limit else 0
         try:
-            with zipfile.ZipFile(BytesIO(content)) as archive:
-                if sum(part.file_size for part in archive.infolist()) > MAX_BYTES:
-                    raise DataError(f"larger than {MAX_BYTES:,} bytes when unpacked")
+            _check_size(content, limit)
             self._document = docx.Document(BytesIO(content))
             self._notes = self._read_notes()
         except DataError:
@@ -44,7 +56,9 @@ class DocxFile:
         except Exception as error:  # exceptions of zipfile, lxml and python-docx have no common base
             raise DataError(f"not a Word document ({str(error)[:100]})") from None
         roots = [self._document.element, *self._headers(), *(root for _, root in self._notes)]
-        paragraphs = [_Paragraph(paragraph) for root in roots for paragraph in root.iter(f"{_NAMESPACE}p")]
+        if limit and sum(map(_num_copies, _paragraphs_of(roots))) > _MAX_COPIES * limit:
+            raise DataError("not a Word document that can be translated: too much formatting")
+        paragraphs = map(_Paragraph, _paragraphs_of(roots))
         self._paragraphs = [paragraph for paragraph in paragraphs if not paragraph.block.is_blank]
 
     def _headers(self) -> list[Any]:
@@ -79,6 +93,34 @@ class DocxFile:
         return content.getvalue()
 
 
+def _check_size(content: bytes, limit: int) -> None:
+    """Raise DataError if a file is too large when unpacked, or has too many elements and attributes."""
+    max_bytes = min(MAX_BYTES, _MAX_UNPACKED * limit or MAX_BYTES)
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > max_bytes:
+            raise DataError(f"larger than {max_bytes:,} bytes when unpacked")
+        if limit and sum(_num_nodes(archive.read(part)) for part in parts) > limit // _MIN_BYTES:
+            raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
+
+
+def _num_nodes(xml: bytes) -> int:
+    """Return about how many elements and attributes there are; each takes 100 bytes of memory or more."""
+    return xml.count(b"<") - xml.count(b"</") + xml.count(b"=")
+
+
+def _paragraphs_of(roots: list[Any]) -> Iterator[Any]:
+    """Yield the paragraphs that are not empty."""
+    return (paragraph for root in roots for paragraph in root.iter(f"{_NAMESPACE}p") if len(paragraph))
+
+
+def _num_copies(paragraph: Any) -> int:
+    """Return the maximum number of elements and attributes that are copied when its runs are split and translated."""
+    formattings = (properties.iter() for properties in paragraph.iter(_PROPERTIES))
+    largest = max((sum(1 + len(each.attrib) for each in formatting) for formatting in formattings), default=0)
+    return largest * sum(len(run) for run in paragraph.iter(f"{_NAMESPACE}r"))
+
+
 class _Paragraph:
     """A paragraph: runs with the same formatting form a stretch; those with the most frequent one need no tags."""
 
@@ -103,7 +145,7 @@ class _Paragraph:
                 items[-2:] = [Item(items[-2].text + _text(run)), items[-1]]
             else:
                 items += [Item(f"<r{number}>", "r"), Item(_text(run)), Item(f"</r{number}>", "/r")]
-        self.block = Block(_joined(items) or [Item("")])
+        self.block = Block(join_texts(items) or [Item("")])
 
     def write(self, translation: str) -> None:
         """Replace the runs with those of a translation."""
@@ -135,17 +177,6 @@ class _Paragraph:
         return run
 
 
-def _joined(items: list[Item]) -> list[Item]:
-    """Join neighboring texts."""
-    joined: list[Item] = []
-    for item in items:
-        if joined and not item.tag and not joined[-1].tag:
-            joined[-1] = Item(joined[-1].text + item.text)
-        else:
-            joined.append(item)
-    return joined
-
-
 def _owner(run: Any) -> Any:
     """Return the paragraph that a run belongs to; a text box within a paragraph has its own paragraphs."""
     element = run.getparent()
@@ -156,19 +187,26 @@ def _owner(run: Any) -> Any:
 
 def _parts(run: Any) -> list[Any]:
     """Split a run into runs with only text, or only one other element, such as a tab."""
-    children = [child for child in run if child.tag != f"{_NAMESPACE}rPr"]
+    children = [child for child in run if child.tag != _PROPERTIES]
     if len(children) < 2 or _is_text(run) or run.tag == _SIMPLE_FIELD:
         return [run]
     parts = []
     for child in children:
-        part = deepcopy(run)
-        for other in [each for each in part if each.tag != f"{_NAMESPACE}rPr"]:
-            part.remove(other)
+        part = _without_content(run)
         part.append(child)
         run.addprevious(part)
         parts.append(part)
     run.getparent().remove(run)
     return parts
+
+
+def _without_content(run: Any) -> Any:
+    """Return a copy of a run with only its properties."""
+    copy = run.makeelement(run.tag, dict(run.attrib))
+    first = next(iter(run), None)
+    if first is not None and first.tag == _PROPERTIES:
+        copy.append(deepcopy(first))
+    return copy
 
 
 def _without_fields(runs: list[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
@@ -177,14 +215,17 @@ def _without_fields(runs: list[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
     A link is not such a field: its result is text. A field that does not end in this paragraph stays, too.
     """
     begun, ends = [], {}
+    codes = {number: code for number, run in enumerate(runs) if (code := _instruction(run))}
+    places = list(codes)
     for number, run in enumerate(runs):
         kinds = [mark.get(f"{_NAMESPACE}fldCharType") for mark in run.iter(f"{_NAMESPACE}fldChar")]
         if kinds == ["begin"]:
             begun.append(number)
         elif kinds == ["end"] and begun:
             first = begun.pop()
-            instruction = "".join(code.text or "" for part in runs[first:number] for code in part.iter(_INSTRUCTION))
-            if not instruction.strip().upper().startswith("HYPERLINK"):
+            within = islice(places, bisect_left(places, first), bisect_left(places, number))
+            instruction = "".join(codes[place] for place in islice(within, len(_LINK)))
+            if not instruction.upper().startswith(_LINK):
                 ends[first] = number
     kept: list[Any] = []
     rest: dict[int, list[Any]] = {}
@@ -195,6 +236,11 @@ def _without_fields(runs: list[Any]) -> tuple[list[Any], dict[int, list[Any]]]:
         kept.append(runs[place])
         place = end + 1
     return kept, rest
+
+
+def _instruction(run: Any) -> str:
+    """Return the beginning of the instruction of a field in a run; empty if it has none."""
+    return "".join(code.text or "" for code in run.iter(_INSTRUCTION)).strip()[: len(_LINK)]
 
 
 def _formattings(runs: list[Any]) -> list[str]:
@@ -211,16 +257,14 @@ def _formatting(run: Any) -> str:
     """Return a key for the formatting of a run: its properties, and the link around it."""
     from lxml import etree
 
-    properties = run.find(f"{_NAMESPACE}rPr")
+    properties = run.find(_PROPERTIES)
     link = run.getparent() if run.getparent().tag == f"{_NAMESPACE}hyperlink" else None
     written = "" if properties is None else etree.tostring(properties, encoding="unicode")
     return f"{id(link) if link is not None else ''} {written}"
 
 
 def _is_text(run: Any) -> bool:
-    return all(
-        child.tag in (f"{_NAMESPACE}t", f"{_NAMESPACE}rPr", f"{_NAMESPACE}lastRenderedPageBreak") for child in run
-    )
+    return all(child.tag in (f"{_NAMESPACE}t", _PROPERTIES, f"{_NAMESPACE}lastRenderedPageBreak") for child in run)
 
 
 def _text(run: Any) -> str:
@@ -229,10 +273,7 @@ def _text(run: Any) -> str:
 
 def _with_text(run: Any, text: str) -> Any:
     """Return a copy of a run, in a copy of its link, with a new text."""
-    copy = deepcopy(run)
-    for child in list(copy):
-        if child.tag != f"{_NAMESPACE}rPr":
-            copy.remove(child)
+    copy = _without_content(run)
     content = copy.makeelement(f"{_NAMESPACE}t", {_SPACE: "preserve"})
     content.text = unescape(text)
     copy.append(content)

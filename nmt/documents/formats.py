@@ -56,9 +56,10 @@ def available_suffixes() -> list[str]:
     return [suffix for suffix, (_, package) in _READERS.items() if not package or find_spec(package) is not None]
 
 
-def read_document(content: bytes, name: str) -> Document:
+def read_document(content: bytes, name: str, limit: int = 0) -> Document:
     """Return the document in `content`, in the format given by the extension of `name`.
 
+    `limit` is the maximum size in bytes of documents from strangers; `DocxFile` derives others from it. 0: no limit.
     DataError if it is not in that format; NmtError if a package is missing.
     """
     reader, package = _READERS[Path(name).suffix.lower()]
@@ -66,7 +67,7 @@ def read_document(content: bytes, name: str) -> Document:
         hint = f'pip install "{DISTRIBUTION}[documents]"'
         raise NmtError(f"reading {Path(name).suffix} files needs the package {package}", path=name, hint=hint)
     try:
-        return reader(content)
+        return DocxFile(content, limit) if reader is DocxFile else reader(content)
     except DataError as error:
         raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None
 

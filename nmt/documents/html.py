@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Callable, Iterator, Sequence
+from html import escape, unescape
 from html.parser import HTMLParser
 
-from nmt.documents.blocks import Block, Item
+from nmt.documents.blocks import Block, Item, join_texts
 from nmt.documents.source import decode, encode
 
 # fmt: off
@@ -23,6 +23,7 @@ _VOID = frozenset((
 ))
 # fmt: on
 _RAW_TEXT = frozenset(["script", "style"])
+_HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
 
 
@@ -31,9 +32,14 @@ class HtmlText:
 
     def __init__(self, source: str):
         """Read HTML leniently, as a browser does, without errors."""
+        source = _HUGE_NUMBER.sub("\ufffd", source)
+        end = source.rfind(">") + 1  # behind it nothing but text: html.parser searches it again for each "<"
         reader = _Reader()
-        reader.feed(source)
+        reader.feed(source[:end])
         reader.close()
+        rest = reader.rawdata + source[end:]  # rawdata: of a script that is not closed
+        if rest:
+            reader.handle_data(rest if reader.cdata_elem else unescape(rest))
         reader.end_block()
         self.parts = reader.parts
 
@@ -65,6 +71,7 @@ class _Reader(HTMLParser):
         self._opaque: list[str] = []  # the markup so far of an element that is not translated
         self._opaque_tag = ""
         self._depth = 0
+        self._unclosed = set[str]()  # kinds of markup that do not end in the rest of the page
 
     def end_block(self) -> None:
         """End the current block."""
@@ -72,7 +79,7 @@ class _Reader(HTMLParser):
             self._items.append(Item("".join(self._opaque), "!"))
             self._opaque, self._depth = [], 0
         if self._items:
-            self.parts.append(Block(self._items))
+            self.parts.append(Block(join_texts(self._items)))
             self._items = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -109,8 +116,6 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._opaque:
             self._opaque.append(data if self._opaque_tag in _RAW_TEXT else escape(data, quote=False))
-        elif self._items and not self._items[-1].tag:
-            self._items[-1] = Item(self._items[-1].text + data)
         else:
             self._items.append(Item(data))
 
@@ -123,9 +128,20 @@ class _Reader(HTMLParser):
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Read `<![CDATA[...]]>`; without a name, html.parser fails, but browsers read it as a comment."""
         try:
-            return super().parse_marked_section(i, report)
+            return self._end(self.rawdata[i : i + 5].lower(), super().parse_marked_section, i, report)
         except AssertionError:
             return self.parse_bogus_comment(i)
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """Read `<!-- ... -->`."""
+        return self._end("<!--", super().parse_comment, i, report)
+
+    def _end(self, kind: str, parse: Callable[[int, bool], int], i: int, report: bool) -> int:
+        """Return the end of markup; -1 if it has none. Search once for each kind: a page may open it 100,000 times."""
+        end = -1 if kind in self._unclosed else parse(i, report)
+        if end < 0:
+            self._unclosed.add(kind)
+        return end
 
     def handle_pi(self, data: str) -> None:
         self._aside(f"<?{data}>")

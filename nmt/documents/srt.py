@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from html import unescape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
@@ -15,6 +17,8 @@ _OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")  # {\an8} puts a subtitle at the top
 _KEPT_OVERRIDE = re.compile(rf"<!--({_OVERRIDE.pattern})-->")
 _IDEOGRAPHIC = re.compile(r"[「『（《〈【“\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OPENING = "「『（《〈【“‘"
+_HUGE_NUMBER = re.compile(r"[0-9]{100}")  # srt takes quadratic time for it
+_TAG = re.compile(r"<[^>]*>?")
 _DASH = re.compile(r"(?:<!--[^>]*-->)?[-‐–—]\s*(?=\S)")  # opens what one of several speakers says
 
 
@@ -26,16 +30,8 @@ class SrtFile:
 
     def __init__(self, content: bytes):
         """Read a file. DataError if it does not contain subtitles."""
-        import srt
-
         self._content = content
-        text = decode(content)
-        try:
-            self._cues = list(srt.parse(text))
-        except srt.SRTParseError as error:
-            line = text.count("\n", 0, error.expected_start) + 1
-            hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
-            raise DataError("not SubRip subtitles: no subtitle starts here", line=line, hint=hint) from None
+        self._cues = list(_cues(decode(content)))
         contents = [_OVERRIDE.sub(r"<!--\g<0>-->", cue.content) for cue in self._cues]  # comments stay as they are
         self._utterances = [_utterances(content.strip().split("\n")) for content in contents]
 
@@ -58,6 +54,28 @@ class SrtFile:
         return encode(srt.compose(self._cues, reindex=False), self._content)
 
 
+def _cues(text: str) -> Iterator[Any]:
+    """Yield the subtitles in a text. DataError, with its line, if one cannot be read.
+
+    `srt.parse` gets one at a time: behind a faulty one, it would search for the next in quadratic time.
+    """
+    import srt
+
+    hint = "each has a number, a line of times such as 00:00:01,000 --> 00:00:02,000, its text, a blank line"
+    if huge := _HUGE_NUMBER.search(text):
+        line = text.count("\n", 0, huge.start()) + 1
+        raise DataError("not SubRip subtitles: a number of 100 digits or more", line=line, hint=hint)
+    at, line = 0, 1
+    while at < len(text):
+        if (found := srt.SRT_REGEX.match(text, at)) is None:
+            raise DataError("not SubRip subtitles: no subtitle starts here", line=line, hint=hint)
+        try:
+            yield from srt.parse(found[0])
+        except OverflowError:
+            raise DataError("not SubRip subtitles: a time in this one is too large", line=line, hint=hint) from None
+        at, line = found.end(), line + found[0].count("\n")
+
+
 class _Utterance(NamedTuple):
     """One speaker's part of a subtitle: the dash before it, its text, and its number of lines."""
 
@@ -77,21 +95,21 @@ def _utterances(lines: list[str]) -> list[_Utterance]:
 
 def _in_lines(text: str, num_lines: int) -> str:
     """Split a text at spaces, or between Chinese or Japanese characters, into lines of about equal length."""
-    lines = []
+    lines, start = [], 0
+    within_tags = (place for tag in _TAG.finditer(text) for place in range(tag.start() + 1, tag.end()))
+    breaks = sorted({at for at in range(1, len(text)) if _may_break(text, at)}.difference(within_tags))
     for rest in range(num_lines, 1, -1):
-        breaks = [at for at in range(1, len(text)) if _may_break(text, at) and not _within_tag(text, at)]
-        if not breaks:
+        wanted = start + (len(text) - start) // rest
+        later = bisect_left(breaks, wanted)
+        near = [at for at in breaks[max(0, later - 1) : later + 1] if at > start]
+        if not near:
             break
-        at = min(breaks, key=lambda at: abs(at - len(text) // rest))
-        lines.append(text[:at])
-        text = text[at:].removeprefix(" ")
-    return "\n".join([*lines, text])
+        at = min(near, key=lambda at: abs(at - wanted))
+        lines.append(text[start:at])
+        start = at + (text[at] == " ")
+    return "\n".join([*lines, text[start:]])
 
 
 def _may_break(text: str, at: int) -> bool:
     """Return whether a line may end before the character at `at`: at a space, or between two ideographs or kana."""
     return text[at] == " " or (_IDEOGRAPHIC.match(text, at) is not None and text[at - 1] not in _OPENING)
-
-
-def _within_tag(text: str, at: int) -> bool:
-    return text.rfind("<", 0, at) > text.rfind(">", 0, at)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from nmt.documents.details import Details
 
 _MAX_GAP = 2  # words; links farther away are noise
+_MAX_TAGS = 500  # per text; each pair of elements is compared
 
 
 class Tag(NamedTuple):
@@ -64,26 +66,29 @@ def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -
 
 
 def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
-    """Return the translation as HTML with `tags`; None if they are not nested, or have no position in it."""
-    elements = _elements(tags)
+    """Return the translation as HTML with `tags`; None if they are not nested, or have no position in it.
+
+    Also None if there are more than 500 tags.
+    """
+    elements = _elements(tags) if len(tags) <= _MAX_TAGS else None
     if elements is None:
         return None
     ends = list(accumulate(map(len, aligned.source)))
-    spans = list(pairwise([0, *ends]))
-    linked = defaultdict(set)
+    starts = [0, *ends[:-1]]
+    linked: defaultdict[int, set[int]] = defaultdict(set)
     for i, j in aligned.links:
         linked[i].add(j)
     for element in elements:
-        words = [i for i, (start, end) in enumerate(spans) if start < element.end and element.start < end]
-        found = sorted({j for i in words for j in linked[i]})
+        words = range(bisect_right(ends, element.start), bisect_left(starts, element.end))
+        found = sorted({j for i in words for j in linked.get(i, ())})
         if not found and words:  # use its relative position in the source
-            found = [words[0] * len(aligned.target) // len(spans)]
+            found = [words[0] * len(aligned.target) // len(ends)]
         if not found:
             return None
         element.first, element.last = _largest_cluster(found)
     if not _nest(elements):
         return None
-    alone = [(_word_before(tag.offset, spans, linked), tag.written) for tag in tags if tag.name == "!"]
+    alone = [(_word_before(tag.offset, starts, linked), tag.written) for tag in tags if tag.name == "!"]
     return _write(elements, alone, aligned.target)
 
 
@@ -131,19 +136,22 @@ def _nest(elements: Sequence[_Element]) -> bool:
     return True
 
 
-def _word_before(offset: int, spans: Sequence[tuple[int, int]], linked: dict[int, set[int]]) -> int:
+def _word_before(offset: int, starts: Sequence[int], linked: dict[int, set[int]]) -> int:
     """Return the last translated word that is linked with the nearest source word before `offset`; -1 if none."""
-    before = [i for i, (start, _) in enumerate(spans) if start < offset and linked.get(i)]
-    return max(linked[before[-1]]) if before else -1
+    before = next((i for i in reversed(range(bisect_left(starts, offset))) if i in linked), None)
+    return -1 if before is None else max(linked[before])
 
 
 def _write(elements: Sequence[_Element], alone: Sequence[tuple[int, str]], words: Sequence[str]) -> str:
+    opening, closing, marks = (defaultdict[int, list[str]](list) for _ in range(3))  # by the number of their word
+    for element in elements:
+        opening[element.first].append(element.opening)
+        closing[element.last].insert(0, element.closing)
+    for place, tag in alone:
+        marks[place].append(f" {tag}")
     written = [tag for word, tag in alone if word < 0]
     for number, word in enumerate(words):
         body = word.strip()
         lead, tail = word[: len(word) - len(word.lstrip())], word[len(word.rstrip()) :] if body else ""
-        opening = [element.opening for element in elements if element.first == number]
-        closing = [element.closing for element in reversed(elements) if element.last == number]
-        marks = [tag for place, tag in alone if place == number]
-        written += [lead, *opening, escape(body, quote=False), *closing, *(f" {mark}" for mark in marks), tail]
+        written += [lead, *opening[number], escape(body, quote=False), *closing[number], *marks[number], tail]
     return "".join(written)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from io import BytesIO
+from itertools import accumulate
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -11,6 +12,8 @@ from nmt.documents.blocks import Block, Item
 from nmt.errors import DataError
 
 _PAIRED = ("g", "mrk", "pc")
+_MAX_NAMESPACES = 50  # in the scope of a source, on average; the target of each declares them
+_XML = "http://www.w3.org/XML/1998/namespace"
 
 
 class XliffFile:
@@ -29,7 +32,13 @@ class XliffFile:
         if etree.QName(root).localname != "xliff":
             raise DataError(f"not an XLIFF file: it starts with <{etree.QName(root).localname}>")
         self._namespace = etree.QName(root).namespace
-        self._sources = [source for source in root.iter(self._name("source")) if self._is_wanted(source)]
+        first: dict[Any, Any] = {}  # of each unit
+        for source in root.iter(self._name("source")):
+            first.setdefault(source.getparent(), source)
+        self._sources = [source for source in first.values() if self._is_wanted(source)]
+        namespaces = accumulate(len(source.nsmap) for source in self._sources)
+        if any(total > _MAX_NAMESPACES * number for number, total in enumerate(namespaces, start=10)):
+            raise DataError("too many namespaces")
         self._all = [Block(_items(source)) for source in self._sources]
 
     def _is_wanted(self, source: Any) -> bool:
@@ -100,9 +109,8 @@ def _items(element: Any) -> list[Item]:
         name = etree.QName(child).localname if is_element else ""
         if name in _PAIRED:
             prefix = f"{child.prefix}:" if child.prefix else ""
-            attributes = "".join(f" {_attribute(child, key)}={quoteattr(value)}" for key, value in child.attrib.items())
             items += [
-                Item(f"<{prefix}{name}{attributes}>", name),
+                Item(f"<{prefix}{name}{_attributes(child)}>", name),
                 *_items(child),
                 Item(f"</{prefix}{name}>", f"/{name}"),
             ]
@@ -113,14 +121,15 @@ def _items(element: Any) -> list[Item]:
     return items or [Item("")]
 
 
-def _attribute(element: Any, key: str) -> str:
-    """Return the name of an attribute with its prefix."""
+def _attributes(element: Any) -> str:
+    """Return the attributes of an element as written in its tag, with their prefixes."""
     from lxml import etree
 
-    name = etree.QName(key)
-    if name.namespace is None:
-        return key
-    if name.namespace == "http://www.w3.org/XML/1998/namespace":
-        return f"xml:{name.localname}"
-    prefix = next(prefix for prefix, uri in element.nsmap.items() if uri == name.namespace and prefix)
-    return f"{prefix}:{escape(name.localname)}"
+    written = []
+    prefixes = {uri: prefix for prefix, uri in element.nsmap.items() if prefix} if element.attrib else {}
+    prefixes[_XML] = "xml"
+    for key, value in element.attrib.items():
+        name = etree.QName(key)
+        prefix = f"{prefixes[name.namespace]}:" if name.namespace else ""
+        written.append(f" {prefix}{escape(name.localname)}={quoteattr(value)}")
+    return "".join(written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
@@ -19,23 +20,24 @@ _MAX_CLIENTS = 100_000  # whose requests are counted; the least recent ones are 
 _MAX_BYTES = 10_000_000
 _MIN_KEY = 8
 _SECONDS = 60.0
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 _MAKE_ONE = "make one: openssl rand -hex 16"
 
 
 def read_keys(path: Path) -> frozenset[bytes]:
-    """Return the hashes of the keys in a file, one per line; # starts a comment.
+    """Return the hashes of the keys in a file, one per line; # at the start of a line or after a space is a comment.
 
     NmtError if the file cannot be read, has no key, or has a key of fewer than 8 characters.
     """
     try:
-        lines = read_at_most(path, _MAX_BYTES).decode("utf-8").splitlines()
+        lines = read_at_most(path, _MAX_BYTES).decode("utf-8-sig").splitlines()
     except OSError as error:
         raise NmtError(f"cannot be read ({error.strerror or error})", path=path) from None
     except ValueError as error:
         raise NmtError(f"not a list of keys ({error})", path=path) from None
     keys = set()
     for number, line in enumerate(lines, 1):
-        key = line.partition("#")[0].strip()
+        key = _COMMENT.sub("", line).strip()
         if key and len(key) < _MIN_KEY:
             raise NmtError("a key needs at least 8 characters", path=path, line=number, hint=_MAKE_ONE)
         if key:

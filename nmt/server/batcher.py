@@ -33,6 +33,7 @@ MAX_THREADS = 8
 _SMOOTHING = 0.9  # of the measured speed
 _FIRST_GUESS = 1000.0  # source tokens per second, until the first batch is measured
 _LONGEST_WAIT = 60.0  # maximum Retry-After, in seconds
+_LARGE = 4  # a request of more than this part of the queue is large; large ones are counted apart from others
 _LONE_SECONDS = 0.005  # expected time up to which the event loop translates a lone text itself
 _PROBE_EVERY = 16  # lone texts: one of them is translated in a thread, which shows if others come meanwhile
 
@@ -42,9 +43,10 @@ TranslateUnits = Callable[[Sequence[Unit]], list[UnitTranslation]]
 class Job:
     """The units of one request for one model. `results` are their translations, or RequestError, as futures."""
 
-    def __init__(self, units: Sequence[Unit]):
+    def __init__(self, units: Sequence[Unit], is_large: bool):
         loop = asyncio.get_running_loop()
         self.units = units
+        self.is_large = is_large
         self.num_taken = 0
         self.results: list[asyncio.Future[UnitTranslation]] = [loop.create_future() for _ in units]
 
@@ -118,20 +120,26 @@ class Batcher:
         self._threads = ThreadPoolExecutor(self._num_cores, "nmt-serve")
         self._jobs: deque[Job] = deque()
         self._queue_tokens = 0
+        self._large_tokens = 0  # part of the above: those of large jobs
         self._speed = 0.0  # source tokens per second
         self._timer: asyncio.TimerHandle | None = None
 
     def submit(self, units: Sequence[Unit]) -> Job:
-        """Queue units. RequestError (429) if the queue is full; an empty queue accepts any request."""
-        cost = sum(unit.num_tokens for unit in units)
-        if self._queue_tokens and self._queue_tokens + cost > self._settings.queue_tokens:
+        """Queue units. RequestError (429) if the queue is full; an empty queue accepts any request.
+
+        Large jobs fill the queue only for each other: they take turns with small ones, which need not wait for them.
+        """
+        cost, limit = sum(unit.num_tokens for unit in units), self._settings.queue_tokens
+        is_large = cost > limit // _LARGE
+        waiting = self._large_tokens if is_large else self._queue_tokens - self._large_tokens
+        if waiting and waiting + cost > limit:
             self._metrics.full.inc()
             wait = min(_LONGEST_WAIT, self._queue_tokens / (self._speed or _FIRST_GUESS))
             raise RequestError(429, "the server is busy: its queue is full", retry_after=wait)
-        job = Job(units)
+        job = Job(units, is_large)
         if units:
             self._jobs.append(job)
-            self._count(cost)
+            self._count(cost, is_large * cost)
             self._pace.add(len(units))
             self._start()
         return job
@@ -140,7 +148,7 @@ class Batcher:
         """Cancel a job: remove its waiting units from the queue, and drop its running ones when they finish."""
         if job in self._jobs:
             self._jobs.remove(job)
-            self._count(-job.waiting_tokens)
+            self._count(-job.waiting_tokens, -job.is_large * job.waiting_tokens)
             self._pace.remove(len(job.units) - job.num_taken)
         job.cancel()
 
@@ -148,8 +156,9 @@ class Batcher:
         """Stop the threads once they have finished."""
         self._threads.shutdown(wait=False)
 
-    def _count(self, tokens: int) -> None:
+    def _count(self, tokens: int, large_tokens: int) -> None:
         self._queue_tokens += tokens
+        self._large_tokens += large_tokens
         self._metrics.queue_tokens.set(self._queue_tokens)
 
     def _start(self) -> None:
@@ -192,19 +201,20 @@ class Batcher:
     def _take(self) -> list[_Place]:
         """Take units up to the batch size, one from each job in turn."""
         batch: list[_Place] = []
-        tokens = 0
+        tokens = large_tokens = 0
         while self._jobs:
             job = self._jobs[0]
             place = _Place(job, job.num_taken)
             if batch and tokens + place.unit.num_tokens > self._settings.batch_tokens:
                 break
             tokens += place.unit.num_tokens
+            large_tokens += job.is_large * place.unit.num_tokens
             batch.append(place)
             job.num_taken += 1
             self._jobs.popleft()
             if job.num_taken < len(job.units):
                 self._jobs.append(job)
-        self._count(-tokens)
+        self._count(-tokens, -large_tokens)
         return batch
 
     def _work(self, loop: asyncio.AbstractEventLoop, batch: list[_Place]) -> None:

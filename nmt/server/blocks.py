@@ -3,55 +3,83 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar, TypeVarTuple
 
 from nmt.data.glossary import Glossary
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
 from nmt.documents.tag_projection import join_details
-from nmt.documents.translation import Answer, Ask, missed_in_blocks, rounds
+from nmt.documents.translation import Answer, Ask, Rounds, missed_in_blocks, rounds
 from nmt.server.service import Routed, Service, TextTranslation
+from nmt.server.threads import Threads
 
 _QUICK_CHARACTERS = 1000
 
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
 
 async def translate_pages(service: Service, pages: Sequence[Routed], num_alternatives: int) -> list[TextTranslation]:
-    """Return the translations of `pages`, as HTML. RequestError as `Service.translate`."""
-    return await asyncio.gather(*(_translate_page(service, page, num_alternatives) for page in pages))
+    """Return the translations of `pages`, as HTML. RequestError as `Service.translate`; it cancels the other pages."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_translate_page(service, page, num_alternatives)) for page in pages]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def _translate_page(service: Service, page: Routed, num_alternatives: int) -> TextTranslation:
-    # Parse long pages in a thread: html.parser takes seconds on some malicious ones.
-    is_long = len(page.text) > _QUICK_CHARACTERS
-    html = await asyncio.to_thread(HtmlText, page.text) if is_long else HtmlText(page.text)
-    found = await translate_blocks(service, page, html.blocks, num_alternatives)
-    ranked = [html.join([outputs[rank] for outputs in found]) for rank in range(num_alternatives + 1)]
-    glossary = Glossary(page.terms) if page.terms else None
-    return TextTranslation(ranked[0], ranked[1:], [], missed_in_blocks(html.blocks, found, glossary))
+    threads = service.threads if len(page.text) > _QUICK_CHARACTERS else None
+    html = await _run(threads, HtmlText, page.text)
+    found = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads)
+
+    def finish() -> TextTranslation:
+        ranked = [html.join([outputs[rank] for outputs in found]) for rank in range(num_alternatives + 1)]
+        glossary = Glossary(page.terms) if page.terms else None
+        return TextTranslation(ranked[0], ranked[1:], [], missed_in_blocks(html.blocks, found, glossary))
+
+    return await _run(threads, finish)
 
 
 async def translate_blocks(
-    service: Service, routed: Routed, blocks: Sequence[Block], num_alternatives: int = 0
+    service: Service,
+    routed: Routed,
+    blocks: Sequence[Block],
+    num_alternatives: int = 0,
+    *,
+    threads: Threads | None = None,
 ) -> list[list[str]]:
     """Return the translations of each block, best first, in the direction of `routed`, whose text is ignored.
 
-    RequestError as `Service.translate`.
+    `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
     """
     async with service.models.use(routed.model) as loaded:
         keeps_marks = loaded.translator.protects
     work = rounds(blocks, keeps_marks=keeps_marks, num_ranks=num_alternatives + 1)
-    answers: list[Answer] | None = None
-    while True:
-        try:
-            ask = next(work) if answers is None else work.send(answers)
-        except StopIteration as end:
-            return end.value
-        answers = await _answer(service, routed, ask, num_alternatives)
+    step = await _run(threads, _next_step, work, None, [])
+    while isinstance(step, Ask):
+        asked = [routed._replace(text=text) for text in step.texts]
+        found = await service.translate(asked, 0 if step.aligned else num_alternatives, details=step.aligned)
+        step = await _run(threads, _next_step, work, step, found)
+    return step
 
 
-async def _answer(service: Service, routed: Routed, ask: Ask, num_alternatives: int) -> list[Answer]:
-    asked = [routed._replace(text=text) for text in ask.texts]
-    found = await service.translate(asked, 0 if ask.aligned else num_alternatives, details=ask.aligned)
+async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    return work(*arguments) if threads is None else await threads.run(work, *arguments)
+
+
+def _next_step(work: Rounds, ask: Ask | None, found: Sequence[TextTranslation]) -> Ask | list[list[str]]:
+    """Return what to ask next, given the answers to `ask`, or the result of `work`."""
+    try:
+        return next(work) if ask is None else work.send(_answers(ask, found))
+    except StopIteration as end:
+        outputs: list[list[str]] = end.value
+        return outputs
+
+
+def _answers(ask: Ask, found: Sequence[TextTranslation]) -> list[Answer]:
     return [
         Answer(
             [each.text, *each.alternatives],

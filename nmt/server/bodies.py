@@ -16,7 +16,10 @@ from nmt.server.settings import MAX_ALTERNATIVES, MAX_TERMS, Settings
 _MAX_FIELDS = 1000
 _FORM = "application/x-www-form-urlencoded"
 _NOT_EMPTY: dict[str, Any] = {"minLength": 1, "minItems": 1}
-Code = Annotated[str, Field(min_length=1, max_length=35)]
+MAX_CODE = 35
+"""Maximum number of characters of a language code."""
+
+Code = Annotated[str, Field(min_length=1, max_length=MAX_CODE)]
 Body = TypeVar("Body", bound=BaseModel)
 
 

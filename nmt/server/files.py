@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -16,17 +15,20 @@ from starlette.routing import Route
 
 from nmt.data.glossary import Glossary, Term
 from nmt.data.glossary_file import parse_glossary
+from nmt.documents.blocks import Block
 from nmt.documents.formats import Document, available_suffixes, read_document
 from nmt.documents.translation import missed_in_blocks
 from nmt.errors import DataError, NmtError
 from nmt.server.blocks import translate_blocks
-from nmt.server.bodies import read_body
+from nmt.server.bodies import MAX_CODE, read_body
 from nmt.server.downloads import Downloads
 from nmt.server.exchange import Exchange, as_json
 from nmt.server.request_error import RequestError
 from nmt.server.settings import MAX_TERMS
+from nmt.server.threads import Threads
 
 _MAX_FIELDS = 10
+_NUM_THREADS = 2  # that read and write documents
 _DETECTED_BLOCKS = 50  # from which the language of a document is detected
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 
@@ -42,6 +44,15 @@ class _Upload(NamedTuple):
     glossary: str  # terms as in a file, one per line
 
 
+class _Parsed(NamedTuple):
+    """An upload as it is translated: the document, its blocks, the beginning of its text, and the glossary."""
+
+    document: Document
+    blocks: list[Block]
+    beginning: str
+    glossary: Glossary | None
+
+
 class Files:
     """Translates documents that are uploaded."""
 
@@ -49,6 +60,7 @@ class Files:
         self._exchange = exchange
         self._service = exchange.service
         self._downloads = Downloads()
+        self._threads = Threads(_NUM_THREADS)
 
     @property
     def routes(self) -> list[Route]:
@@ -83,20 +95,20 @@ class Files:
         """Return the translated document, and the glossary terms missing in it."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
-        glossary = _parse(upload.glossary) if upload.glossary else None
-        document = await asyncio.to_thread(_read, upload.content, suffix)
-        blocks = document.blocks
-        texts = [block.plain() for block in blocks]
-        if (size := sum(map(len, texts)) + len(upload.glossary)) > (limit := self._service.settings.file_limit):
-            raise RequestError(400, f"{size:,} characters in one document; the limit is {limit:,}")
+        async with self._service.in_time():
+            parsed = await self._threads.run(_parse, upload, suffix, self._service.settings.file_limit)
+        document, blocks, beginning, glossary = parsed
         source = upload.source
         if source == "auto":
-            source = self._service.detector.detect(" ".join(texts[:_DETECTED_BLOCKS]))[0].language
+            source = self._service.detector.detect(beginning)[0].language
         routed = self._service.route("", source, upload.target)
         routed = routed._replace(terms=() if glossary is None else tuple(glossary.terms))
-        found = await translate_blocks(self._service, routed, blocks)
-        saved = await asyncio.to_thread(document.save, [outputs[0] for outputs in found])
-        return saved, missed_in_blocks(blocks, found, glossary)
+        found = await translate_blocks(self._service, routed, blocks, threads=self._threads)
+
+        def finish() -> tuple[bytes, list[Term]]:
+            return document.save([outputs[0] for outputs in found]), missed_in_blocks(blocks, found, glossary)
+
+        return await self._threads.run(finish)
 
 
 async def _read_form(request: Request, content: bytes) -> _Upload:
@@ -115,6 +127,9 @@ async def _read_form(request: Request, content: bytes) -> _Upload:
             texts = {name: value for name, value in form.items() if isinstance(value, str)}
             if missing := [name for name in ("source", "target") if not texts.get(name)]:
                 raise RequestError(400, f"Invalid request: missing {missing[0]} parameter")
+            if long := [name for name in ("source", "target") if len(texts[name]) > MAX_CODE]:
+                message = f"Invalid request: {long[0]}: String should have at most {MAX_CODE} characters"
+                raise RequestError(400, message)
             key = texts.get("api_key", "")
             glossary = texts.get("glossary", "") or await _text_of(form.get("glossary"))
             return _Upload(file.filename, await file.read(), texts["source"], texts["target"], key, glossary)
@@ -130,21 +145,33 @@ async def _text_of(file: object) -> str:
         raise RequestError(400, "Invalid request: glossary: not UTF-8") from None
 
 
-def _parse(text: str) -> Glossary:
+def _parse(upload: _Upload, suffix: str, limit: int) -> _Parsed:
+    """Return the parts of an upload. RequestError (400) if one cannot be read, or they have too many characters."""
+    glossary = _read_terms(upload.glossary) if upload.glossary else None
+    document = _read(upload.content, suffix, limit)
+    blocks = document.blocks
+    texts = [block.plain() for block in blocks]
+    if (size := sum(map(len, texts)) + len(upload.glossary)) > limit:
+        raise RequestError(400, f"{size:,} characters in one document; the limit is {limit:,}")
+    return _Parsed(document, blocks, " ".join(texts[:_DETECTED_BLOCKS]), glossary)
+
+
+def _read_terms(text: str) -> Glossary:
     """Return the terms of a glossary. RequestError (400) if a line is not a term, or there are too many."""
+    lines = text.splitlines()
+    sources = {" ".join(line.partition("\t")[0].split()) for line in lines if line.strip() and line[0] != "#"}
+    if len(sources) > MAX_TERMS:
+        raise RequestError(400, f"{len(sources):,} terms in one glossary; the limit is {MAX_TERMS:,}")
     try:
-        glossary = parse_glossary(text.splitlines())
+        return parse_glossary(lines)
     except DataError as error:
         line = f"line {error.line}: " if error.line else ""
         raise RequestError(400, f"Invalid request: glossary: {line}{error.message}"[:500]) from None
-    if len(glossary) > MAX_TERMS:
-        raise RequestError(400, f"{len(glossary):,} terms in one glossary; the limit is {MAX_TERMS:,}")
-    return glossary
 
 
-def _read(content: bytes, suffix: str) -> Document:
-    """Return the document. RequestError (400) if it is not in the format of its suffix."""
+def _read(content: bytes, suffix: str, limit: int) -> Document:
+    """Return the document. RequestError (400) if it is not in the format of its suffix, or is too large."""
     try:
-        return read_document(content, f"document{suffix}")
+        return read_document(content, f"document{suffix}", limit)
     except NmtError as error:
         raise RequestError(400, error.message) from None

@@ -115,24 +115,45 @@ class Models:
         """Return a loaded model, which stays in memory until it is released. NmtError if it cannot be loaded."""
         loaded = served.loaded
         if loaded is None or served.leaving:
-            async with self._loading:
-                if (loaded := served.loaded) is None:
-                    await self._make_room(served.size)
-                    loaded = served.loaded = await asyncio.to_thread(self._load, served)
-                    self._metrics.models_loaded.inc()
-                served.num_users += 1
-        else:
-            served.num_users += 1
-        served.idle.clear()
-        self._clock += 1
-        served.last_use = self._clock
-        return loaded
+            await self._loading.acquire()
+            task = asyncio.create_task(self._load_and_use(served))
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                task.add_done_callback(lambda task: self._release_unused(served, task))
+                raise
+        return self._count_user(served, loaded)
 
     def release(self, served: ServedModel) -> None:
         """Allow a model to be unloaded, unless others have acquired it."""
         served.num_users -= 1
         if not served.num_users:
             served.idle.set()
+
+    async def _load_and_use(self, served: ServedModel) -> Loaded:
+        """Load a model unless others have, and count a user; release the lock.
+
+        A task of its own, because its thread goes on, and takes memory, even if the client is gone.
+        """
+        try:
+            if (loaded := served.loaded) is None:
+                await self._make_room(served.size)
+                loaded = served.loaded = await asyncio.to_thread(self._load, served)
+                self._metrics.models_loaded.inc()
+            return self._count_user(served, loaded)
+        finally:
+            self._loading.release()
+
+    def _release_unused(self, served: ServedModel, task: asyncio.Task[Loaded]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self.release(served)
+
+    def _count_user(self, served: ServedModel, loaded: Loaded) -> Loaded:
+        served.num_users += 1
+        served.idle.clear()
+        self._clock += 1
+        served.last_use = self._clock
+        return loaded
 
     def close(self) -> None:
         """Unload all models."""

@@ -24,7 +24,7 @@ from nmt.server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-HEADER_SECONDS = 30.0  # for a new connection to send its first request
+HEADER_SECONDS = 30.0  # for a connection to send the headers of a request, from its first byte
 _MAX_HEADER_BYTES = 65_536
 _KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
 _BACKLOG = 4096
@@ -33,22 +33,27 @@ _SPARE_FILES = 256  # in addition to connections
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 that closes connections if the first request does not arrive or the headers are too long."""
+    """HTTP/1.1 that closes connections if the headers of a request do not arrive in time, or are too long.
+
+    uvicorn closes those that send nothing after a response.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timeout for the first request."""
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._expect_headers()
         self._in_headers, self._header_bytes = True, 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timeout."""
-        self._deadline.cancel()
+        self._stop_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the header bytes, and close the connection if there are too many."""
+        """Count the header bytes, and close the connection if there are too many, or if they do not end in time."""
         super().data_received(data)
+        self._expect_headers()
         if self._in_headers:
             self._header_bytes += len(data)
             if self._header_bytes > _MAX_HEADER_BYTES:
@@ -62,11 +67,18 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop counting."""
         self._in_headers = False
+        self._stop_deadline()
         super().on_headers_complete()
 
-    def _give_up(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+    def _expect_headers(self) -> None:
+        """Start the timeout, unless it runs or a request is being answered."""
+        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: Collection[bytes]) -> None:

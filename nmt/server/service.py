@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,10 +16,13 @@ from nmt.server.metrics import Metrics
 from nmt.server.models import Models, ServedModel
 from nmt.server.request_error import RequestError
 from nmt.server.settings import Settings
+from nmt.server.threads import Threads
 from nmt.server.units import CutText, UnitTranslation, Wanted, cut
 from nmt.translate import Translator
 
 _QUICK_CHARACTERS = 2000  # up to this total length, texts are cut in the event loop; longer ones in a thread
+
+_NUM_THREADS = 4  # for the HTML pages of all clients
 
 _MAX_DIRECTIONS = 1000  # as clients spell them, of which the direction and model are remembered
 
@@ -61,6 +64,7 @@ class Service:
         self.sources = list(dict.fromkeys(direction.src for direction in models.directions))
         self.targets = list(dict.fromkeys(direction.tgt for direction in models.directions))
         self.detector = Detector(self.sources)
+        self.threads = Threads(_NUM_THREADS)
         self._find_direction = lru_cache(_MAX_DIRECTIONS)(self._direction)
 
     def check_size(self, texts: Sequence[str], terms: Mapping[str, str] | None = None) -> None:
@@ -121,20 +125,23 @@ class Service:
     ) -> list[TextTranslation]:
         """Return the translations of `texts`. RequestError as `pieces`, and (503) if they take too long."""
         found: list[list[Piece]] = [[] for _ in texts]
+        async with self.in_time(), aclosing(self.pieces(texts, num_alternatives, details=details)) as pieces:
+            async for piece in pieces:
+                found[piece.text_number].append(piece)
+        return [_join(text, pieces) for text, pieces in zip(texts, found, strict=True)]
+
+    @asynccontextmanager
+    async def in_time(self) -> AsyncIterator[None]:
+        """Raise RequestError (503) if the block takes too long."""
         try:
-            async with (
-                asyncio.timeout(self.settings.timeout),
-                aclosing(self.pieces(texts, num_alternatives, details=details)) as pieces,
-            ):
-                async for piece in pieces:
-                    found[piece.text_number].append(piece)
+            async with asyncio.timeout(self.settings.timeout):
+                yield
         except TimeoutError:
             self.metrics.refused.labels("time").inc()
             message = (
                 f"this took longer than {self.settings.timeout:g} seconds; send shorter texts, or ask for a stream"
             )
             raise RequestError(503, message, retry_after=10) from None
-        return [_join(text, pieces) for text, pieces in zip(texts, found, strict=True)]
 
 
 async def _cut_all(translator: Translator, texts: Sequence[str], wanted: Sequence[Wanted]) -> list[CutText]:

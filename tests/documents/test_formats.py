@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from copy import deepcopy
 from io import BytesIO
@@ -297,6 +298,99 @@ def test_entities_and_bombs_are_not_read(monkeypatch):
     monkeypatch.setattr(docx, "MAX_BYTES", 10_000)
     with pytest.raises(DataError, match=r"larger than 10,000 bytes when unpacked"):
         read_document(docx_bytes(), "a.docx")
+
+
+def word_file(body: str) -> bytes:
+    """A Word document with this body."""
+    content = BytesIO()
+    pytest.importorskip("docx", reason="needs python-docx").Document().save(content)
+    packed = BytesIO()
+    with zipfile.ZipFile(content) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for part in source.infolist():
+            target.writestr(part, source.read(part).replace(b"<w:body>", f"<w:body>{body}".encode()))
+    return packed.getvalue()
+
+
+TEXT = "<w:r><w:t>a</w:t></w:r>"
+BOLD = "<w:rPr>" + "<w:b/>" * 1000 + "</w:rPr>"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("<w:p/>" * 200_000, "more than 200,000 elements and attributes"),
+        ("<w:p a='' b='' c='' d=''/>" * 40_000, "more than 200,000 elements and attributes"),
+        (f"<w:p><w:r><w:t>{'a' * 4_000_000}</w:t></w:r></w:p>", "larger than 4,000,000 bytes when unpacked"),
+        (f"<w:p><w:r>{BOLD}{'<w:tab/>' * 1000}</w:r></w:p>", "too much formatting"),
+        (f"<w:p><w:r>{BOLD}<w:t>a</w:t></w:r>{TEXT * 1000}</w:p>", "too much formatting"),
+    ],
+)
+def test_what_a_word_document_of_a_stranger_takes_in_memory_is_limited(body, message):
+    content = word_file(body)
+    with pytest.raises(DataError, match=message):
+        read_document(content, "a.docx", 100_000)
+    assert read_document(content, "a.docx") is not None
+    assert len(read_document(docx_bytes(), "a.docx", 100_000).blocks) == len(
+        read_document(docx_bytes(), "a.docx").blocks
+    )
+
+
+MARK = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
+UNIT = "<trans-unit>{}</trans-unit>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", lambda: word_file(f"<w:p><w:r>{'<w:tab/>' * 9000}<w:t>a</w:t></w:r></w:p>")),
+        ("a.docx", lambda: word_file(f"<w:p>{TEXT}{MARK.format('begin') * 9000}{MARK.format('end') * 9000}</w:p>")),
+        ("a.srt", lambda: (CUE + "a a\n" * 30_000).encode()),
+        ("a.srt", lambda: (CUE + "<a " * 60_000 + "\na").encode()),
+        ("a.xlf", lambda: f"<xliff><file>{UNIT.format('<source>a</source>' * 30_000)}</file></xliff>".encode()),
+    ],
+)
+def test_the_time_for_a_document_grows_with_its_size(name, content):
+    written = content()
+    started = time.process_time()
+    upper(written, name)
+    assert time.process_time() - started < 8
+
+
+def test_tabs_keep_the_formatting_of_their_run():
+    pytest.importorskip("docx", reason="needs python-docx")
+    run = '<w:r w:rsidR="1"><w:rPr><w:u/></w:rPr><w:tab/><w:t>a</w:t><w:tab/></w:r>'
+    written = upper(word_file(f"<w:p>{run}</w:p>"), "a.docx")
+    with zipfile.ZipFile(BytesIO(written)) as archive:
+        runs = ElementTree.fromstring(archive.read("word/document.xml")).findall(f".//{{{WORD}}}r")
+    names = [[child.tag.partition("}")[2] for child in run] for run in runs]
+    assert names == [["rPr", "tab"], ["rPr", "t"], ["rPr", "tab"]]
+    assert all(run.get(f"{{{WORD}}}rsidR") == "1" for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        (CUE + "a\n\n2\n99999999999:00:00,000 --> 1:00:00,000\nb\n", 5, "a time in this one is too large"),
+        (CUE + "a\n\n2\n1:00:00,000 --> 1:00:00," + "9" * 99 + "\nb\n", 5, "a time in this one is too large"),
+        (CUE + "a\n\n2\n" + "9" * 5000 + ":00:00,000 --> 1:00:00,000\nb\n", 6, "a number of 100 digits or more"),
+        ("1" * 5000 + "\n00:00:01,000 --> 00:00:02,000\n", 1, "a number of 100 digits or more"),
+        (CUE + "a\n\n00:00:00,000" + "\n" * 200_000, 5, "no subtitle starts here"),
+        ("\n" * 200_000 + "a", 1, "no subtitle starts here"),
+    ],
+)
+def test_a_subtitle_that_cannot_be_read_is_told_by_its_line(content, line, message):
+    pytest.importorskip("srt", reason="needs srt")
+    with pytest.raises(DataError, match=f"not SubRip subtitles: {message}") as refused:
+        read_document(content.encode(), "a.srt")
+    assert refused.value.line == line
+
+
+def test_an_xliff_file_of_very_many_namespaces_is_refused():
+    pytest.importorskip("lxml", reason="needs the extra documents")
+    names = "".join(f" xmlns:a{number}='{number}'" for number in range(600))
+    with pytest.raises(DataError, match="too many namespaces"):
+        read_document(f"<xliff{names}><file>{UNIT.format('<source>a</source>')}</file></xliff>".encode(), "a.xlf")
 
 
 def test_the_command_writes_a_translated_document(letters_run, tmp_path):

@@ -80,3 +80,36 @@ def test_deeply_nested_markup_takes_no_long_time():
     for part in ("<", "<!--", "<![", "<?", "</", "&", "<svg><", "<p>x", "<b>x</b>"):
         unchanged(part * (10_000 // len(part)))
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<a ",
+        "<a/",
+        "<a =",
+        "<!--x",
+        "<!--x>",
+        "--<!-- ",
+        "<![CDATA[x>",
+        "]<![cdata[]",
+        "<![if x>",
+        "<?x",
+        "</",
+        "</a ",
+        "< ",
+    ],
+)
+def test_markup_that_does_not_end_takes_no_long_time(part):
+    started = time.process_time()
+    assert HtmlText(part * (1_000_000 // len(part))).join([part.strip()]).startswith(part.strip())
+    assert time.process_time() - started < 8
+
+
+@pytest.mark.parametrize("source", ["<script>a<b> c", "<script>x</script", "<p>1 <script> 2 > 3 <"])
+def test_a_script_that_is_not_closed_stays(source):
+    assert unchanged(source) == source
+
+
+def test_a_number_of_a_character_may_be_of_any_length():
+    assert marked("1 &#" + "9" * 5000 + "; 2") == ["1 \ufffd 2"]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.documents.blocks import Block, Item
 from nmt.documents.details import Details
 from nmt.documents.tag_projection import Aligned, Tag, join_details, project
 
@@ -59,3 +64,28 @@ def test_units_of_a_text_are_joined_with_their_white_space():
     )
     assert join_details("a b. d", [("", first, " "), ("", second, "")]) is None
     assert join_details("a", [("", None, "")]) is None
+
+
+def offsets(block: Block) -> list[int]:
+    found: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nmt.documents.blocks.project", lambda tags, _: found.extend(tag.offset for tag in tags))
+        block.from_links(HOUSE)
+    return found
+
+
+@given(st.lists(st.text(" \na\u3000", max_size=3), min_size=1, max_size=8))
+def test_a_tag_is_placed_by_the_length_of_the_plain_text_before_it(texts):
+    block = Block([item for text in texts for item in (Item(text), Item("<br>", "!"))] + [Item("a")])
+    kept = [number for number, item in enumerate(block.items) if item.tag]
+    before = ["".join(item.text for item in block.items[:number] if not item.tag) for number in kept]
+    assert offsets(block) == [len(re.sub(r"[ \n]+", " ", text).lstrip()) for text in before]
+
+
+def test_a_text_of_very_many_tags_is_left_to_be_translated_in_parts():
+    words = [f"{number} " for number in range(251)]
+    aligned = Aligned(words, words, [(number, number) for number in range(251)])
+    ends = [sum(map(len, words[: number + 1])) for number in range(251)]
+    placed = tags(*(place for end in ends for place in ((end - 2, "<b>"), (end - 1, "</b>"))))
+    assert project(placed[:500], aligned).count("<b>") == 250
+    assert project(placed, aligned) is None

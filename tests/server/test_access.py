@@ -33,6 +33,15 @@ def test_a_file_without_good_keys_is_refused(tmp_path, content, message):
         read_keys(tmp_path / "none")
 
 
+def test_keys_may_follow_a_byte_order_mark_and_contain_a_number_sign(tmp_path):
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbffirst-key\nlong#enough # of Ann\n  # none\nother-key\t# x\n")
+    access = Access(read_keys(tmp_path / "keys"), 0, Metrics())
+    for key in ("first-key", "long#enough", "other-key"):
+        access.check(request(key=key))
+    with pytest.raises(RequestError, match="unknown API key"):
+        access.check(request(key="long"))
+
+
 def test_requests_are_counted_for_each_client_and_come_back_with_time():
     now = 0.0
     access = Access((), 2, Metrics(), clock=lambda: now)

@@ -111,16 +111,38 @@ def test_a_batch_of_several_texts_keeps_the_cores_to_itself():
     run(test)
 
 
-def test_a_full_queue_refuses_but_an_empty_one_takes_any_request():
+@pytest.mark.parametrize("num_tokens", [2, 3])
+def test_a_full_queue_refuses(num_tokens):
     async def test(batcher, gate):
         await fill_cores(batcher, gate)
-        batcher.submit(units("large", num_tokens=1000))
+        for _ in range(10 // num_tokens):
+            batcher.submit(units("waits", num_tokens=num_tokens))
         with pytest.raises(RequestError, match="its queue is full") as refused:
-            batcher.submit(units("more", num_tokens=2))
+            batcher.submit(units("more", num_tokens=num_tokens))
         assert refused.value.status == 429
         assert refused.value.retry_after > 0
 
     run(test, queue_tokens=10)
+
+
+def test_a_large_request_is_accepted_if_no_other_waits_and_small_ones_need_not_wait_for_it():
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        before = batcher.submit(units("before"))
+        large = batcher.submit(units(*(f"l{number}" for number in range(50)), num_tokens=3))
+        with pytest.raises(RequestError, match="its queue is full"):
+            batcher.submit(units("another", num_tokens=3))
+        small = [batcher.submit(units(f"s{number}")) for number in range(9)]
+        with pytest.raises(RequestError, match="its queue is full"):
+            batcher.submit(units("more"))
+        gate.go.set()
+        assert [await texts_of(job) for job in small] == [[f"S{number}"] for number in range(9)]
+        assert {"before", "l0", *(f"s{number}" for number in range(9))} == set(gate.batches[NUM_CORES])
+        batcher.cancel(large)
+        await texts_of(before)
+        assert (batcher._queue_tokens, batcher._large_tokens) == (0, 0)
+
+    run(test, queue_tokens=10, batch_tokens=13)
 
 
 def test_what_is_cancelled_leaves_the_queue():

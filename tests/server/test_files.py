@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
+from io import BytesIO
+
 import pytest
 
 from nmt.server.downloads import Downloads
@@ -40,6 +43,9 @@ def test_the_language_of_a_document_is_detected_and_its_name_is_made_safe(runnin
         ({"content": b"\xff"}, 400, "neither UTF-8 nor UTF-16"),
         ({"name": "a.docx"}, 400, "not a Word document"),
         ({"target": "xx"}, 400, "xx is not supported"),
+        ({"source": "x" * 36}, 400, "Invalid request: source: String should have at most 35 characters"),
+        ({"target": "de-" + "x" * 33}, 400, "Invalid request: target: String should have at most 35 characters"),
+        ({"name": "a.srt", "content": b"1\n99999999999:00:00,000 --> 1:00:00,000\na"}, 400, "not SubRip subtitles"),
         ({"content": b"x" * 2_100_000}, 413, "the body is larger than 2,000,000 bytes"),
     ],
 )
@@ -81,6 +87,7 @@ def test_a_glossary_is_a_field_or_a_file_of_the_form(words_run, start):
         ("a\tb\na\tc", "Invalid request: glossary: line 2: "),
         ("# none", "Invalid request: glossary: this glossary has no terms"),
         ("".join(f"a{number}\tb\n" for number in range(1001)), "1,001 terms in one glossary; the limit is 1,000"),
+        ("".join(f"a{number}\n" for number in range(1001)), "1,001 terms in one glossary; the limit is 1,000"),
     ],
 )
 def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
@@ -92,6 +99,19 @@ def test_a_glossary_that_is_not_utf_8_is_refused_and_counts_for_the_limit(runnin
     files = {"file": ("a.html", PAGE), "glossary": ("terms.tsv", b"\xff\tb")}
     answer = running.client.post("/translate_file", data={"source": "de", "target": "en"}, files=files)
     assert (answer.status_code, answer.json()) == (400, {"error": "Invalid request: glossary: not UTF-8"})
+
+
+def test_a_small_file_of_too_many_elements_is_refused_before_it_is_parsed(running, monkeypatch):
+    docx = pytest.importorskip("docx", reason="needs python-docx")
+    content, packed = BytesIO(), BytesIO()
+    docx.Document().save(content)
+    with zipfile.ZipFile(content) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for part in source.infolist():
+            target.writestr(part, source.read(part).replace(b"<w:body>", b"<w:body>" + b"<w:p/>" * 1_000_000))
+    monkeypatch.setattr(docx, "Document", None)
+    answer = send(running, "a.docx", packed.getvalue())
+    assert len(packed.getvalue()) < 100_000
+    assert (answer.status_code, answer.json()) == (400, {"error": "more than 1,000,000 elements and attributes"})
 
 
 def test_a_server_may_translate_no_documents(two_run, start):

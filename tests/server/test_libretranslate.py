@@ -209,7 +209,7 @@ def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, start, mon
         while server.metric("nmt_queue_tokens", model=server.models.served[0].name) < 12:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        refused = server.translate(q="1234567 " * 5, source="en", target="de")
+        refused = server.translate(q="12345", source="en", target="de")
         held.go.set()
         answers = [answer.result() for answer in asked]
     assert (refused.status_code, refused.json()) == (429, {"error": "the server is busy: its queue is full"})
@@ -286,6 +286,26 @@ def test_headers_that_do_not_end_or_do_not_come_close_the_connection(running, mo
             while connection.recv(4096):
                 pass
     assert running.translate(q="1" * 20_000, source="en", target="de").status_code == 200
+
+
+@pytest.mark.parametrize("content", [b"\r\n", b"G", b"GET / HTTP/1.1\r\nX: "])
+def test_headers_of_a_later_request_that_do_not_end_close_the_connection(running, monkeypatch, content):
+    monkeypatch.setattr(run, "HEADER_SECONDS", 0.2)
+    host, port = running.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        connection.sendall(content)
+        assert connection.recv(4096) == b""
+
+
+def test_a_request_may_take_longer_than_its_headers(two_run, start, monkeypatch):
+    monkeypatch.setattr(run, "HEADER_SECONDS", 0.1)
+    server = start([two_run])
+    held = Held(server, monkeypatch)
+    threading.Timer(0.5, held.go.set).start()
+    for _ in range(2):
+        assert server.translate(q="12", source="en", target="de").status_code == 200
 
 
 def test_many_idle_connections_leave_the_server_answering(running):

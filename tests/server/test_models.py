@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -65,6 +66,40 @@ def test_the_model_used_least_recently_leaves_when_its_requests_are_answered(two
 
     assert asyncio.run(main()) == ["two", "letters", "two again"]
     assert (two.loaded is None, letters.loaded is None) == (False, True)
+    found.close()
+
+
+def test_a_load_goes_on_when_its_client_has_gone_and_is_the_only_one(two_run, letters_run):
+    size = max(each.size for each in models(two_run, letters_run).served)
+    found = models(two_run, letters_run, memory_limit=size)
+    letters = found.served[1]
+    load, loads, go = found._load, [], threading.Event()
+
+    def load_slowly(served):
+        loads.append(served)
+        assert go.wait(20)
+        return load(served)
+
+    found._load = load_slowly
+
+    async def main():
+        clients = []
+        for _ in range(3):
+            clients.append(asyncio.create_task(found.acquire(letters)))
+            while not loads:
+                await asyncio.sleep(0.001)
+            clients[-1].cancel()
+        stays = asyncio.create_task(found.acquire(letters))
+        await asyncio.gather(*clients, return_exceptions=True)
+        assert all(client.cancelled() for client in clients)
+        go.set()
+        assert await stays is letters.loaded
+        assert letters.num_users == 1
+        found.release(letters)
+        assert letters.idle.is_set()
+
+    asyncio.run(main())
+    assert loads == [letters]
     found.close()
 
 
