@@ -13,6 +13,7 @@ from nmt.errors import ConfigError
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
+_OTHER_PRECISION = "set training.precision to auto, which picks bf16 if it is clearly faster on this device, else fp32"
 _WORTHWHILE = 1.2  # bf16 must be this many times faster to make up for its rounding and its extra copy of the weights
 
 
@@ -39,13 +40,11 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def refuse_unfit_precision(name: str, device: torch.device) -> None:
-    """Raise ConfigError for fp16 on anything but a CUDA device."""
+def refuse_unfit_precision(name: str, device: torch.device, hint: str = _OTHER_PRECISION) -> None:
+    """Raise ConfigError with this `hint` for fp16 on anything but a CUDA device."""
     if name == "fp16" and device.type != "cuda":
-        raise ConfigError(
-            f"precision fp16 is only for training on CUDA devices; this device is {device.type}",
-            hint="set training.precision to auto, which picks bf16 if it is clearly faster on this device, else fp32",
-        )
+        message = f"precision fp16 is only for training on CUDA devices; this device is {device.type}"
+        raise ConfigError(message, hint=hint)
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:

@@ -3,31 +3,89 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""The control groups of Linux, by which Docker and SLURM limit processes, and the file that names those of this one."""
+
 BUSY = 0.25  # if other processes use this share of the cores' time or more, threads should not spin
 
 _limit: int | None = None
 
 
-def num_cores() -> int:
-    """Return the number of CPU cores that this process may use."""
+def num_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
+    """Return the number of CPU cores that this process may use; a quota of one and a half counts as two."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return count if _limit is None else min(count, _limit)
+    quotas = [math.ceil(quota / period) for quota, period in _cpu_quotas(cgroups, own) if quota > 0 and period > 0]
+    return min([count, *quotas, *([] if _limit is None else [_limit])])
 
 
 def limit_cores(count: int) -> None:
     """Limit this process, one of several on its machine, to `count` cores. Engines read the limit when they load."""
     global _limit
     _limit = count
+
+
+def _cpu_quotas(cgroups: Path, own: Path) -> Iterator[tuple[int, int]]:
+    """Yield the microseconds of CPU time that the control groups of this process have in a period, and the period."""
+    for group in _control_groups("cpu", cgroups, own):
+        quota, _, period = _text_of(group / "cpu.max").partition(" ")  # version 2; "max" means no limit
+        yield _number(quota), _number(period)
+        yield _number(_text_of(group / "cpu.cfs_quota_us")), _number(_text_of(group / "cpu.cfs_period_us"))
+
+
+def free_in_cgroups(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+    """Return how many bytes of memory the control groups of this process leave to it; None without a limit."""
+    free = []
+    for group in _control_groups("memory", cgroups, own):
+        lines = map(str.split, _text_of(group / "memory.stat").splitlines())
+        stat = {line[0]: line[1] for line in lines if len(line) == 2}
+        # The kernel drops cached files when memory is short. Version 1 counts those of groups below in `total_`.
+        cached = _number(stat.get("total_inactive_file", stat.get("inactive_file", "")))
+        for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            allowed, used = (_number(_text_of(group / name)) for name in (limit, usage))
+            if allowed >= 0 and used >= 0:
+                free.append(max(0, allowed - max(0, used - max(0, cached))))
+    return min(free, default=None)
+
+
+def _control_groups(controller: str, cgroups: Path, own: Path) -> Iterator[Path]:
+    """Yield the folders of this process's control group and of those above it, which limit it too.
+
+    In a container, the file `own` may name a group that is not visible there; the topmost folder is then its group.
+    """
+    for line in _text_of(own).splitlines():
+        names, _, path = line.partition(":")[2].partition(":")
+        if not names or controller in names.split(","):
+            top = cgroups / controller if names else cgroups  # versions 1 and 2
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            yield from (top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a small file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _number(text: str) -> int:
+    """Return the number in `text`; -1 if it is none, such as max."""
+    try:
+        return int(text)
+    except ValueError:
+        return -1
 
 
 def processor() -> str:

@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -350,10 +350,22 @@ def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise RunError if `path`, where a new run is to be created, exists."""
-    if path.exists():
+    """Raise RunError if there is anything but an empty folder at `path`, where a new run is to be created."""
+    refuse_other_folder(path)
+    if RunDir(path).config_file.exists():
         hint = "continue it with --resume, replace it with --overwrite, or choose another folder with --run"
         raise RunError("this run already exists", path=path, hint=hint)
+
+
+def refuse_other_folder(path: Path) -> None:
+    """Raise RunError if there is something at `path` that is neither a run nor an empty folder."""
+    if path.exists() and not RunDir(path).config_file.is_file() and not _is_empty_folder(path):
+        what = "folder" if path.is_dir() else "file"
+        raise RunError(f"this {what} is not a run", path=path, hint="choose another --run")
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and next(path.iterdir(), None) is None
 
 
 @contextmanager
@@ -369,12 +381,15 @@ def replaceable_run(path: Path) -> Iterator[None]:
 def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
     """Yield a run in an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
 
-    If the block raises, the folder is removed and `path` stays unchanged. RunError if `path` exists, unless it is a run
-    that is not being trained and `overwrite` is given.
+    If the block raises, the folder is removed and `path` stays unchanged. RunError if `path` exists, unless it is an
+    empty folder, or a run that is not being trained and `overwrite` is given.
     """
 
     @contextmanager
     def guard(existing: Path) -> Iterator[None]:
+        if _is_empty_folder(existing):
+            yield
+            return
         if not overwrite:
             refuse_existing(existing)
         with replaceable_run(existing):
@@ -382,6 +397,8 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
 
     with new_folder(path, replace=guard) as folder:
         yield RunDir(folder)
+        with suppress(OSError):  # remove an empty folder; unlike a rename, this spares a run that has just appeared
+            Path(os.path.realpath(path)).rmdir()
 
 
 def restore_replaced(path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nmt.errors import RunError
-from nmt.rundir import RunDir
+from nmt.rundir import RunDir, new_run, refuse_existing
 
 
 def make_run(path, **index):
@@ -22,6 +22,43 @@ def test_a_pointer_out_of_the_run_is_not_followed(tmp_path, best):
     run = make_run(tmp_path / "run", best=best)
     with pytest.raises(RunError, match="is not the name of a checkpoint"):
         run.best_checkpoint()
+
+
+def start_in(path, meanwhile=lambda: None):
+    with new_run(path, overwrite=False) as run:
+        run.config_file.write_text("new")
+        meanwhile()
+
+
+def test_a_new_run_takes_the_place_of_an_empty_folder(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    refuse_existing(path)
+    with pytest.raises(ZeroDivisionError):
+        start_in(path, lambda: 1 // 0)
+    assert list(tmp_path.rglob("*")) == [path]
+    start_in(path, lambda: refuse_existing(path))  # it is not a run before it is complete
+    assert [file.name for file in path.iterdir()] == ["config.yaml"]
+    with pytest.raises(RunError, match="this run already exists"):
+        refuse_existing(path)
+    assert [found.name for found in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(("name", "message"), [("config.yaml", "this run already exists"), ("a", "is not a run")])
+def test_what_appears_in_an_empty_folder_meanwhile_is_not_replaced(tmp_path, name, message):
+    path = tmp_path / "run"
+    path.mkdir()
+    with pytest.raises(RunError, match=message):
+        start_in(path, lambda: (path / name).write_text("theirs"))
+    assert [(file.name, file.read_text()) for file in path.iterdir()] == [(name, "theirs")]
+
+
+def test_what_is_not_a_run_is_named_so(tmp_path):
+    (tmp_path / "a").write_text("")
+    for path, kind in ((tmp_path, "folder"), (tmp_path / "a", "file")):
+        with pytest.raises(RunError) as caught:
+            refuse_existing(path)
+        assert str(caught.value) == f"{path}: this {kind} is not a run\n  choose another --run"
 
 
 INDEX: dict[str, Any] = {

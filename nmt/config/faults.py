@@ -252,9 +252,16 @@ def _missing(loc: Loc, place: Location) -> Fault:
 
 
 def _contradiction(loc: Loc, message: str, places: Mapping[Loc, Location]) -> Fault:
-    """Return the error for conflicting values, located at a key that the message names, preferably one from `--set`."""
-    words = [loc + tuple(word.split(".")) for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", message)]
-    named = [places[word] for word in words if word in places]
+    """Return the error for conflicting values, located at a key that the message names, preferably one from `--set`.
+
+    If the message names a stage, a key of that stage comes first, then the stage itself.
+    """
+    words = [tuple(word.split(".")) for word in re.findall(r"[a-z_]+(?:\.[a-z_]+)*", message)]
+    keys = [loc + word for word in words]
+    if stage := re.search(r"\bstage (\d+)", message):
+        at = ("training", "stages", int(stage[1]) - 1)
+        keys = [*((*at, word[-1]) for word in words), at, *keys]
+    named = [places[key] for key in keys if key in places]
     named.sort(key=lambda place: place.line is not None)
     place = named[0] if named else nearest_location(loc, places)
     return Fault(loc, place, f"{dotted(loc)}: {message}" if loc else message)

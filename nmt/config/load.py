@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import get_args
+from typing import get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -33,7 +33,7 @@ from nmt.config.faults import (
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.sections import Config
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrainingConfig
+from nmt.config.training import TrainingConfig, updates_of_stages
 from nmt.errors import ConfigError
 
 MAX_BYTES = 1_000_000
@@ -65,9 +65,10 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
+    old_stages = _stages_in(given)
     for override in overrides:
         _apply(tree, given, override)
-    _forget_old_sum(given, {override.partition("=")[0].strip() for override in overrides})
+    _replace_old_sum(given, old_stages, {override.partition("=")[0].strip() for override in overrides})
     values = _section_values(Config, given, (), tree)
     config = _validate(values, tree)
     if tree.faults or config is None:
@@ -136,12 +137,23 @@ def _apply(tree: Tree, given: dict[str, object], override: str) -> None:
     tree.places[loc] = place
 
 
-def _forget_old_sum(given: dict[str, object], overridden: set[str]) -> None:
-    """If `--set` replaced the stages, drop the old sum in `max_updates`, unless it was set, too."""
+def _stages_in(given: dict[str, object]) -> object:
     training = given.get("training")
-    is_old = "training.stages" in overridden and "training.max_updates" not in overridden
-    if is_old and isinstance(training, dict) and training.get("stages"):
+    return training.get("stages") if isinstance(training, dict) else None
+
+
+def _replace_old_sum(given: dict[str, object], old_stages: object, overridden: set[str]) -> None:
+    """If `--set` replaced the stages, drop the old sum in `max_updates`; if it removed them, keep the sum there.
+
+    Do neither if `max_updates` was set, too.
+    """
+    training = given.get("training")
+    if not isinstance(training, dict) or "training.stages" not in overridden or "training.max_updates" in overridden:
+        return
+    if training.get("stages"):
         training.pop("max_updates", None)
+    elif counts := updates_of_stages(old_stages):
+        training.setdefault("max_updates", sum(counts))
 
 
 def _section_values(section: type[Section], given: dict[str, object], loc: Loc, tree: Tree) -> dict[str, object]:
@@ -155,7 +167,8 @@ def _section_values(section: type[Section], given: dict[str, object], loc: Loc, 
             continue
         inner = section_in(field.annotation)
         if inner is not None and value is None and NoneType not in get_args(field.annotation):
-            value = {}  # a section whose keys are all commented out
+            # A section whose keys, or a list whose items, are all commented out.
+            value = () if get_origin(field.annotation) is tuple else {}
         if inner is not None and isinstance(value, dict):
             values[key] = _section_values(inner, value, here, tree)
         elif inner is not None and isinstance(value, list):

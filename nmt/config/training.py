@@ -10,7 +10,7 @@ from nmt.config.base import MAX_SEED, BatchTokens, Count, Rate, Section
 from nmt.config.stages import Schedule, Stage
 
 
-def _ends_of(stages: object) -> list[int]:
+def updates_of_stages(stages: object) -> list[int]:
     """Return the number of updates of each stage; empty if a stage has a fault, which its own validation reports."""
     try:
         return [Stage.model_validate(stage).max_updates for stage in stages] if isinstance(stages, list | tuple) else []
@@ -123,7 +123,7 @@ class TrainingConfig(Section):
     def _add_up_stages(cls, values: object) -> object:
         if not isinstance(values, dict) or "max_updates" in values:
             return values
-        counts = _ends_of(values.get("stages"))
+        counts = updates_of_stages(values.get("stages"))
         return {**values, "max_updates": sum(counts)} if counts else values
 
     @property

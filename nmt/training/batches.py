@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from nmt.config import Config
@@ -12,6 +13,7 @@ from nmt.data.redraw import Redraw
 from nmt.data.store import TokenStore
 from nmt.errors import ConfigError
 from nmt.training.distributed import ProcessGroup
+from nmt.training.stages import StageSpan
 
 
 class Update(NamedTuple):
@@ -72,6 +74,18 @@ class UpdateBatches:
         batches = [read_batch(self.store, rows.share(rank, world_size)) for rows in indices]
         num_tokens = sum(rows.num_tgt_tokens for rows in indices)
         return Update(indices, batches, num_tokens, time.perf_counter() - started)
+
+
+def refuse_unfit_stages(stages: Iterable[StageSpan], config: Config, store: TokenStore) -> None:
+    """Do `refuse_beyond_epoch` for each of these stages of a training; an error names the stage."""
+    for stage in stages:
+        try:
+            refuse_beyond_epoch(stage.config, store)
+        except ConfigError as error:
+            if not config.training.stages:
+                raise
+            message = f"training.stages: stage {stage.number + 1}: {error.message.removeprefix('training.')}"
+            raise ConfigError(message, hint=error.hint) from error
 
 
 def refuse_beyond_epoch(config: Config, store: TokenStore) -> None:

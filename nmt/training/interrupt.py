@@ -15,13 +15,14 @@ class Interrupt:
     """A context in which SIGINT and SIGTERM stop the work: at once before `defer`, after it at the end of the update.
 
     To stop at once, they raise KeyboardInterrupt. After `defer`, the first signal sets `requested`, and a second SIGINT
-    stops at once.
+    stops at once. It may be entered several times.
     """
 
     def __init__(self) -> None:
         self.requested: signal.Signals | None = None
         self.deferred = False
         self._before: dict[signal.Signals, object] = {}
+        self._num_entered = 0
 
     @property
     def exit_code(self) -> int:
@@ -33,13 +34,18 @@ class Interrupt:
         self.deferred = True
 
     def __enter__(self) -> Self:
+        self._num_entered += 1
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before.setdefault(number, signal.signal(number, self._ask))
+            if number not in self._before:
+                self._before[number] = signal.signal(number, self._ask)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._num_entered -= 1
+        if self._num_entered:  # the outermost context restores them
+            return
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._before.clear()

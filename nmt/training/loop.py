@@ -23,7 +23,7 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     """
     settings, start = training.settings, training.update
     with training.monitor.showing_progress(training.update, training.end):
-        while training.update < training.end and not _is_out_of_patience(training):
+        while not has_ended(training):
             if training.update == training.stage.end:
                 training.enter_next_stage()
                 fit_into_memory(training)
@@ -41,8 +41,8 @@ def train(training: Training, interrupt: Interrupt) -> bool:
             if _is_requested(interrupt, training):
                 training.save()
                 return False
-        if training.setup.group.is_main:
-            _log_end(training, training.update - start)
+        if training.update > start:
+            log_end(training, training.update - start)
         if training.history.last != checkpoint_name(training.update):
             _checkpoint(training)
         return _finish(training, lambda: _is_requested(interrupt, training))
@@ -65,8 +65,10 @@ def _is_requested(interrupt: Interrupt, training: Training) -> bool:
     return training.setup.group.any(bool(interrupt.requested))
 
 
-def _log_end(training: Training, num_updates: int) -> None:
-    """Log why training ends after these `num_updates`, unless it has just had all of its updates."""
+def log_end(training: Training, num_updates: int) -> None:
+    """Log in rank 0 why training ends after these `num_updates`, unless it has just had all of its updates."""
+    if not training.setup.group.is_main:
+        return
     if training.update < training.end:
         tries = counted(training.history.validations_since_best, "validation")
         reason, remedy = f"{tries} without a better score", "raise training.early_stopping_patience"
@@ -97,9 +99,11 @@ def _train_one_update(training: Training) -> None:
         training.monitor.count(training.update, data, loss_sum, norm)
 
 
-def _is_out_of_patience(training: Training) -> bool:
+def has_ended(training: Training) -> bool:
+    """Return whether no updates are left: there have been all of them, or early stopping has run out of patience."""
     patience = training.settings.early_stopping_patience
-    return training.is_last_stage and 0 < patience <= training.history.validations_since_best
+    is_out_of_patience = training.is_last_stage and 0 < patience <= training.history.validations_since_best
+    return training.update >= training.end or is_out_of_patience
 
 
 def _log(training: Training) -> None:

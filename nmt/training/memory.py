@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nmt.config.model import ModelConfig
 from nmt.errors import RunError
+from nmt.machine import CGROUPS, OWN_CGROUP, free_in_cgroups
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 
 FASTEST_ON_CPU = 4096  # tokens per micro-batch; docs/log/training-speed.md has the speed of other sizes
@@ -69,8 +70,13 @@ def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, avai
     return num_micro_batches
 
 
-def available_bytes() -> int | None:
-    """Return the free memory of this machine in bytes; None if it is unknown."""
+def available_bytes(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+    """Return the free memory of this machine or container in bytes; None if it is unknown."""
+    free = [known for known in (_free_on_machine(), free_in_cgroups(cgroups, own)) if known is not None]
+    return min(free, default=None)
+
+
+def _free_on_machine() -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         left = next(line for line in lines if line.startswith("MemAvailable:"))
@@ -91,14 +97,17 @@ def own_bytes() -> int:
         return 0
 
 
-def refuse_beyond_memory(required: int, available: int | None, stage: int | None = None) -> None:
-    """Raise RunError if training, or its stage with this number (from 1), requires more bytes than are available."""
+def refuse_beyond_memory(required: int, available: int | None, stage: int | None, *, is_auto: bool) -> None:
+    """Raise RunError if training, or its stage with this number (from 1), requires more bytes than are available.
+
+    `is_auto`: batches already have the size that fits best.
+    """
     what = "this training" if stage is None else f"stage {stage} of this training"
     batch_tokens = "training.batch_tokens" if stage is None else "the batch_tokens of this stage"
+    smaller = f"lower {batch_tokens} or set it to auto (training.tokens_per_update keeps the size of an update), "
     if available is not None and required > available:
         raise RunError(
             f"{what} needs about {required / 2**30:.1f} GiB of memory; {available / 2**30:.1f} GiB are available",
-            hint=f"lower {batch_tokens} or set it to auto (training.tokens_per_update keeps the size of an update), "
-            "lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start a new run; or free "
-            "memory, and continue this one with --resume",
+            hint=f"{'' if is_auto else smaller}lower model.max_src_len and model.max_tgt_len, or choose a smaller "
+            "model, and start a new run; or free memory, and continue this one with --resume",
         )

@@ -92,10 +92,13 @@ class MetricsLog:
     def append(self, record: TrainRecord | ValidRecord) -> None:
         """Append a record and flush it, so that it is on disk before any state that includes it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:  # of a full disk, which names no file
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def forget_after(self, update: int) -> None:
         """Drop the records after `update` and those of final checkpoints, because a resumed run rewrites them."""

@@ -85,7 +85,10 @@ class Monitor:
         self.train_seconds += seconds
 
     def count(self, number: int, update: Update, loss_sum: Tensor, norm: Tensor) -> None:
-        """Count an update; `loss_sum` is this rank's, and the device may still be computing both tensors."""
+        """Count an update; `loss_sum` is this rank's, and the device may still be computing both tensors.
+
+        Call it inside `timing`.
+        """
         self._unflushed.append(_Unflushed(number, update.num_tokens, loss_sum, norm))
         self._lr = self._learning_rate(number)  # now, because the plan may change before the next line of the log
         self.window.reading_seconds += update.reading_seconds
@@ -93,18 +96,21 @@ class Monitor:
         if self._progress is not None:
             self._progress.advance()
         if self.setup.device.type == "cpu" and self.setup.group.world_size == 1:
-            self.flush()  # on a CPU, there is nothing to wait for
+            self._flush()  # on a CPU, there is nothing to wait for; the caller measures the time
 
     def flush(self) -> None:
         """Copy losses and norms to the host and sum them over the ranks. Only here, the host waits for the device."""
         if not self._unflushed:
             return
         with self.timing():
-            waiting, self._unflushed = self._unflushed, []
-            # Copy to the host first, because Apple GPUs have no fp64.
-            losses = torch.stack([update.loss_sum for update in waiting]).cpu().double()
-            loss_sums = self.setup.group.sum(losses).tolist()
-            norms = torch.stack([update.norm for update in waiting]).tolist()
+            self._flush()
+
+    def _flush(self) -> None:
+        waiting, self._unflushed = self._unflushed, []
+        # Copy to the host first, because Apple GPUs have no fp64.
+        losses = torch.stack([update.loss_sum for update in waiting]).cpu().double()
+        loss_sums = self.setup.group.sum(losses).tolist()
+        norms = torch.stack([update.norm for update in waiting]).tolist()
         # Add updates one by one, so that the sums do not depend on when they are flushed.
         for update, loss_sum, norm in zip(waiting, loss_sums, norms, strict=True):
             if self.window.add(loss_sum, update.num_tokens, norm):

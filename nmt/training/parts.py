@@ -179,8 +179,6 @@ class Training:
 
     def start(self) -> None:
         """Start at update 0, with the weights of `training.init_from` if it is set; save the state."""
-        if self.setup.group.is_main:
-            self.monitor.forget_after(0)
         if self.settings.init_from:
             path = find_run(self.settings.init_from).best_checkpoint()
             weights = with_rows_for_new_tokens(self.model, read_weights(path))
@@ -214,7 +212,10 @@ class Training:
         state.save(self.run.state, previous=self.run.previous_state)
 
     def resume(self) -> None:
-        """Continue from the newest state of the run. RunError if it is damaged or of another model."""
+        """Continue from the newest state of the run. RunError if it is damaged or of another model.
+
+        Later results stay in the run until `tidy_up`, in case a check refuses to continue it.
+        """
         group = self.setup.group
         if not group.is_main:
             group.barrier()  # rank 0 may replace a damaged state by the previous one
@@ -226,9 +227,13 @@ class Training:
             self.history.remove(damaged)
         except (ValueError, RuntimeError) as error:
             raise RunError(f"the training state does not fit this run ({error})", path=self.run.state) from error
-        if group.is_main:
+
+    def tidy_up(self) -> None:
+        """Remove what the run has from after the present state: a resumed training makes it again."""
+        if self.setup.group.is_main:
+            self.run.card.unlink(missing_ok=True)  # first, because only a finished run has one
             self.monitor.forget_after(self.update)
-            if self.history.checkpoints:
+            if self.history.checkpoints or self.run.index_file.exists():
                 self.history.write_index(self.run)
                 self.history.delete_unlisted(self.run)
 

@@ -76,7 +76,7 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     found = num_micro_batches_on_cpu(needs, batch_tokens, minimum, available) if batches.is_auto else minimum
     found = max(group.gather(found))
     number = stage.number + 1 if training.settings.stages else None
-    refuse_beyond_memory(needs.num_bytes(batch_tokens // found), available, number)
+    refuse_beyond_memory(needs.num_bytes(batch_tokens // found), available, number, is_auto=batches.is_auto)
     return found
 
 

@@ -13,15 +13,17 @@ import torch
 
 import nmt
 from nmt.checkpoint import read_weights
+from nmt.checksum import find_corruption
 from nmt.config import Config, SearchOptions, dump_config
 from nmt.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.errors import RunError, counted
-from nmt.files import remove_leftovers
+from nmt.files import FULL_DISK, remove_leftovers
 from nmt.find_model import find_run
 from nmt.machine import num_cores
-from nmt.rundir import Resumption, RunDir, new_run, restore_replaced
-from nmt.training.batches import refuse_beyond_epoch
+from nmt.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder, restore_replaced
+from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
+from nmt.training.checkpoints import checkpoint_name
 from nmt.training.distributed import ProcessGroup, joined_process_group, local_world_size
 from nmt.training.environment import (
     Setup,
@@ -32,7 +34,7 @@ from nmt.training.environment import (
 )
 from nmt.training.int8_check import check_int8
 from nmt.training.interrupt import Interrupt
-from nmt.training.loop import train
+from nmt.training.loop import has_ended, log_end, train
 from nmt.training.parts import ONLY_LATER_STAGES, Training
 from nmt.training.preflight import fit_into_memory, refuse_differing_ranks, refuse_stages_beyond_memory
 from nmt.training.prepare import find_store_root, open_prepared, prepare
@@ -42,6 +44,7 @@ from nmt.training.tensorboard import require_tensorboard
 log = logging.getLogger(__name__)
 
 _MAX_UPDATES = "training.max_updates"
+_OTHER_DEVICE = "resume it on a machine with a CUDA device, or start a new run from its weights with training.init_from"
 # Keys that may change when a run is resumed, because none of them changes the meaning of the weights. Files may have
 # moved if they contain the same text, which the fingerprint verifies.
 _MAY_CHANGE = {
@@ -78,6 +81,7 @@ def resume_run(config: Config | None, path: Path, interrupt: Interrupt | None = 
     Returns the same as `start_run`.
     """
     restore_replaced(path)
+    refuse_other_folder(path)
     if not RunDir(path).config_file.is_file():
         raise RunError("there is no run to resume", path=path, hint="start it without --resume")
     with joined_process_group() as group:
@@ -119,6 +123,7 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
         if config.training.tensorboard:
             require_tensorboard()
         info = run.info()
+        refuse_unfit_precision(info.precision, choose_device(config.training.device), hint=_OTHER_DEVICE)
         if group.is_main:
             _clean_up(config, path)
             run.remove_leftovers()
@@ -131,18 +136,30 @@ def _resume(config: Config | None, path: Path, group: ProcessGroup, interrupt: I
         else:  # stopped before anything was saved
             training.start()
         _refuse_changes_of_the_past(old, training)
-        for stage in training.stages[training.stage.number + 1 :]:  # they may have changed
-            refuse_beyond_epoch(stage.config, training.store)
-        group.barrier()
+        later = training.stages[training.stage.number + 1 :]  # they may have changed
+        refuse_unfit_stages(later, config, training.store)
         if group.is_main:
             log.info(f"resuming {run.path} after update {training.update}")
-            run.write_config(config)
-            _record_changes(training)
-        return _train(training, interrupt)
+        return _train(training, interrupt, resumed=old)
 
 
-def _record_changes(training: Training) -> None:
-    """Record changes of the machine, and warn that results may no longer be bit-identical."""
+def _is_finished(training: Training, before: Config) -> bool:
+    """Return whether the run was trained to its end with the same configuration, and all its results are there."""
+    run, history = training.run, training.history
+    if not has_ended(training) or training.config != before or not run.card.exists():
+        return False
+    try:
+        index = run.index()
+        is_current = index.last == history.last == checkpoint_name(training.update)
+        is_known = index.checkpoints.keys() <= {*history.checkpoints, *MADE_AT_END}
+        return is_current and is_known and not any(find_corruption(run.checkpoint(name)) for name in index.checkpoints)
+    except RunError:  # training writes a damaged index anew
+        return False
+
+
+def _record_resumption(training: Training) -> None:
+    """Write the configuration, record changes of the machine, and warn that results may not be bit-identical."""
+    training.run.write_config(training.config)
     device, group = training.setup.device, training.setup.group
     info, now = training.run.info(), describe_environment(device, group.world_size)
     resumed = info.resumed
@@ -170,8 +187,7 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
         device = choose_device(config.training.device)
         refuse_unfit_precision(config.training.precision, device)
         prepared = prepare(config, run, find_store_root(config, path))
-        for stage in stage_spans(config):
-            refuse_beyond_epoch(stage.config, prepared.store)
+        refuse_unfit_stages(stage_spans(config), config, prepared.store)
         precision = choose_precision(config.training.precision, device)
         run.write_config(config)
         run.write_info(
@@ -205,33 +221,53 @@ def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training
     return Training(run, config, prepared, setup)
 
 
-def _train(training: Training, interrupt: Interrupt | None) -> bool:
+def _train(training: Training, interrupt: Interrupt | None, resumed: Config | None = None) -> bool:
+    """Train to the end or until `interrupt`; a run that is `resumed` had this configuration before."""
     group = training.setup.group
     if group.is_main:
         log.info(_describe(training))
-        packed, reason = training.step.packed, training.step.packed_reason
-        training.run.write_info(training.run.info().model_copy(update={"packed": packed, "packed_reason": reason}))
     with interrupt or Interrupt() as active_interrupt, _explained_errors(training.run):
         active_interrupt.defer()
         fit_into_memory(training)
         refuse_stages_beyond_memory(training)
+        # The run is changed only from here on, when no check of any rank can refuse to train it.
+        is_finished = group.gather(group.is_main and resumed is not None and _is_finished(training, resumed))[0]
+        if has_ended(training):
+            log_end(training, 0)
+        if not is_finished:
+            training.tidy_up()
+        if group.is_main:  # after it, or a kill between them would make results of the old settings look final
+            _record(training, is_resumed=resumed is not None)
+        if is_finished:
+            return True
         finished = train(training, active_interrupt)
-    if finished and group.is_main:
-        with _explained_errors(training.run):
+        if finished and group.is_main:
             check_int8(training)
-            write_card(training)
+            finished = not active_interrupt.requested
+            if finished:
+                write_card(training)
     return finished
+
+
+def _record(training: Training, *, is_resumed: bool) -> None:
+    """Write the facts about this training into the run."""
+    if is_resumed:
+        _record_resumption(training)
+    packed, reason = training.step.packed, training.step.packed_reason
+    training.run.write_info(training.run.info().model_copy(update={"packed": packed, "packed_reason": reason}))
 
 
 @contextmanager
 def _explained_errors(run: RunDir) -> Iterator[None]:
-    """Turn a full disk or a failing compiler into a RunError."""
+    """Turn an error of the file system, such as a full disk, or a failing compiler into a RunError."""
     try:
         yield
     except OSError as error:
+        is_full = error.errno in FULL_DISK
+        what, remedy = ("written", "after freeing space, ") if is_full else ("read or written", "")
         resume = f"nmt train --resume --run {shlex.quote(str(run.path))}"
-        hint = f"everything saved before is kept; after freeing space, continue with: {resume}"
-        raise RunError(f"cannot be written: {error.strerror or error}", path=error.filename, hint=hint) from error
+        hint = f"everything saved before is kept; {remedy}continue with: {resume}"
+        raise RunError(f"cannot be {what}: {error.strerror or error}", path=error.filename, hint=hint) from error
     except RuntimeError as error:
         if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise

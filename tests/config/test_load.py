@@ -80,6 +80,21 @@ def test_a_section_whose_keys_are_all_commented_out_is_its_defaults(load):
     assert load(DATA + "model:\n  # d_model: 8\ntraining:\n") == load(DATA)
 
 
+def test_a_list_whose_items_are_all_commented_out_is_empty(load):
+    text = DATA + "training:\n  stages:\n  # - max_updates: 5\n"
+    assert load(text) == load(DATA)
+    assert load(DATA + "training: {stages: [{max_updates: 500}]}", "training.stages=null").training.stages == ()
+
+
+def test_stages_that_set_takes_away_leave_their_sum(load):
+    text = DATA + "training:\n  stages:\n  - {max_updates: 700, lr: 1.0}\n  - {max_updates: 1_000}\n"
+    training = load(text, "training.stages=[]").training
+    assert (training.max_updates, training.stages) == (1700, ())
+    assert load(text, "training.stages=[]", "training.max_updates=900").training.max_updates == 900
+    assert load(text, "training.stages=[{max_updates: 800}]").training.max_updates == 800
+    assert load(DATA, "training.stages=[]").training.max_updates == 10_000
+
+
 def test_a_byte_order_mark_and_windows_line_ends_are_read(load):
     assert load(b"\xef\xbb\xbf" + DATA.replace("\n", "\r\n").encode()) == load(DATA)
 

@@ -289,6 +289,41 @@ def test_values_that_do_not_go_together(complaint, text):
     assert complaint(DATA + text) == CONTRADICTIONS[text]
 
 
+STAGES = {
+    "training:\n  warmup_updates: 400\n  stages:\n  - max_updates: 500\n  - lr: 1\n    max_updates: 300": "x.yaml:10: "
+    "training: stage 2: warmup_updates 400 must be less than max_updates 300",
+    "training:\n  warmup_updates: 4\n  stages:\n  - max_updates: 500\n    warmup_updates: 500": "x.yaml:9: "
+    "training: stage 1: warmup_updates 500 must be less than max_updates 500",
+    "training:\n  stages:\n  - max_updates: 500\n  - max_updates: 500\n    weights: [1, 2]": "x.yaml:9: "
+    "training.stages: stage 2 must have 1 weights, one per corpus of data.train, and not all 0",
+    "training:\n  r_drop: 5\n  stages:\n  - max_updates: 500\nmodel: {dropout: 0, embedding_dropout: 0}": "x.yaml:8: "
+    "training.r_drop compares two passes with different dropout; set training.stages: stage 1: dropout, such as to 0.3",
+    "training:\n  stages:\n  - max_updates: 500\n    augment: true": "x.yaml:8: training.stages: stage 1: augment true "
+    "changes no pairs; set shares in data.augment, or omit augment",
+    "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": "x.yaml:8: training.stages: stage 1: "
+    "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, or omit "
+    "draw_segmentations",
+    "tokenizer: {subword_regularization: {num_samples: 3}}\ntraining:\n  stages:\n  - max_updates: 500\n"
+    "  - max_updates: 500\n    draw_segmentations: false": "x.yaml:10: training.stages: stage 2: draw_segmentations "
+    "false cannot leave out segmentations that are stored; set tokenizer.subword_regularization.num_samples to 1 and "
+    "per_epoch to true",
+    "training:\n  stages:\n  - max_updates: 500\n    reset_optimizer: true": "x.yaml:8: training.stages: stage 1: "
+    "reset_optimizer has no effect, because the optimizer has no moments yet; omit it",
+}
+
+
+@pytest.mark.parametrize("text", STAGES)
+def test_a_fault_of_a_stage_is_located_in_that_stage(complaint, text):
+    assert complaint(DATA + text) == STAGES[text]
+
+
+def test_a_fault_of_a_stage_that_a_set_brings_is_blamed_on_the_set(complaint):
+    text = DATA + "training:\n  stages:\n  - max_updates: 500\n"
+    assert complaint(text, "training.warmup_updates=600") == (
+        "--set training.warmup_updates=600: training: stage 1: warmup_updates 600 must be less than max_updates 500"
+    )
+
+
 SETS = {
     "training.lrr=1": "--set training.lrr=1: unknown key 'lrr' in training\n"
     f"  did you mean 'lr'? allowed: {TRAINING_KEYS}",

@@ -7,8 +7,10 @@ import signal
 import sys
 
 import pytest
+import typer
 
 from nmt import Translator
+from nmt.commands.train import train_run
 from nmt.engines import native_engine
 from nmt.evaluate import score
 from nmt.rundir import RunDir
@@ -116,6 +118,32 @@ def test_scores_of_older_weights_are_gone_when_a_resumed_run_is_killed_before_it
     assert run.index().int8 is None
     assert resume_run(more, run.path)
     assert run.index().int8.checkpoint == run.index().best
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_training_asked_to_stop_while_it_is_measured_says_how_to_go_on(
+    digits, tmp_path, messages, monkeypatch, number, code
+):
+    config, path, bleu = tiny_config(digits, training={"max_updates": 4}), tmp_path / "run", int8_check._bleu
+
+    def stopped_bleu(training, run, precision):
+        if precision == "int8":
+            signal.raise_signal(number)
+        return bleu(training, run, precision)
+
+    before = signal.signal(number, lambda *_: pytest.fail("the signal is not handled"))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(int8_check, "_bleu", stopped_bleu)
+            with pytest.raises(typer.Exit) as caught:
+                train_run(config, path, "start", "nmt train --resume")
+    finally:
+        signal.signal(number, before)
+    assert caught.value.exit_code == code
+    assert messages[-1] == "stopped; the state is saved. Resume with: nmt train --resume"
+    assert not RunDir(path).card.exists()
+    assert resume_run(None, path)
+    assert RunDir(path).card.exists()
 
 
 def test_a_run_that_stops_early_is_measured(digits, tmp_path):

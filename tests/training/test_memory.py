@@ -14,7 +14,13 @@ from nmt.rundir import RunDir
 from nmt.training import memory, preflight
 from nmt.training.distributed import ProcessGroup
 from nmt.training.environment import Setup
-from nmt.training.memory import MemoryNeeds, available_bytes, num_micro_batches_on_cpu, own_bytes
+from nmt.training.memory import (
+    MemoryNeeds,
+    available_bytes,
+    num_micro_batches_on_cpu,
+    own_bytes,
+    refuse_beyond_memory,
+)
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, memory_needs
 from nmt.training.prepare import open_prepared
@@ -75,6 +81,25 @@ def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits)
     assert long.num_bytes(512) > short.num_bytes(512)
     available = available_bytes()
     assert available is None or available > 1 << 20
+
+
+def test_the_limit_of_a_container_counts_if_it_is_less_than_the_memory_of_the_machine(tmp_path):
+    (tmp_path / "own").write_text("0::/\n")
+    (tmp_path / "memory.current").write_text("5000\n")
+    for limit, expected in (("1005000", 1_000_000), ("max", available_bytes(tmp_path / "none", tmp_path / "none"))):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        free = available_bytes(tmp_path, tmp_path / "own")
+        assert free == expected or abs(free - expected) < 1 << 30  # other processes use the memory of the machine
+
+
+def test_a_training_with_batches_of_automatic_size_is_not_told_to_choose_that_size():
+    hints = []
+    for is_auto in (False, True):
+        with pytest.raises(RunError) as caught:
+            refuse_beyond_memory(2 << 30, 1 << 30, None, is_auto=is_auto)
+        hints.append(caught.value.hint)
+    assert "set it to auto" in hints[0]
+    assert hints[1].startswith("lower model.max_src_len and model.max_tgt_len, or choose a smaller model, and start")
 
 
 @pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])

@@ -7,7 +7,7 @@ import itertools
 import json
 import shutil
 import signal
-from contextlib import contextmanager
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -29,7 +29,7 @@ from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.distributed import ProcessGroup
 from nmt.training.environment import Setup
-from nmt.training.metrics import Window
+from nmt.training.metrics import MetricsLog, ValidRecord, Window
 from nmt.training.optimizer import Optimizer
 from nmt.training.parts import Training
 from nmt.training.prepare import prepare
@@ -37,6 +37,7 @@ from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import Counters, TrainState
 from nmt.training.step import Step
 from nmt.training.validation import Validator
+from tests.full_disk import no_room_for
 from tests.tiny import tiny_config, write_digits
 
 
@@ -154,8 +155,8 @@ def test_a_run_with_an_option_is_resumed_bit_for_bit(digits, tmp_path, monkeypat
 
 
 def slow_clock(monkeypatch):
-    """Let a second pass between two looks at the clock of the updates."""
-    seconds = itertools.count()
+    """Let four seconds pass between two looks at the clock of the updates: each update takes four seconds."""
+    seconds = itertools.count(step=4)
     monkeypatch.setattr(monitor, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
 
 
@@ -569,6 +570,26 @@ def test_a_folder_that_is_no_run_is_never_overwritten(digits, tmp_path):
     assert (precious / "chapter.txt").read_text() == "words"
 
 
+def test_a_folder_that_is_no_run_is_named_as_such_and_not_as_one_to_resume(digits, tmp_path):
+    other, config = tmp_path / "thesis", tiny_config(digits)
+    other.mkdir()
+    (other / "chapter.txt").write_text("words")
+    for train in (start_run, resume_run, start_or_resume_run):
+        with pytest.raises(RunError) as caught:
+            train(config, other)
+        assert str(caught.value) == f"{other}: this folder is not a run\n  choose another --run"
+    assert [path.name for path in other.iterdir()] == ["chapter.txt"]
+
+
+@pytest.mark.parametrize("train", [start_run, start_or_resume_run])
+def test_a_run_may_begin_in_an_empty_folder(digits, tmp_path, train):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(RunError, match="there is no run to resume"):
+        resume_run(None, tmp_path / "run")
+    assert train(tiny_config(digits, training={"max_updates": 4}), tmp_path / "run")
+    assert RunDir(tmp_path / "run").card.exists()
+
+
 def test_a_fault_in_the_data_leaves_no_run(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=30)
     (folder / "train.tsv").write_bytes(b"1 2\t2 1\n\xff\t1\n")
@@ -642,16 +663,6 @@ def test_the_run_says_how_it_was_made(digits_run):
     assert "nrefs:1|case:mixed" in (digits_run / "README.md").read_text()
 
 
-@contextmanager
-def no_room_for(num_bytes):
-    """The operating system lets no file grow over `num_bytes`."""
-    resource = pytest.importorskip("resource")  # not on Windows
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 def a_state(update, num_weights):
     counters = Counters(
         update=update,
@@ -680,6 +691,49 @@ def test_a_run_whose_state_is_gone_is_not_trained_anew(run):
     with pytest.raises(RunError, match="no training state to resume from"):
         resume_run(None, run.path)
     assert sorted(path.name for path in run.checkpoints.iterdir()) == before
+
+
+def test_a_full_disk_is_told_from_other_errors_and_the_file_is_named(digits, tmp_path, monkeypatch):
+    run = RunDir(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        assert not start_run(tiny_config(digits), run.path)
+    resume = f"everything saved before is kept; {{}}continue with: nmt train --resume --run {run.path}"
+    with no_room_for(9000), pytest.raises(RunError) as caught:
+        resume_run(None, run.path)
+    weights = str(run.checkpoint("step-00000004"))
+    assert (caught.value.message, caught.value.path) == ("cannot be written: File too large", weights)
+    assert caught.value.hint == resume.format("after freeing space, ")
+    run.metrics.unlink()
+    run.metrics.mkdir()
+    with pytest.raises(RunError) as caught:
+        resume_run(None, run.path)
+    assert (caught.value.message, caught.value.path) == ("cannot be read or written: Is a directory", str(run.metrics))
+    assert caught.value.hint == resume.format("")
+
+
+def test_a_log_that_does_not_fit_on_the_disk_is_named(tmp_path):
+    record = ValidRecord(update=1, checkpoint="a", loss=1.0, perplexity=1.0, bleu=1.0, chrf=1.0, seconds=1.0)
+    with no_room_for(20), pytest.raises(OSError, match="File too large") as caught:
+        MetricsLog(tmp_path / "metrics.jsonl").append(record)
+    assert caught.value.filename == str(tmp_path / "metrics.jsonl")
+
+
+def test_an_fp16_run_is_not_resumed_on_a_cpu_nor_told_to_change_its_precision(run):
+    run.write_info(run.info().model_copy(update={"precision": "fp16"}))
+    with pytest.raises(ConfigError) as caught:
+        resume_run(None, run.path)
+    assert str(caught.value) == (
+        "precision fp16 is only for training on CUDA devices; this device is cpu\n"
+        "  resume it on a machine with a CUDA device, or start a new run from its weights with training.init_from"
+    )
+
+
+def test_seconds_of_updates_are_counted_once(digits, tmp_path, monkeypatch):
+    slow_clock(monkeypatch)
+    start_run(tiny_config(digits, training={"max_updates": 4, "average_checkpoints": 0}), tmp_path / "run")
+    train = [record for record in read_metrics(RunDir(tmp_path / "run").metrics) if record["kind"] == "train"]
+    assert [record["train_seconds"] for record in train] == [8.0, 16.0]
 
 
 def test_two_processes_do_not_train_one_run(run):
@@ -752,6 +806,103 @@ def test_a_refused_resume_leaves_the_run_as_it_was(tmp_path):
     with pytest.raises(RunError, match="the corpus has changed"):
         resume_run(tiny_config(folder, training={"max_updates": 20}), run.path)
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def contents(run):
+    """The files of a run and what is in them."""
+    return {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+
+
+CALIBRATED = {"calibrate_length": True, "early_stopping_metric": "chrf", "max_updates": 4, "validate_every": 2}
+
+
+@pytest.fixture
+def calibrated(digits, tmp_path):
+    """A finished run with an average and, perhaps, calibrated weights, and its configuration."""
+    config = tiny_config(digits, training=CALIBRATED, model={"output_bias": True})
+    assert start_run(config, tmp_path / "calibrated")
+    return RunDir(tmp_path / "calibrated"), config
+
+
+def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(calibrated, monkeypatch):
+    run, config = calibrated
+    before = contents(run)
+    assert run.index().checkpoints.keys() > {"average"}
+    fewer = config.training.model_copy(update={"max_updates": 3})
+    with pytest.raises(RunError, match="there have been 4 updates already"):
+        resume_run(config.model_copy(update={"training": fewer}), run.path)
+    assert contents(run) == before
+    more = config.training.model_copy(update={"max_updates": 8})
+    monkeypatch.setattr("nmt.training.preflight.available_bytes", lambda: 0)
+    monkeypatch.setattr("nmt.training.preflight.own_bytes", lambda: 0)
+    with pytest.raises(RunError, match="GiB are available"):
+        resume_run(config.model_copy(update={"training": more}), run.path)
+    assert contents(run) == before
+
+
+def test_a_finished_run_that_is_resumed_with_nothing_left_to_do_stays_as_it_is(calibrated, messages):
+    run, config = calibrated
+    results = (run.index_file, run.metrics, run.card, run.checkpoint("average"))
+    before, files = contents(run), [path.stat().st_ino for path in results]
+    assert start_or_resume_run(config, run.path)
+    assert contents(run) == before
+    assert [path.stat().st_ino for path in results] == files  # not written anew: a kill could have lost them
+    said = "no updates are left: the run has had all of its 4 updates; raise training.max_updates to continue it with"
+    assert f"{said} --resume" in messages
+
+
+def test_results_of_other_settings_are_not_taken_for_final_after_a_kill(calibrated, monkeypatch):
+    run, config = calibrated
+    changed = config.training.model_copy(update={"average_checkpoints": 0})
+    changed = config.model_copy(update={"training": changed})
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.training.run.train", lambda *_: sys.exit(9))  # the settings are recorded by then
+        with pytest.raises(SystemExit):
+            resume_run(changed, run.path)
+    assert run.index().checkpoints.keys() == {"step-00000002", "step-00000004"}
+    assert resume_run(changed, run.path)
+    assert "average" not in run.index().checkpoints
+
+
+@pytest.mark.parametrize("fault", ["average", "index", "card"])
+def test_a_finished_run_that_lacks_a_result_is_finished_again(calibrated, fault):
+    run, _ = calibrated
+    before = contents(run)
+    path = {"average": run.checkpoint("average"), "index": run.index_file, "card": run.card}[fault]
+    if fault == "card":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-7])
+    assert resume_run(None, run.path)
+    after = contents(run)
+    assert after.keys() == before.keys()
+    assert {path.name for path in before if after[path] != before[path]} <= {"metrics.jsonl"}  # its clocks
+
+
+def test_a_run_that_goes_on_has_no_results_of_its_earlier_end(calibrated, monkeypatch):
+    run, config = calibrated
+    more = config.training.model_copy(update={"max_updates": 8})
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        assert not resume_run(config.model_copy(update={"training": more}), run.path)
+    assert {path.stem for path in run.checkpoints.glob("*.safetensors")} == {"step-00000002", "step-00000004"}
+    assert run.index().int8 is None
+    assert not run.card.exists()
+
+
+def test_a_run_without_undamaged_weights_names_none_as_its_best(digits, tmp_path, monkeypatch):
+    run = RunDir(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4)  # with one checkpoint
+        assert not start_run(tiny_config(digits), run.path)
+    (first,) = run.checkpoints.glob("*.safetensors")
+    first.write_bytes(first.read_bytes()[:-9])
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        assert not resume_run(None, run.path)
+    assert (run.index().best, run.index().checkpoints) == (None, {})
+    assert not first.exists()
+    assert resume_run(None, run.path)
 
 
 def poison(monkeypatch, updates):

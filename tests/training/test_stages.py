@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from dataclasses import replace
 
@@ -194,7 +195,7 @@ def test_a_later_stage_without_pairs_is_refused_before_the_first_update(two_corp
     reverse, letters = config.data.corpora("train")
     empty = letters.model_copy(update={"filters": Filters(too_short=1000)})
     data = config.data.model_copy(update={"train": (reverse, empty)})
-    with pytest.raises(ConfigError, match="have no pairs to train on"):
+    with pytest.raises(ConfigError, match=r"^training\.stages: stage 2: the chosen corpora .* have no pairs"):
         start_run(config.model_copy(update={"data": data}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -203,8 +204,13 @@ def test_a_later_stage_that_cannot_be_trained_is_refused_when_it_is_added_to_a_r
     run = RunDir(tmp_path / "run")
     assert start_run(staged(two_corpora, [{"max_updates": 3}]), run.path)
     longer = [{"max_updates": 3}, {"max_updates": 2}, {"max_updates": 3, "tokens_per_update": 1_000_000}]
-    with pytest.raises(ConfigError, match="an epoch has only"):
+    index, config = run.index(), run.config()
+    with pytest.raises(ConfigError) as caught:
         resume_run(staged(two_corpora, longer), run.path)
+    message = r"training\.stages: stage 3: tokens_per_update is 1,000,000, but an epoch has only ([\d,]+) target tokens"
+    assert (found := re.fullmatch(message, caught.value.message))
+    assert caught.value.hint == f"set it to at most {found[1]}"
+    assert (run.index(), RunDir(run.path).config()) == (index, config)
     assert TrainState.load(run.state).counters.update == 3
 
 

@@ -1,0 +1,19 @@
+"""Ctrl-C and SIGTERM, while training handles them and after it."""
+
+from __future__ import annotations
+
+import signal
+
+from nmt.training.interrupt import Interrupt
+
+
+def test_signals_are_handled_until_the_outermost_context_ends():
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupt() as interrupt:
+        interrupt.defer()
+        with interrupt:
+            pass
+        assert signal.getsignal(signal.SIGTERM) != before
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.requested == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
