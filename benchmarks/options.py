@@ -2,7 +2,7 @@
 
     python benchmarks/options.py --batch-tokens 1024,4096 --options r_drop,ema,muon --precision bf16
 
-Uses the model of configs/multi30k-de-en.yaml, random ids and one thread.
+Uses a model with the sizes of configs/multi30k-de-en.yaml, random ids and one thread.
 """
 
 from __future__ import annotations
