@@ -51,11 +51,12 @@ def free_in_cgroups(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | No
         lines = map(str.split, _text_of(group / "memory.stat").splitlines())
         stat = {line[0]: line[1] for line in lines if len(line) == 2}
         # The kernel drops cached files when memory is short. Version 1 counts those of groups below in `total_`.
-        cached = _number(stat.get("total_inactive_file", stat.get("inactive_file", "")))
+        kinds = ("inactive_file", "active_file")
+        cached = sum(max(0, _number(stat.get(f"total_{kind}", stat.get(kind, "")))) for kind in kinds)
         for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             allowed, used = (_number(_text_of(group / name)) for name in (limit, usage))
             if allowed >= 0 and used >= 0:
-                free.append(max(0, allowed - max(0, used - max(0, cached))))
+                free.append(max(0, allowed - max(0, used - cached)))
     return min(free, default=None)
 
 

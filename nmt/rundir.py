@@ -169,7 +169,7 @@ class RunDir:
         """`check` the folder and return the run's resolved configuration, which is read once per object."""
         if self._config is None:
             self.check()
-            self._config = load_config(self.config_file)
+            self._config = load_config(self.config_file, stored=True)
         return self._config
 
     def info(self) -> RunInfo:

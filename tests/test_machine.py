@@ -61,8 +61,8 @@ MEMORY_LIMITS = {
     "version 2": ("0::/job\n", {"job/memory.max": "1000\n", "job/memory.current": "400\n"}, 600),
     "version 2, with cached files": (
         "0::/\n",
-        {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 300\nactive_file 1\n"},
-        400,
+        {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 300\nactive_file 100\n"},
+        500,
     ),
     "version 2, of a group above": (
         "0::/job/step\n",

@@ -24,7 +24,7 @@ import typer
 from nmt.commands.streams import standard_output
 from nmt.data.lines import COMPRESSIONS
 from nmt.errors import DataError, NmtError, in_words
-from nmt.files import flush, is_writable, read_at_most, resolve_output
+from nmt.files import flush, is_writable, read_at_most, resolve_output, write_text
 from nmt.locks import try_lock
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 20
 _MAX_SETTINGS_BYTES = 1_000_000
 _SOURCES = "sources"  # key of the settings file
+_PARTIAL, _SETTINGS = ".partial", ".partial.json"  # added to the name of a file
 
 Settings = Mapping[str, object]
 """The settings that, together with the input, determine the contents of a file; as JSON values."""
@@ -67,10 +68,10 @@ class PartialFile:
         were written with other settings.
         """
         self.path = Path(os.path.realpath(path)) if path.is_symlink() else path
-        self.partial = self.path.with_name(self.path.name + ".partial")
-        self.settings_file = self.path.with_name(self.path.name + ".partial.json")
+        self.partial = self.path.with_name(self.path.name + _PARTIAL)
+        self.settings_file = self.path.with_name(self.path.name + _SETTINGS)
         self._settings = json.loads(json.dumps(dict(settings)))
-        self.sources: object = None
+        self.sources: object = None  # a checksum of the source lines whose texts are written, as JSON
         self._lines_per_text = lines_per_text
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
@@ -81,14 +82,17 @@ class PartialFile:
             self._lock()
             num_lines = self._count_lines()
             self.num_texts = num_lines // lines_per_text
-            if self.existed and resume:
+            if num_lines and resume:
                 self._check_settings()
             elif num_lines:
-                hint = "continue with --resume, or delete it to start over"
+                hint = "continue that run with --resume, or delete the file to start over"
                 raise NmtError(f"holds {num_lines:,} lines of an interrupted run", path=self.partial, hint=hint)
             self.truncate(self.num_texts)
-            if not (self.existed and resume):
+            if not num_lines:
                 self._write_settings()
+        except OSError:  # such as a full disk
+            self.interrupt()
+            raise
         except BaseException:
             self._file.close()
             raise
@@ -112,23 +116,10 @@ class PartialFile:
                     hint="resume with the same input, model and options, or delete the file to start over",
                 )
 
-    def remember_sources(self, sources: Mapping[str, object]) -> None:
-        """Store a checksum of the source lines whose texts are written; `sources` when the file is resumed."""
-        self.sources = dict(sources)
-        self._write_settings()
-
     def _write_settings(self) -> None:
         sources = {} if self.sources is None else {_SOURCES: self.sources}
         text = json.dumps({**self._settings, **sources}, indent=2, ensure_ascii=False) + "\n"
-        new = self.settings_file.with_name(self.settings_file.name + ".new")  # so that a kill leaves no torn file
-        try:
-            # A name that is not UTF-8 has lone surrogates, which JSON can only hold as escapes.
-            new.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-            os.replace(new, self.settings_file)
-        except OSError as error:  # an error of a full disk does not name the file
-            new.unlink(missing_ok=True)
-            self.interrupt()
-            raise OSError(error.errno, error.strerror, str(self.settings_file)) from error
+        write_text(self.settings_file, text)
 
     def _read_settings(self) -> dict[str, object]:
         try:
@@ -168,6 +159,10 @@ class PartialFile:
             raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None
         self.num_texts += lines.count("\n") // self._lines_per_text
 
+    def sync(self) -> None:
+        """Wait until the lines are on disk."""
+        os.fsync(self._file.fileno())
+
     def finish(self) -> None:
         """Rename the finished file to its final name."""
         self._file.close()
@@ -177,11 +172,14 @@ class PartialFile:
         flush(self.path.parent)
 
     def interrupt(self) -> None:
-        """Close the file, and remove it if it is empty."""
+        """Close the file, and store `sources` with its settings; remove a file without texts."""
         self._file.close()
         if not self.num_texts:
             self.partial.unlink(missing_ok=True)
             self.settings_file.unlink(missing_ok=True)
+        elif self.sources is not None:
+            with suppress(OSError):  # a full disk: the input is then not compared
+                self._write_settings()
 
     def __enter__(self) -> Self:
         return self
@@ -232,16 +230,20 @@ def _is_same(file: BinaryIO, path: Path) -> bool:
 def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Raise NmtError if an output is an input, or is named twice. Links are followed; pipes and devices are allowed."""
     read = {os.path.realpath(path) for path in inputs}
-    written: set[str] = set()
+    written: dict[str, str] = {}  # the outputs, by their own names and by those that they have until they are finished
     for path in outputs:
         real = os.path.realpath(path)
         if os.path.exists(real) and not os.path.isfile(real):
             continue
+        names = [real, real + _PARTIAL, real + _SETTINGS]
         if real in read:
             raise NmtError("this file is the input", path=path, hint="choose another name for the output")
-        if real in written:
-            raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
-        written.add(real)
+        if clashing := next((name for name in names if name in read or name in written), None):
+            if real in written and written[real] == real:
+                raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
+            message = f"this output clashes with {clashing}, a name that is in use while outputs are unfinished"
+            raise NmtError(message, path=path, hint="choose another name for it")
+        written |= dict.fromkeys(names, real)
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -268,15 +268,18 @@ class _Job(NamedTuple):
         lines_per_text = self.request.options.num_hypotheses if self.format == "text" else 1
         files = self.files
         with ExitStack() as stack:
+            alignments = None
             if files.alignments is not None:
                 settings = {**settings, "alignments": os.path.realpath(files.alignments)}
+                attention = {"layer": self.attention.layer, "head": self.attention.head}
+                # The file that is opened last gets its final name first. If a kill separates them, nothing is lost.
+                opened = open_output(files.alignments, {**settings, **attention}, 1, resume=files.resume)
+                alignments = stack.enter_context(opened)
             output = stack.enter_context(open_output(files.output, settings, lines_per_text, resume=files.resume))
-            if files.alignments is None:
-                yield output, None
-                return
-            settings = {**settings, "layer": self.attention.layer, "head": self.attention.head}
-            alignments = stack.enter_context(open_output(files.alignments, settings, 1, resume=files.resume))
             yield output, alignments
+            for file in (output, alignments):
+                if isinstance(file, PartialFile):
+                    file.sync()  # which may take long, before both get their final names
 
     def _translate(self, output: Output, alignments: Output | None) -> None:
         num_done = self._continue_after(output, alignments)
@@ -292,7 +295,7 @@ class _Job(NamedTuple):
                 output.write("".join(self._render(translation) + "\n" for translation in translations))
                 if isinstance(output, PartialFile):
                     sources.add(block)
-                    output.remember_sources(sources.as_json())
+                    output.sources = sources.as_json()
                 progress.add(len(block))
         if self.files.attention is not None:
             self.attention.draw(translations[0], self.files.attention)

@@ -31,7 +31,7 @@ from nmt.config.faults import (
     without_alternatives,
 )
 from nmt.config.nodes import Tree, read_tree
-from nmt.config.sections import Config
+from nmt.config.sections import STORED, Config
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig, updates_of_stages
 from nmt.errors import ConfigError
@@ -52,16 +52,17 @@ _VARIABLE = re.compile(
 )
 
 
-def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are expanded, and `$$` is `$`.
-    Raises `ConfigError` that lists all errors, each with file and line, or with its `--set`.
+    The configuration of a run is `stored`: it may have settings without effect. Raises `ConfigError` that lists all
+    errors, each with file and line, or with its `--set`.
     """
-    return load_text(_read_text(path), path, overrides)
+    return load_text(_read_text(path), path, overrides, stored=stored)
 
 
-def load_text(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
+def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
@@ -70,7 +71,7 @@ def load_text(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
         _apply(tree, given, override)
     _replace_old_sum(given, old_stages, {override.partition("=")[0].strip() for override in overrides})
     values = _section_values(Config, given, (), tree)
-    config = _validate(values, tree)
+    config = _validate(values, tree, stored=stored)
     if tree.faults or config is None:
         raise as_error(tree.faults)
     return config
@@ -224,10 +225,10 @@ def _expand(value: str, loc: Loc, tree: Tree) -> str:
     return path
 
 
-def _validate(values: dict[str, object], tree: Tree) -> Config | None:
+def _validate(values: dict[str, object], tree: Tree, *, stored: bool) -> Config | None:
     """Return the configuration, or None after adding the errors to the tree."""
     try:
-        return Config.model_validate(values)
+        return Config.model_validate(values, context={STORED: stored})
     except ValidationError as error:
         details = error.errors(include_url=False)
     known = {fault.loc for fault in tree.faults}

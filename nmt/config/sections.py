@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import ValidationInfo, model_validator
 
 from nmt.config.augment import AugmentConfig
 from nmt.config.base import Section
@@ -13,6 +13,9 @@ from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
+
+STORED = "stored"
+"""Key of a validation context: true for the configuration of a run, which stays valid whatever checks are added."""
 
 
 class Config(Section):
@@ -60,7 +63,9 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _stages_have_effect(self) -> Self:
+    def _stages_have_effect(self, info: ValidationInfo) -> Self:
+        if (info.context or {}).get(STORED):
+            return self
         drawn = self.tokenizer.subword_regularization
         for number, stage in enumerate(self.training.stages, start=1):
             fault = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.commands.outputs import PartialFile, refuse_losing_lines
+from nmt.commands.outputs import PartialFile, refuse_losing_lines, refuse_replacing
 from nmt.errors import NmtError
 from tests.full_disk import no_room_for
 
@@ -83,7 +83,7 @@ def test_kept_lines_are_not_overwritten(tmp_path):
         write(tmp_path / "out", "x\n")
     assert str(caught.value) == (
         f"{tmp_path / 'out.partial'}: holds 2 lines of an interrupted run\n"
-        "  continue with --resume, or delete it to start over"
+        "  continue that run with --resume, or delete the file to start over"
     )
     assert (tmp_path / "out.partial").read_text() == "1\n2\n"
 
@@ -115,6 +115,33 @@ def test_settings_may_hold_a_name_that_is_not_utf8(tmp_path):
     write(tmp_path / "out", "1\n", settings=settings)
     assert write(tmp_path / "out", "2\n", resume=True, stop=False, settings=settings) == 1
     assert (tmp_path / "out").read_text() == "1\n2\n"
+
+
+@pytest.mark.parametrize("settings", [None, "{", '{"format": "jsonl"}'])
+def test_a_file_without_lines_is_begun_anew_whatever_its_settings(settings, tmp_path):
+    (tmp_path / "out.partial").touch()
+    if settings is not None:
+        (tmp_path / "out.partial.json").write_text(settings)
+    assert write(tmp_path / "out", "1\n", resume=True) == 0
+    assert write(tmp_path / "out", "2\n", resume=True, stop=False) == 1
+
+
+@pytest.mark.parametrize("name", ["out", "out.partial", "out.partial.json"])
+def test_an_output_with_the_name_of_another_unfinished_one_or_its_input_is_refused(name, tmp_path):
+    out, other = tmp_path / "out", tmp_path / name
+    for outputs, inputs in (([out, other], []), ([other, out], []), ([out], [other])):
+        with pytest.raises(NmtError, match="choose another name"):
+            refuse_replacing(outputs, inputs)
+    refuse_replacing([out, tmp_path / "pairs"], [tmp_path / "in"])
+
+
+def test_the_checksum_of_the_sources_is_kept_if_the_command_is_interrupted(tmp_path):
+    file = PartialFile(tmp_path / "out", SETTINGS, 1, resume=False)
+    file.write("1\n")
+    file.sources = {"lines": 1, "sha256": "1f"}
+    file.interrupt()
+    with PartialFile(tmp_path / "out", SETTINGS, 1, resume=True) as file:
+        assert file.sources == {"lines": 1, "sha256": "1f"}
 
 
 def test_lines_of_other_settings_are_not_continued(tmp_path):

@@ -317,6 +317,14 @@ def test_a_fault_of_a_stage_is_located_in_that_stage(complaint, text):
     assert complaint(DATA + text) == STAGES[text]
 
 
+def test_settings_without_effect_do_not_keep_a_run_from_loading(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(DATA + "training:\n  stages:\n  - max_updates: 500\n    reset_optimizer: true")
+    assert load_config(path, stored=True).training.stages[0].reset_optimizer
+    with pytest.raises(ConfigError, match="reset_optimizer has no effect"):
+        load_config(path)
+
+
 def test_a_fault_of_a_stage_that_a_set_brings_is_blamed_on_the_set(complaint):
     text = DATA + "training:\n  stages:\n  - max_updates: 500\n"
     assert complaint(text, "training.warmup_updates=600") == (
