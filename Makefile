@@ -1,4 +1,4 @@
-# The verbs of this project: the same on a laptop and in CI. `make` lists them.
+# The targets of this project: the same on a laptop and in CI. `make` lists them.
 #
 # PYTHON      the Python that .venv is made with, 3.11 to 3.13: make setup PYTHON=python3.12
 # PIP_ARGS    further arguments for pip, for example the index of another torch build: make setup PIP_ARGS="--extra-index-url ..."
@@ -28,7 +28,7 @@ DOCS := .venv/.installed-docs
 .PHONY: help setup demo check test test-slow test-machines coverage torture guards sanitize bench bench-train bench-translate \
 	bench-compare docs docs-serve dist clean
 
-help:  ## list these verbs
+help:  ## list these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: $(DEV)  ## make .venv and install nmt into it, with what check and test need

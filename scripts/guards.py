@@ -217,7 +217,7 @@ def without(folder: Path, guard: Guard) -> bool:
 
 def main(write: bool) -> int:
     """Try every guard, print the table, write it into the page if `write`, and return the exit code."""
-    rows = ["| guard taken away | in | test that fails then |", "|---|---|---|"]
+    rows = ["| guard removed | in | test that fails then |", "|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="guards-") as name:
         folder = Path(name)
         for part in ("nmt", "tests", "docs", "scripts", "configs"):

@@ -170,7 +170,7 @@ def _record_resumption(training: Training) -> None:
 
 
 def _clean_up(config: Config, path: Path) -> None:
-    """Remove the leftovers of killed trainings beside the run and in the store."""
+    """Remove the leftovers of killed training runs beside the run and in the store."""
     remove_leftovers(path.parent, path.name)
     remove_leftovers(find_store_root(config, path))
 

@@ -109,7 +109,7 @@ def _limit_memory(more: int) -> None:
 
 def in_table(name: str, rows: dict[str, tuple[int, str]]) -> tuple[str, str]:
     """The table `name` of the page as it is, and as `rows` (what was tried: exit code, what was said) make it."""
-    lines = ["| tried | exit | said |", "|---|---|---|"]
+    lines = ["| input | exit | message |", "|---|---|---|"]
     for tried, (code, said) in rows.items():
         cell = "<br>".join(f"`` {line.strip()} ``" for line in said.splitlines())
         lines.append(f"| {_cell(tried)} | {code} | {_cell(cell)} |")

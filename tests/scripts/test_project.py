@@ -1,4 +1,4 @@
-"""What stands in more than one file agrees: the version, Python versions, the verbs of make, the machines of CI."""
+"""What stands in more than one file agrees: the version, Python versions, the targets of make, the machines of CI."""
 
 from __future__ import annotations
 
