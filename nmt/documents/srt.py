@@ -55,7 +55,7 @@ class SrtFile:
 
 
 def _cues(text: str) -> Iterator[Any]:
-    """Yield the subtitles in a text. DataError, with its line, if one cannot be read.
+    """Yield the subtitles in a text; a blank one has none. DataError, with its line, if one cannot be read.
 
     `srt.parse` gets one at a time: behind a faulty one, it would search for the next in quadratic time.
     """
@@ -65,6 +65,9 @@ def _cues(text: str) -> Iterator[Any]:
     if huge := _HUGE_NUMBER.search(text):
         line = text.count("\n", 0, huge.start()) + 1
         raise DataError("not SubRip subtitles: a number of 100 digits or more", line=line, hint=hint)
+    text = text.removeprefix("\ufeff")  # a second byte order mark
+    if not text.strip():
+        return
     at, line = 0, 1
     while at < len(text):
         if (found := srt.SRT_REGEX.match(text, at)) is None:

@@ -8,12 +8,13 @@ stretches between the tags are translated separately.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from html import unescape
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
-from nmt.data.glossary import Glossary, Term, missed_terms
+from nmt.data.glossary import Glossary, Match, Term, missed_terms
 from nmt.documents.blocks import Block
 from nmt.documents.details import explain
 from nmt.documents.tag_projection import Aligned, join_details
@@ -90,15 +91,18 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wa
     """Translate `blocks`. Raises as `Translator.translate`."""
     options, to, from_, glossary = wanted
     options = options.changed(num_hypotheses=1)
-    work = rounds(blocks, keeps_marks=translator.protects and options.protect)
+    segmenter = translator.segmenter
+    work = rounds(blocks, keeps_marks=segmenter.protects(options))
     answers: list[Answer] | None = None
     while True:
         try:
             ask = next(work) if answers is None else work.send(answers)
         except StopIteration as end:
-            return TranslatedBlocks(
-                [outputs[0] for outputs in end.value], missed_in_blocks(blocks, end.value, glossary)
-            )
+            missed = []
+            if glossary is not None:
+                find = partial(segmenter.terms_to_keep, glossary, options=options)
+                missed = missed_in_blocks(blocks, end.value, find)
+            return TranslatedBlocks([outputs[0] for outputs in end.value], missed)
         translations = translator.translate(ask.texts, options, to=to, from_=from_, glossary=glossary)
         answers = [Answer([translation.text]) for translation in translations]
         if ask.aligned:
@@ -110,12 +114,15 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wa
             ]
 
 
-def missed_in_blocks(blocks: Sequence[Block], found: Sequence[Sequence[str]], glossary: Glossary | None) -> list[Term]:
-    """Return the glossary terms in `blocks` whose translations are missing in the translated blocks."""
-    if glossary is None:
-        return []
+def missed_in_blocks(
+    blocks: Sequence[Block], found: Sequence[Sequence[str]], find: Callable[[str], Sequence[Match]]
+) -> list[Term]:
+    """Return the glossary terms whose translations are missing in the translated blocks.
+
+    `find` returns those in the text of a block, as `TextSegmenter.terms_to_keep` does.
+    """
     missed = []
     for block, outputs in zip(blocks, found, strict=True):
-        terms = [match.term for match in glossary.find(block.plain())]
+        terms = [match.term for match in find(block.plain())]
         missed += missed_terms(terms, unescape(_TAG.sub("", outputs[0]))) if terms else []
     return missed

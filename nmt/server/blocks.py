@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeVar, TypeVarTuple
+from functools import partial
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
-from nmt.data.glossary import Glossary
+from nmt.data.glossary import Glossary, Term
 from nmt.documents.blocks import Block
 from nmt.documents.html import HtmlText
 from nmt.documents.tag_projection import join_details
@@ -20,10 +21,17 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 
+class RankedBlocks(NamedTuple):
+    """The translations of each block as HTML, best first, and the glossary terms missing in the best."""
+
+    outputs: list[list[str]]
+    terms_missed: list[Term]
+
+
 async def translate_pages(service: Service, pages: Sequence[Routed], num_alternatives: int) -> list[TextTranslation]:
     """Return the translations of `pages`, as HTML. RequestError as `Service.translate`; it cancels the other pages."""
     try:
-        async with asyncio.TaskGroup() as group:
+        async with service.in_time(), asyncio.TaskGroup() as group:
             tasks = [group.create_task(_translate_page(service, page, num_alternatives)) for page in pages]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
@@ -35,12 +43,11 @@ async def _translate_page(service: Service, page: Routed, num_alternatives: int)
     html = await _run(threads, HtmlText, page.text)
     found = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads)
 
-    def finish() -> TextTranslation:
-        ranked = [html.join([outputs[rank] for outputs in found]) for rank in range(num_alternatives + 1)]
-        glossary = Glossary(page.terms) if page.terms else None
-        return TextTranslation(ranked[0], ranked[1:], [], missed_in_blocks(html.blocks, found, glossary))
+    def join() -> list[str]:
+        return [html.join([outputs[rank] for outputs in found.outputs]) for rank in range(num_alternatives + 1)]
 
-    return await _run(threads, finish)
+    best, *alternatives = await _run(threads, join)
+    return TextTranslation(best, alternatives, [], found.terms_missed)
 
 
 async def translate_blocks(
@@ -50,20 +57,21 @@ async def translate_blocks(
     num_alternatives: int = 0,
     *,
     threads: Threads | None = None,
-) -> list[list[str]]:
-    """Return the translations of each block, best first, in the direction of `routed`, whose text is ignored.
+) -> RankedBlocks:
+    """Translate `blocks` in the direction of `routed`, whose text is ignored.
 
     `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
     """
     async with service.models.use(routed.model) as loaded:
-        keeps_marks = loaded.translator.protects
-    work = rounds(blocks, keeps_marks=keeps_marks, num_ranks=num_alternatives + 1)
+        segmenter, options = loaded.translator.segmenter, loaded.translator.options
+    work = rounds(blocks, keeps_marks=segmenter.protects(options), num_ranks=num_alternatives + 1)
     step = await _run(threads, _next_step, work, None, [])
     while isinstance(step, Ask):
         asked = [routed._replace(text=text) for text in step.texts]
         found = await service.translate(asked, 0 if step.aligned else num_alternatives, details=step.aligned)
         step = await _run(threads, _next_step, work, step, found)
-    return step
+    find = partial(segmenter.terms_to_keep, Glossary(routed.terms), options=options)
+    return RankedBlocks(step, await _run(threads, missed_in_blocks, blocks, step, find) if routed.terms else [])
 
 
 async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:

@@ -17,7 +17,6 @@ from nmt.data.glossary import Glossary, Term
 from nmt.data.glossary_file import parse_glossary
 from nmt.documents.blocks import Block
 from nmt.documents.formats import Document, available_suffixes, read_document
-from nmt.documents.translation import missed_in_blocks
 from nmt.errors import DataError, NmtError
 from nmt.server.blocks import translate_blocks
 from nmt.server.bodies import MAX_CODE, read_body
@@ -95,20 +94,17 @@ class Files:
         """Return the translated document, and the glossary terms missing in it."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
-        async with self._service.in_time():
+        async with self._service.in_time():  # what waits for a thread, too
             parsed = await self._threads.run(_parse, upload, suffix, self._service.settings.file_limit)
-        document, blocks, beginning, glossary = parsed
-        source = upload.source
-        if source == "auto":
-            source = self._service.detector.detect(beginning)[0].language
-        routed = self._service.route("", source, upload.target)
-        routed = routed._replace(terms=() if glossary is None else tuple(glossary.terms))
-        found = await translate_blocks(self._service, routed, blocks, threads=self._threads)
-
-        def finish() -> tuple[bytes, list[Term]]:
-            return document.save([outputs[0] for outputs in found]), missed_in_blocks(blocks, found, glossary)
-
-        return await self._threads.run(finish)
+            document, blocks, beginning, glossary = parsed
+            source = upload.source
+            if source == "auto":
+                source = self._service.detector.detect(beginning)[0].language
+            routed = self._service.route("", source, upload.target)
+            routed = routed._replace(terms=() if glossary is None else tuple(glossary.terms))
+            found = await translate_blocks(self._service, routed, blocks, threads=self._threads)
+            best = [outputs[0] for outputs in found.outputs]
+            return await self._threads.run(document.save, best), found.terms_missed
 
 
 async def _read_form(request: Request, content: bytes) -> _Upload:

@@ -23,7 +23,10 @@ class Threads:
         self._free = asyncio.Semaphore(size)
 
     async def run(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        """Return `work(*arguments)`. If this is cancelled, the work goes on, and keeps its place until it ends."""
+        """Return `work(*arguments)`. If this is cancelled, the work goes on, and keeps its place until it ends.
+
+        RuntimeError if the system starts no more threads.
+        """
         await self._free.acquire()
         loop = asyncio.get_running_loop()
         future: Future[Result] = Future()
@@ -37,5 +40,9 @@ class Threads:
             with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(self._free.release)
 
-        Thread(target=act, name="nmt-documents", daemon=True).start()
+        try:
+            Thread(target=act, name="nmt-documents", daemon=True).start()
+        except BaseException:
+            self._free.release()  # `act` will not do it
+            raise
         return await asyncio.wrap_future(future)

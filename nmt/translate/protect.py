@@ -47,6 +47,10 @@ class Protected(NamedTuple):
         """Return True if the text consists only of spans, so that there is nothing to translate."""
         return bool(self.spans) and not ANY_PLACEHOLDER.sub("", self.text).strip()
 
+    def begins_with_span(self) -> bool:
+        """Return True if there is nothing to translate before the first span."""
+        return bool(self.spans) and not self.between()[0].strip()
+
     def restore(self, translation: str) -> Restored:
         """Restore the spans; drop placeholders that are unknown or repeated.
 

@@ -71,14 +71,24 @@ def _translate_around(
 ) -> None:
     stretches: list[Segment] = []
     for segment in segments:
+        first = _first_stretch(segment)
         for i, text in enumerate(segment.protected.between()):
             tag = segment.tags[min(i, 1)]
             ids = tokenizers.src.encode(tag + text) if text.strip() else []
-            prefix_ids = segment.segment.prefix_ids if i == 0 else ()
+            prefix_ids = segment.segment.prefix_ids if i == first else ()
             stretches.append(Segment(ids, prefix_ids, tgt_tag=segment.segment.tgt_tag))
     translations = iter(search(stretches, options) if stretches else [])
     for segment in segments:
         segment.around = [next(translations)[0] for _ in segment.protected.between()]
+        if segment.prefix and (first := _first_stretch(segment)):  # the prefix is written before the spans instead
+            found = segment.around[first]
+            rest = found.tgt_ids[len(segment.segment.prefix_ids) :]
+            segment.around[first] = found._replace(text=tokenizers.tgt.decode(rest))
+
+
+def _first_stretch(segment: TextSegment) -> int:
+    """Return the number of the first stretch between spans that is not blank."""
+    return next(i for i, text in enumerate(segment.protected.between()) if text.strip())
 
 
 def search_again(

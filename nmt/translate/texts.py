@@ -78,20 +78,29 @@ class TextSegmenter:
         are prepended to each of its segments. If the model was trained with terms, the terms of `glossary` are
         annotated in the segments.
         """
-        protect = options.protect and self.knows_placeholders
+        protect = self.protects(options)
         splits = [_Splitter(self, text, protect, glossary) for text in texts]
         plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
         segmented = [split.segment(ids, options.split) for split, ids in zip(splits, plain, strict=True)]
         for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
             if text.segments and prefix:
                 first = text.segments[0]
-                first.prefix = prefix
+                first.prefix = without_surrogates(prefix)
                 first.segment = first.segment._replace(prefix_ids=self.tokenizers.tgt.encode(prefix))
         return segmented
 
     def tgt_tag(self, direction: Direction) -> Sequence[int]:
         """Return the tokens at the beginning of an output in `direction`: the tag of its language, if there is one."""
         return self.output_tags.ids.get(direction.tgt, ())
+
+    def protects(self, options: SearchOptions) -> bool:
+        """Return True if `options` protect spans, and the model was trained to copy their placeholders."""
+        return options.protect and self.knows_placeholders
+
+    def terms_to_keep(self, glossary: Glossary, text: str, options: SearchOptions) -> list[Match]:
+        """Return the terms that a translation of `text` must keep: those outside of the spans `options` protect."""
+        spans = find_spans(text, self.languages.user_symbols) if self.protects(options) else []
+        return self.find_terms(glossary, text, spans)
 
     def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
         """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
@@ -157,14 +166,15 @@ class _Splitter:
 
     def _tag_before(self, start: int) -> str:
         """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
-        is_first = not self.text[:start].strip()
+        is_first = start <= len(self.whole.lead)
         return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
 
     def _inside(self, start: int, end: int) -> list[Span]:
         return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]
 
     def _terms_inside(self, start: int, end: int) -> list[Match]:
-        return [match for match in self.terms if start <= match.start and match.end <= end]
+        first = bisect_left(self.terms, start, key=lambda match: match.start)
+        return self.terms[first : bisect_right(self.terms, end, key=lambda match: match.end)]
 
     def _stretch(self, start: int, end: int) -> Protected:
         if not self.spans and not self.terms:

@@ -130,18 +130,18 @@ def put_together(text: SegmentedText) -> Translation:
 
 
 def _assemble(text: SegmentedText, rank: int) -> Translation:
-    written, segments = [text.lead], list[SegmentTranslation]()
+    written, segments = list[str](), list[SegmentTranslation]()
     around, lost = list[str](), list[str]()
+    is_in_source = "\ufffd" in text.text  # the replacement character
     for i, segment in enumerate(text.segments):
         output, translations, lost_here = _output(text, segment, rank)
         is_last = i == len(text.segments) - 1
-        written += [output, segment.part.space if is_last else space_after(segment.part, text.direction)]
+        space = segment.part.space if is_last else space_after(segment.part, text.direction)
+        written.append((output if is_in_source else output.replace("\ufffd", "")) + space)
         segments += [translation for translation in translations if translation.src_ids]
         around += segment.protected.spans if segment.around else []
         lost += lost_here
-    output = "".join(written)
-    if "\ufffd" not in text.text:  # a replacement character that does not come from the source
-        output = output.replace("\ufffd", "")
+    output = text.lead + "".join(written)
     lost += _lost_without_placeholder(text, output)
     terms = [term for segment in text.segments for term in segment.terms]
     return Translation(
@@ -157,7 +157,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_lost=lost,
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output),
-        without_spans=_without_spans(text, output),
+        without_spans=_without_spans(text, written),
         direction=text.direction,
     )
 
@@ -165,13 +165,24 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
 def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
     """Return the output of a segment with its spans, the translations it consists of, and the lost spans."""
     if segment.around:
-        output = _join_around(segment.protected, segment.around)
+        output = _with_prefix(segment, _join_around(segment.protected, segment.around), text.direction.tgt)
         return output, segment.around, missing(segment.protected.spans, output)
     translation = segment.hypotheses[min(rank, len(segment.hypotheses) - 1)]
     if text.spans is None:
         return translation.text, [translation], []
-    restored = segment.protected.restore(translation.text)
-    return restored.text, [translation], restored.lost
+    output, lost = segment.protected.restore(translation.text)
+    if segment.protected.is_only_spans():
+        output = _with_prefix(segment, output, text.direction.tgt)
+    return output, [translation], lost
+
+
+def _with_prefix(segment: TextSegment, output: str, tgt: str) -> str:
+    """Return `output` after the prefix of a segment that begins with a span, so that no search has written it."""
+    prefix = segment.prefix
+    if not (prefix and segment.protected.begins_with_span()):
+        return output
+    is_apart = prefix[-1].isspace() or (written_without_spaces(tgt) and not prefix[-1].isascii())
+    return prefix + ("" if is_apart else " ") + output
 
 
 def space_after(part: Part, direction: Direction) -> str:
@@ -201,9 +212,17 @@ def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
     return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
 
 
-def _without_spans(text: SegmentedText, output: str) -> tuple[str, str]:
-    """Return source and output without the protected spans, which both are supposed to contain."""
-    source = text.text
-    for span in {span for segment in text.segments for span in segment.protected.spans}:
-        source, output = source.replace(span, " "), output.replace(span, " ")
-    return source, output
+def _without_spans(text: SegmentedText, written: Sequence[str]) -> tuple[str, str]:
+    """Return source and output without the protected spans, which both are supposed to contain.
+
+    `written` are the outputs of the segments. Each segment is cleared of its own spans only, which are few.
+    """
+    source, output = [text.lead], [text.lead]
+    for segment, translated in zip(text.segments, written, strict=True):
+        part = segment.part
+        original = text.text[part.start : part.end] + part.space
+        for span in sorted(segment.protected.spans, key=len, reverse=True):  # one may begin with another
+            original, translated = original.replace(span, " "), translated.replace(span, " ")
+        source.append(original)
+        output.append(translated)
+    return "".join(source), "".join(output)

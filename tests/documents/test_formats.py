@@ -16,8 +16,10 @@ from nmt.cli import app
 from nmt.documents import docx
 from nmt.documents.formats import read_document
 from nmt.documents.html import HtmlFile
+from nmt.documents.translation import Wanted, translate_blocks
 from nmt.errors import DataError
 from nmt.rundir import RunDir
+from nmt.translate import Glossary
 
 HTML = b"\xef\xbb\xbf<!doctype html><p class=a>12 <b>34</b></p><ul><li>5<li>6</ul>"
 SRT = b"1\r\n00:00:01,000 --> 00:00:02,500\r\n<i>12\r\n345</i>\r\n\r\n2\n00:00:03,000 --> 00:00:04,000\n67\n\n"
@@ -386,6 +388,17 @@ def test_a_subtitle_that_cannot_be_read_is_told_by_its_line(content, line, messa
     assert refused.value.line == line
 
 
+@pytest.mark.parametrize("content", ["", "\n", " \n\t\n\n", "\ufeff\n", "\ufeff\ufeff"])
+def test_a_file_without_subtitles_is_written_without_subtitles(content):
+    pytest.importorskip("srt", reason="needs srt")
+    assert upper(content.encode(), "a.srt").decode("utf-8-sig") == ""
+
+
+def test_a_second_byte_order_mark_is_not_text():
+    pytest.importorskip("srt", reason="needs srt")
+    assert upper(f"\ufeff\ufeff{CUE}a\n".encode(), "a.srt").decode() == f"\ufeff{CUE}[a]\n\n"
+
+
 def test_an_xliff_file_of_very_many_namespaces_is_refused():
     pytest.importorskip("lxml", reason="needs the extra documents")
     names = "".join(f" xmlns:a{number}='{number}'" for number in range(600))
@@ -407,6 +420,15 @@ def test_the_command_writes_a_translated_document(letters_run, tmp_path):
     (tmp_path / "in.html").write_bytes(b"\xff")
     assert CliRunner().invoke(app, [*command, "-o", str(tmp_path / "new.html")]).exit_code == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.html", "out.html"]
+
+
+@pytest.mark.parametrize(("protect", "missed"), [(True, ["12"]), (False, ["34", "12"])])
+def test_a_term_within_a_protected_span_of_a_document_is_not_missed(letters_run, protect, missed):
+    document, glossary = read_document(b"<p>http://a.org/34 <b>12</b></p>", "a.html"), Glossary({"34": "x", "12": "y"})
+    with Translator.load(letters_run, device="cpu") as translator:
+        options = translator.options.changed(protect=protect)
+        found = translate_blocks(translator, document.blocks, Wanted(options, glossary=glossary))
+    assert [term.source for term in found.terms_missed] == missed
 
 
 LANGUAGES = {

@@ -56,13 +56,13 @@ def test_ci_emulates_every_machine_of_the_script():
         *(f".github/workflows/{w}.yml" for w in WORKFLOWS),
     ],
 )
-def test_every_make_verb_that_is_named_exists(path):
+def test_every_make_target_that_is_named_exists(path):
     text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
     named = set(re.findall(r"(?:^|`|run: )make ([a-z][a-z-]*)", text, flags=re.MULTILINE))
     assert named <= VERBS
 
 
-def test_every_verb_is_declared_phony():
+def test_every_target_is_declared_phony():
     phony = re.search(r"^\.PHONY: (.*?[^\\])$", MAKEFILE, flags=re.MULTILINE | re.DOTALL)
     assert set(phony[1].replace("\\", " ").split()) >= VERBS
 

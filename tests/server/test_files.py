@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import zipfile
 from io import BytesIO
 
 import pytest
 
+from nmt.documents.html import HtmlFile
 from nmt.server.downloads import Downloads
 from tests.words import WORDS
 
@@ -112,6 +114,21 @@ def test_a_small_file_of_too_many_elements_is_refused_before_it_is_parsed(runnin
     answer = send(running, "a.docx", packed.getvalue())
     assert len(packed.getvalue()) < 100_000
     assert (answer.status_code, answer.json()) == (400, {"error": "more than 1,000,000 elements and attributes"})
+
+
+def test_a_document_that_takes_too_long_to_save_gets_503(two_run, start, monkeypatch):
+    server, go = start([two_run], timeout=1), threading.Event()
+    monkeypatch.setattr(HtmlFile, "save", lambda document, translations: b"%d" % go.wait(10))
+    answer = send(server, source="en", target="de")
+    go.set()
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["error"].startswith("this took longer than 1 seconds")
+
+
+def test_a_term_within_a_protected_span_of_a_document_is_not_missed(running):
+    content = b"<p>http://a.org/34 <b>12</b></p>"
+    answer = send(running, content=content, glossary="34\txyzzy\n12\tplugh\n").json()
+    assert answer["terms_missed"] == [["12", "plugh"]]
 
 
 def test_a_server_may_translate_no_documents(two_run, start):

@@ -42,6 +42,21 @@ def test_work_that_nobody_waits_for_keeps_its_place_until_it_ends():
     asyncio.run(main())
 
 
+def test_a_thread_that_does_not_start_keeps_no_place(monkeypatch):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        threads = Threads(1)
+        with monkeypatch.context() as exhausted:
+            exhausted.setattr(threading.Thread, "start", fail)
+            with pytest.raises(RuntimeError, match="can't start"):
+                await threads.run(divmod, 7, 4)
+        assert await asyncio.wait_for(threads.run(divmod, 7, 4), 10) == (1, 3)
+
+    asyncio.run(main())
+
+
 STUCK = """
 import asyncio, time
 from nmt.server.threads import Threads

@@ -11,8 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt import Translator
+from nmt.data.glossary import TERM_SYMBOLS, Match
 from nmt.rundir import RunDir
-from nmt.translate import LanguagePair, SearchOptions
+from nmt.translate import Glossary, LanguagePair, SearchOptions
+from nmt.translate.segments import untranslated
+from nmt.translate.texts import TextSegmenter
+from nmt.translate.translation import put_together
 from tests.tiny import tiny_config
 
 
@@ -159,6 +163,67 @@ def test_each_text_is_translated_alone_as_among_others(letters):
     texts = ["12 {a} 34.", LONG, "", "56.", "<b>78</b> 90. " * 6]
     together = texts_of(letters, texts)
     assert [texts_of(letters, [text])[0] for text in texts] == together
+
+
+class Sliced(str):
+    """A text that counts the characters copied from it."""
+
+    copied = 0
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        Sliced.copied += len(found)
+        return found
+
+
+class Looked(Match):
+    """A match that counts how often its position is read."""
+
+    reads = 0
+
+    @property
+    def start(self):
+        Looked.reads += 1
+        return self[0]
+
+
+class LookedUp(Glossary):
+    """A glossary whose matches are `Looked`."""
+
+    def find(self, text, taken=()):
+        return [Looked(*match) for match in super().find(text, taken)]
+
+
+def test_each_part_of_a_long_line_is_looked_at_without_all_that_is_before_it(letters, monkeypatch):
+    segmenter = TextSegmenter(letters.tokenizers.with_symbols(TERM_SYMBOLS), letters.languages, 24)
+    monkeypatch.setattr("nmt.translate.texts.without_surrogates", Sliced)
+
+    def work(num_words):
+        Sliced.copied = Looked.reads = 0
+        directed = letters.languages.direct(" ".join(["12"] * num_words))
+        (found,) = segmenter.segment([directed], SearchOptions(), glossary=LookedUp({"12": "bc"}))
+        assert sum(len(segment.terms) for segment in found.segments) == num_words
+        return Sliced.copied, Looked.reads
+
+    (copied, reads), more = work(250), work(2000)
+    assert more[0] < 16 * copied
+    assert more[1] < 16 * reads
+
+
+def test_the_spans_of_a_segment_are_removed_even_if_one_begins_with_another(letters):
+    spans = [f"http://a.org/{'1' * length}" for length in range(7)]
+    (segmented,) = letters.segmenter.segment([letters.languages.direct(" ".join([*spans, "0."]))], SearchOptions())
+    (segment,) = segmented.segments
+    segment.hypotheses = [untranslated(segment.protected.text.replace("0", "a"))]
+    assert put_together(segmented).without_spans == (" " * 14 + "0.", " " * 14 + "a.")
+
+
+def test_the_spans_of_every_segment_are_removed(letters):
+    lines = [f"12 {{n{number}}}" for number in range(3)]
+    (done,) = letters.translate(["\n".join(lines) + "\n"])
+    source, output = done.without_spans
+    assert source == "12  \n" * 3
+    assert (output.count("\n"), "{" in output) == (3, False)
 
 
 def assert_sound(text: str, output: str) -> None:
