@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/marian.py --minutes 40 --json OUT
 
-The loop is that of tutorials, in fp32: Adam with a warmup of 400 updates and inverse-square-root decay, dropout 0.1,
-label smoothing 0.1, sorted batches of 4,096 tokens. Prints BLEU and chrF on the test set, greedy and with beams of 5.
+The loop is that of tutorials, in fp32 or bf16: Adam with a warmup of 400 updates and inverse-square-root decay,
+dropout 0.1, label smoothing 0.1, sorted batches of 4,096 tokens. Prints BLEU and chrF on the test set, greedy and with
+a beam of 5.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ def main() -> None:
     """Train, translate the test set and print the scores."""
     parser = make_parser(__doc__, ["hf-marian"])
     parser.add_argument("--minutes", type=float, default=40.0, help="minutes of updates (40)")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="of the training (fp32)")
     parser.add_argument("--attention", choices=("sdpa", "eager"), default="eager", help="of Marian (eager)")
     options = parser.parse_args()
     threads, facts = claim_machine(options.threads)
     python = Path(sys.executable) if options.quick else python_of("hf-marian", options.envs or options.cache / "envs")
     workload = prepare(options.cache / "work", options.quick)
     job = make_job(workload, threads, 0.05 if options.quick else options.minutes, options.cache)
-    trained = run(python, "hf_marian_train.py", job | {"attention": options.attention}, threads)
+    training = {"attention": options.attention, "precision": options.precision}
+    trained = run(python, "hf_marian_train.py", job | training, threads)
     rows = []
     for beams in BEAMS:
         output = Path(job["save"]) / f"beam{beams}.txt"
