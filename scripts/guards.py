@@ -189,6 +189,27 @@ GUARDS = [
         "",
         f"{HOSTILE}[training state: weights of another type]",
     ),
+    Guard(
+        "a resumed run is checked before its later results are removed",
+        "nmt/training/run.py",
+        "        _refuse_changes_of_the_past(old, training)\n",
+        "        training.tidy_up()\n        _refuse_changes_of_the_past(old, training)\n",
+        "tests/training/test_run.py::test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores",
+    ),
+    Guard(
+        "an output does not replace an input",
+        "nmt/commands/outputs.py",
+        "        if real in read:\n",
+        "        if False:\n",
+        "tests/commands/test_translate_text.py::test_an_output_never_replaces_its_input",
+    ),
+    Guard(
+        "a translation is resumed only after its own source lines",
+        "nmt/commands/inputs.py",
+        "sources.as_json() != done.checksum",
+        "False",
+        "tests/commands/test_translate_text.py::test_an_output_is_not_continued_with_weights_that_were_trained_anew",
+    ),
 ]
 
 
