@@ -89,10 +89,7 @@ class PartialFile:
                 raise NmtError(f"holds {num_lines:,} lines of an interrupted run", path=self.partial, hint=hint)
             self.truncate(self.num_texts)
             if not num_lines:
-                self._write_settings()
-        except OSError:  # such as a full disk
-            self.interrupt()
-            raise
+                self._begin()
         except BaseException:
             self._file.close()
             raise
@@ -103,6 +100,14 @@ class PartialFile:
             is_ours = try_lock(self._file.fileno())
         if not is_ours or not _is_same(self._file, self.partial):
             raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
+
+    def _begin(self) -> None:
+        """Write the settings of a file without lines; remove it if that fails, for example because the disk is full."""
+        try:
+            self._write_settings()
+        except OSError:
+            self.interrupt()
+            raise
 
     def _check_settings(self) -> None:
         """Raise NmtError if finished lines would be continued with other settings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -85,6 +86,17 @@ def test_kept_lines_are_not_overwritten(tmp_path):
         f"{tmp_path / 'out.partial'}: holds 2 lines of an interrupted run\n"
         "  continue that run with --resume, or delete the file to start over"
     )
+    assert (tmp_path / "out.partial").read_text() == "1\n2\n"
+
+
+def test_lines_that_cannot_be_read_are_kept(tmp_path, monkeypatch):
+    def fail(self):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    write(tmp_path / "out", "1\n2\n")
+    monkeypatch.setattr(PartialFile, "_count_lines", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        write(tmp_path / "out", "3\n", resume=True)
     assert (tmp_path / "out.partial").read_text() == "1\n2\n"
 
 
