@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 from nmt.config.base import Section
 from nmt.config.model import LanguageTags
 from nmt.config.search import SearchOptions
+from nmt.data.text_statistics import TextStatistics
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, write_text
 from nmt.model_bin import find_corruption
@@ -64,6 +65,7 @@ class ExportInfo(Section):
     max_src_len: int = Field(ge=2, description="longest source in tokens, eos included")
     max_tgt_len: int = Field(ge=2, description="longest target in tokens, eos included")
     decoding: SearchOptions
+    statistics: TextStatistics | None = Field(None, description="statistics.json of the run; null: unknown")
     origin: dict[str, Any] = Field(description="the run, its checkpoint, and the versions it was exported with")
     agreement: dict[str, Any] = Field(description="how well the outputs of export and run agreed after the export")
     files: dict[str, FileMark]

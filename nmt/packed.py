@@ -30,7 +30,7 @@ PACK_INFO = "packed.json"
 StoredPrecision = Literal["fp32", "fp16"]
 
 _NAMES = re.compile(
-    r"config\.yaml|packed\.json|README\.md|shortlist\.safetensors|eval/test\.json|checkpoints/index\.json|"
+    r"config\.yaml|packed\.json|statistics\.json|README\.md|shortlist\.safetensors|eval/test\.json|checkpoints/index\.json|"
     r"checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.safetensors|tokenizer/[a-z-]+\.model"
 )
 _REQUIRED = ("config.yaml", PACK_INFO, "checkpoints/index.json")

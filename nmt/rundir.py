@@ -20,6 +20,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.base import Section
 from nmt.data.corpus import SentencePair
 from nmt.data.lines import read_lines
+from nmt.data.text_statistics import TextStatistics
 from nmt.errors import RunError
 from nmt.files import new_folder, read_at_most, refuse_special_files, remove_leftovers, write_atomically, write_text
 from nmt.languages import Direction
@@ -142,6 +143,7 @@ class RunDir:
         self.config_file = path / "config.yaml"
         self.info_file = path / "run.json"
         self.report_file = path / "report.json"
+        self.statistics_file = path / "statistics.json"
         self.card = path / "README.md"
         self.tokenizer = path / "tokenizer"
         self.shortlist = path / "shortlist.safetensors"
@@ -250,6 +252,14 @@ class RunDir:
     def write_index(self, index: CheckpointIndex) -> None:
         """Write index.json."""
         self.write_json(self.index_file, index.model_dump())
+
+    def statistics(self) -> TextStatistics | None:
+        """Read statistics.json; None if there is none: old runs and imported models. RunError if it is damaged."""
+        return self._read_record(self.statistics_file, TextStatistics) if self.statistics_file.exists() else None
+
+    def write_statistics(self, statistics: TextStatistics) -> None:
+        """Write statistics.json."""
+        self.write_json(self.statistics_file, statistics.model_dump())
 
     def best_checkpoint(self) -> Path:
         """Return the path of the weights with the best score, according to the index. RunError if there are none."""

@@ -114,7 +114,7 @@ SEARCH_FLAGS = {
     "top_k": "--top-k",
     "top_p": "--top-p",
     "seed": "--seed",
-    "split": "--split/--no-split",
+    "split": "--split",
     "protect": "--protect/--no-protect",
     "shortlist": "--shortlist/--no-shortlist",
     "retry_loops": "--retry-loops/--no-retry-loops",

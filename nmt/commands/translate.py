@@ -350,6 +350,8 @@ class _Job(NamedTuple):
             "num_protected": best.num_protected,
             "protected_translated_around": best.protected_translated_around,
             "protected_lost": best.protected_lost,
+            "numbers_missed": best.numbers_missed,
+            "unusual_source": best.unusual_source,
         }
         if self.request.glossary is not None:
             fields |= {"num_terms": best.num_terms, "terms_missed": best.terms_missed}
@@ -378,6 +380,9 @@ def _warn(translation: Translation, number: int, limit: int) -> None:
     if translation.terms_missed:
         missed = ", ".join(map(str, translation.terms_missed))
         log.warning("line %d: glossary terms missing in the translation: %s", number, missed)
+    if translation.numbers_missed:
+        numbers = " ".join(translation.numbers_missed)
+        log.warning("line %d: numbers missing or added in the translation: %s", number, numbers)
     if translation.loop_unresolved:
         log.warning("line %d: the translation repeats itself", number)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.config.base import Section
@@ -177,7 +177,8 @@ def _section_values(section: type[Section], given: dict[str, object], loc: Loc, 
         elif key in PATH_KEYS.get(section, ()) and isinstance(value, str):
             values[key] = _expand(value, here, tree)
         else:
-            takes_booleans = field.annotation is bool or bool in get_args(field.annotation)
+            is_read_first = any(isinstance(each, BeforeValidator) for each in field.metadata)
+            takes_booleans = is_read_first or field.annotation is bool or bool in get_args(field.annotation)
             values[key] = value if takes_booleans else _without_booleans(value)
     return values
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from nmt.config.base import MAX_SEED, BatchTokens, Section
+
+Split = Literal["auto", "always", "long", "never"]
 
 MAX_BEAM_SIZE = 1000
 MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power still fit in fp32
 MAX_LEN_FACTOR = 1000.0  # target tokens per source token
+
+
+def _split_of_old_run(value: object) -> object:
+    """Translate the values that `split` had before it was a choice."""
+    return ("auto" if value else "never") if isinstance(value, bool) else value
 
 
 class SearchOptions(Section):
@@ -57,8 +64,10 @@ class SearchOptions(Section):
         "(Holtzman et al. 2020)",
     )
     seed: int = Field(1, ge=0, le=MAX_SEED, description="with `sample`: seed of the random numbers")
-    split: bool = Field(
-        True, description="split inputs longer than the model's limit into sentences; else they are truncated"
+    split: Annotated[Split, BeforeValidator(_split_of_old_run)] = Field(
+        "auto",
+        description="when to translate the sentences of a line one by one: auto (if the model saw few training lines "
+        "with so many), always, long (only beyond the model's limit), never (truncate instead)",
     )
     protect: bool = Field(
         True,

@@ -35,6 +35,10 @@ def explain(translator: Translator, unit: str, direction: Direction, translation
     None if its tokens do not spell it: with byte tokens or normalized characters, or if nmt translated around spans.
     Links come from the attention of the second-to-last layer, or of the last layer if the engine gives no other.
     """
+    if not translation.segments and translation.text.strip() == unit.strip():  # there was nothing to translate
+        words = [word + " " for word in unit.split()]
+        words[-1:] = [words[-1].rstrip()] if words else []
+        return Details(words, words, [(i, i) for i in range(len(words))], [1.0] * len(words))
     if len(translation.segments) != 1:
         return None
     segment = translation.segments[0]

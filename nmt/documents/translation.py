@@ -19,6 +19,7 @@ from nmt.documents.blocks import Block
 from nmt.documents.details import explain
 from nmt.documents.tag_projection import Aligned, join_details
 from nmt.translate import Translator
+from nmt.translate.translation import cut_text
 
 _TAG = re.compile(r"<[^>]*>")
 
@@ -103,15 +104,29 @@ def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wa
                 find = partial(segmenter.terms_to_keep, glossary, options=options)
                 missed = missed_in_blocks(blocks, end.value, find)
             return TranslatedBlocks([outputs[0] for outputs in end.value], missed)
+        if ask.aligned:
+            answers = _translate_aligned(translator, ask.texts, wanted._replace(options=options))
+            continue
         translations = translator.translate(ask.texts, options, to=to, from_=from_, glossary=glossary)
         answers = [Answer([translation.text]) for translation in translations]
-        if ask.aligned:
-            direction = translator.languages.direction(to, from_)
-            found = [explain(translator, text, direction, t) for text, t in zip(ask.texts, translations, strict=True)]
-            answers = [
-                answer._replace(aligned=join_details(text, [("", details, "")]))
-                for answer, text, details in zip(answers, ask.texts, found, strict=True)
-            ]
+
+
+def _translate_aligned(translator: Translator, texts: Sequence[str], wanted: Wanted) -> list[Answer]:
+    """Translate `texts` sentence by sentence, and return the translations with their alignments."""
+    options, to, from_, glossary = wanted
+    directed = [translator.languages.direct(text, to, from_) for text in texts]
+    cuts = [cut_text(translator.segmenter, each, options) for each in directed]
+    sources = [source for _, parts in cuts for source, *_ in parts]
+    found = iter(translator.translate(sources, options, to=to, from_=from_, glossary=glossary))
+    answers = []
+    for text, each, (lead, parts) in zip(texts, directed, cuts, strict=True):
+        before, written, pieces = lead, "", []
+        for source, space, _ in parts:
+            translation = next(found)
+            pieces.append((before, explain(translator, source, each.direction, translation), space))
+            written, before = f"{written}{before}{translation.text}{space}", ""
+        answers.append(Answer([written], join_details(text, pieces)))
+    return answers
 
 
 def missed_in_blocks(

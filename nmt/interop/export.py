@@ -82,6 +82,7 @@ def _describe_export(run: RunDir, config: Config, quantization: Quantization) ->
         max_src_len=config.model.max_src_len,
         max_tgt_len=config.model.max_tgt_len,
         decoding=decoding,
+        statistics=run.statistics(),
         origin={
             "run": run.path.resolve().name,
             "checkpoint": run.best_checkpoint().stem,
@@ -121,7 +122,8 @@ def _check(
     sets = run.read_sets("test", config.data.directions[0])
     log.info(f"translating the test set both ways ({counted(sum(len(each.sources) for each in sets), 'sentence')}) …")
     options = engines[1].info.decoding  # the run's, as far as the export supports them
-    both = [Translator(tokenizers, engine, LanguagePair.of(config), options) for engine in engines]
+    languages, statistics = LanguagePair.of(config), run.statistics()
+    both = [Translator(tokenizers, engine, languages, options, statistics) for engine in engines]
     loss = measure_loss(both[0], both[1], sets)
     log.info(
         f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"

@@ -43,6 +43,8 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
         _copy(weights, shared.checkpoint(weights.stem))
     if run.shortlist.is_file():
         _copy(run.shortlist, shared.shortlist)
+    if (statistics := run.statistics()) is not None:
+        shared.write_statistics(statistics)
     shared.write_index(_index(run, weights.stem))
     shared.write_config(without_folders(config))
     if record := test_record(run, weights.stem):

@@ -14,7 +14,7 @@ from nmt.data.glossary import Term
 from nmt.documents.details import Details
 from nmt.languages import Direction
 from nmt.translate import Translation, Translator
-from nmt.translate.translation import space_after
+from nmt.translate.translation import cut_text
 
 _SPARE_TOKENS = 8  # for tags and spaces that a model adds before a source
 _BYTES_PER_TOKEN = 4
@@ -71,26 +71,18 @@ class UnitTranslation(NamedTuple):
 def cut(translator: Translator, text: str, wanted: Wanted) -> CutText:
     """Cut `text` into units for `translator`. NmtError if its model does not know the direction.
 
-    A line that is certainly within the limit, because each token takes at least one byte, becomes a unit without
-    being tokenized; its number of tokens is estimated.
+    A line that certainly is one unit, because each token takes at least one byte, is not tokenized; its number of
+    tokens is estimated.
     """
+    segmenter, options = translator.segmenter, translator.options
     size = len(text.encode("utf-8", "replace"))
-    if size < translator.max_src_len - _SPARE_TOKENS and "\n" not in text and text.strip():
+    is_short = size < translator.max_src_len - _SPARE_TOKENS and text.strip()
+    if is_short and not segmenter.is_split(text, options, wanted.direction.src):
         return CutText("", [Unit(text, wanted, 1 + size // _BYTES_PER_TOKEN)])
     directed = translator.languages.direct(text, wanted.direction.tgt, wanted.direction.src)
     wanted = wanted._replace(direction=directed.direction)
-    (segmented,) = translator.segmenter.segment([directed], translator.options)
-    if not segmented.segments:
-        return CutText("", [])
-    units = []
-    last = len(segmented.segments) - 1
-    for number, segment in enumerate(segmented.segments):
-        part = segment.part
-        symbols = segment.tags[0][len(directed.tag) :]  # the text's symbols are repeated before each of its segments
-        space = part.space if number == last else space_after(part, directed.direction)
-        source = symbols + segmented.text[part.start : part.end]
-        units.append(Unit(source, wanted, max(1, len(segment.segment.src_ids)), space))
-    return CutText(segmented.lead, units)
+    lead, parts = cut_text(segmenter, directed, options)
+    return CutText(lead, [Unit(source, wanted, max(1, num_tokens), space) for source, space, num_tokens in parts])
 
 
 def finish(translation: Translation, details: Details | None = None) -> UnitTranslation:

@@ -63,7 +63,7 @@ class Training:
         self.store = prepared.store
         self.batches = self.batches_of(self.stage)
         sets = run.read_sets("valid", config.data.directions[0])
-        self.validator = Validator(sets, self.tokenizers, config, setup.group)
+        self.validator = Validator(sets, self.tokenizers, config, setup.group, run.statistics())
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
         self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model, self.settings.num_passes))
         self.update = 0

@@ -40,6 +40,7 @@ from nmt.training.preflight import fit_into_memory, refuse_differing_ranks, refu
 from nmt.training.prepare import find_store_root, open_prepared, prepare
 from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.tensorboard import require_tensorboard
+from nmt.training.text_statistics import measure_placeholders
 
 log = logging.getLogger(__name__)
 
@@ -243,6 +244,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
         finished = train(training, active_interrupt)
         if finished and group.is_main:
             check_int8(training)
+            measure_placeholders(RunDir(training.run.path))
             finished = not active_interrupt.requested
             if finished:
                 write_card(training)

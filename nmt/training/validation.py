@@ -13,6 +13,7 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Batch, collate, fill_batches
 from nmt.data.tags import language_prefix, target_prefix
+from nmt.data.text_statistics import TextStatistics
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.torch_engine import TorchEngine
 from nmt.evaluate import score_sets
@@ -60,9 +61,15 @@ class Validator:
         tokenizers: TokenizerPair,
         config: Config,
         group: ProcessGroup | None = None,
+        statistics: TextStatistics | None = None,
     ):
-        """Set the data to score. Each rank of `group` scores its share, and all get the same result."""
+        """Set the data to score. Each rank of `group` scores its share, and all get the same result.
+
+        `statistics` are those of the training text, as `Translator` takes them. Placeholders count as copied, whatever
+        an earlier end of this training has measured.
+        """
         self.group = group or ProcessGroup()
+        self.statistics = statistics and statistics.model_copy(update={"placeholders_copied": None})
         self.sets = sets
         self.tokenizers = tokenizers
         self.config = config
@@ -113,7 +120,7 @@ class Validator:
 
     def bleu(self, engine: Engine) -> float:
         """Translate the whole validation set with `engine`, in this rank alone; close the engine and return BLEU."""
-        alone = Validator(self.sets, self.tokenizers, self.config)
+        alone = Validator(self.sets, self.tokenizers, self.config, statistics=self.statistics)
         with self._translator(engine) as translator:
             return score_sets(self.sets, partial(alone._translate, translator), ("bleu",)).mean[0].value
 
@@ -122,7 +129,7 @@ class Validator:
 
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)
-        return Translator(self.tokenizers, engine, LanguagePair.of(self.config), options)
+        return Translator(self.tokenizers, engine, LanguagePair.of(self.config), options, self.statistics)
 
     @torch.inference_mode()
     def _loss(self, model: Transformer, each: DirectedPairs) -> tuple[float, int]:

@@ -25,7 +25,7 @@ FAULTS: dict[Fault, str] = {
     "unreadable": "a side holds control characters, or bytes that were not UTF-8",
     "too_long": f"a side has over {MAX_CHARACTERS:,} characters",
     "empty": "the output is blank",
-    "truncated": "the end of the given line was not translated (--no-split)",
+    "truncated": "the end of the given line was not translated (--split never)",
     "unfinished": "the output reached its maximum length",
     "looped": "the output repeats itself",
     "copied": "more than half of the output's words come from the given line",

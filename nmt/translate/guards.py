@@ -15,6 +15,7 @@ MIN_REPEATS = 4
 _WORD = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
 _MIN_COPIED = 3
 _COPIED_SHARE = 0.5
+_MIN_CAPITALS = 8  # fewer may be an abbreviation
 
 
 def longest_run(ids: Sequence[Hashable]) -> tuple[int, int]:
@@ -61,6 +62,11 @@ def find_loop(output: Sequence[Hashable], source: Sequence[Hashable]) -> Loop | 
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, without numbers; in Chinese and similar scripts, each character."""
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def is_in_capitals(text: str) -> bool:
+    """Return whether a text of several words is in capital letters, with at least eight of them."""
+    return text.isupper() and " " in text.strip() and sum(map(str.isupper, text)) >= _MIN_CAPITALS
 
 
 def is_copy(source: str, output: str) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from nmt.data.numbers import has_letters, numbers_in
 from nmt.data.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
@@ -31,6 +32,7 @@ class Protected(NamedTuple):
 
     text: str
     spans: list[str]  # the texts that placeholders 1, 2, … stand for
+    unmasked: str | None = None  # the text with its spans, for a model that does not copy placeholders
 
     @classmethod
     def from_spans(cls, text: str, spans: Sequence[Span], others: Sequence[tuple[Span, str]] = ()) -> Protected:
@@ -43,9 +45,28 @@ class Protected(NamedTuple):
         masked = replace_spans(text, [span for span, _ in edits], [replacement for _, replacement in edits])
         return cls(masked, [text[span.start : span.end] for span in kept])
 
+    @property
+    def source(self) -> str:
+        """The text that the model reads."""
+        return self.text if self.unmasked is None else self.unmasked
+
+    def has_letters(self) -> bool:
+        """Return True if there are letters outside of the spans."""
+        return has_letters(ANY_PLACEHOLDER.sub("", self.text) if self.spans else self.text)
+
     def is_only_spans(self) -> bool:
         """Return True if the text consists only of spans, so that there is nothing to translate."""
         return bool(self.spans) and not ANY_PLACEHOLDER.sub("", self.text).strip()
+
+    def numbers(self) -> list[str]:
+        """Return the numbers outside of the spans."""
+        return numbers_in(ANY_PLACEHOLDER.sub(" ", self.text) if self.spans else self.text)
+
+    def without_spans(self, text: str) -> str:
+        """Return `text`, the translation or its source, without the spans and placeholders."""
+        for span in sorted(self.spans, key=len, reverse=True):  # one may begin with another
+            text = text.replace(span, " ")
+        return ANY_PLACEHOLDER.sub(" ", text) if self.spans else text
 
     def begins_with_span(self) -> bool:
         """Return True if there is nothing to translate before the first span."""
@@ -56,6 +77,10 @@ class Protected(NamedTuple):
 
         Spaces separate a span from its neighbor if the two would merge, such as a URL and the word after it.
         """
+        if self.unmasked is not None:
+            if ANY_PLACEHOLDER.search(translation) and not ANY_PLACEHOLDER.search(self.unmasked):
+                translation = _DOUBLE_SPACE.sub(" ", ANY_PLACEHOLDER.sub("", translation)).strip()
+            return Restored(translation, missing(self.spans, translation))
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
             return Restored(translation, [])
         found = Counter(ANY_PLACEHOLDER.findall(translation))

@@ -1,14 +1,16 @@
-"""Retry segments whose output loops or has lost a protected span."""
+"""Retry segments whose output loops, has lost a protected span or a term, or has other numbers than its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from nmt.config import SearchOptions
+from nmt.data.glossary import missed_terms
+from nmt.data.numbers import number_differences, numbers_in
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
 from nmt.translate.guards import find_loop
-from nmt.translate.segments import Segment, SegmentTranslation
+from nmt.translate.segments import Segment, SegmentTranslation, untranslated
 from nmt.translate.texts import TextSegment
 
 RETRY_BEAM_SIZE = 5
@@ -74,12 +76,13 @@ def _translate_around(
         first = _first_stretch(segment)
         for i, text in enumerate(segment.protected.between()):
             tag = segment.tags[min(i, 1)]
-            ids = tokenizers.src.encode(tag + text) if text.strip() else []
+            ids = tokenizers.src.encode(tag + text) if segment.is_translated(text) else []
             prefix_ids = segment.segment.prefix_ids if i == first else ()
             stretches.append(Segment(ids, prefix_ids, tgt_tag=segment.segment.tgt_tag))
     translations = iter(search(stretches, options) if stretches else [])
     for segment in segments:
-        segment.around = [next(translations)[0] for _ in segment.protected.between()]
+        searched = [(text, next(translations)[0]) for text in segment.protected.between()]
+        segment.around = [t if segment.is_translated(text) else untranslated(text.strip()) for text, t in searched]
         if segment.prefix and (first := _first_stretch(segment)):  # the prefix is written before the spans instead
             found = segment.around[first]
             rest = found.tgt_ids[len(segment.segment.prefix_ids) :]
@@ -87,8 +90,8 @@ def _translate_around(
 
 
 def _first_stretch(segment: TextSegment) -> int:
-    """Return the number of the first stretch between spans that is not blank."""
-    return next(i for i, text in enumerate(segment.protected.between()) if text.strip())
+    """Return the number of the first stretch between spans that is translated."""
+    return next((i for i, text in enumerate(segment.protected.between()) if segment.is_translated(text)), 0)
 
 
 def search_again(
@@ -99,3 +102,41 @@ def search_again(
         return search([segment.segment for segment in segments], options) if segments else []
     except NmtError:
         return [[] for _ in segments]
+
+
+def retry_missed(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+    """For segments whose best translation misses terms or numbers, rank the hypotheses that miss fewest first.
+
+    The other hypotheses come from an n-best search and a beam search. Hypotheses that lost a protected span or repeat
+    themselves always rank after those that did not.
+    """
+    missing = [s for s in segments if s.around is None and (_num_missed_terms(s, s.hypotheses[0]) or wrong_numbers(s))]
+    beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
+    for segment, hypotheses in zip(missing, search_again(missing, search, beam), strict=True):
+
+        def faults(hypothesis: SegmentTranslation, segment: TextSegment = segment) -> tuple[int, int, int]:
+            degenerate = len(lost_spans(segment, hypothesis)) + has_loop(hypothesis)
+            return degenerate, _num_missed_terms(segment, hypothesis), len(wrong_numbers(segment, hypothesis.text))
+
+        found: dict[tuple[int, ...], SegmentTranslation] = {}
+        for hypothesis in [*segment.hypotheses, *hypotheses]:
+            found.setdefault(tuple(hypothesis.tgt_ids), hypothesis)
+        ranked = sorted(found.values(), key=faults)  # stable: the better ones stay first
+        segment.hypotheses = ranked[: options.num_hypotheses]
+
+
+def wrong_numbers(segment: TextSegment, output: str | None = None) -> list[str]:
+    """Return the numbers that are in only one of the source of `segment` and `output` (default: its best hypothesis).
+
+    Numbers inside of protected spans are not compared.
+    """
+    if not segment.keeps_numbers:
+        return []
+    output = segment.hypotheses[0].text if output is None else output
+    return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
+
+
+def _num_missed_terms(segment: TextSegment, translation: SegmentTranslation) -> int:
+    if not segment.terms:
+        return 0
+    return len(missed_terms(segment.terms, segment.protected.restore(translation.text).text))

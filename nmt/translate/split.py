@@ -1,4 +1,4 @@
-"""Split text over a model's limit where it does the least harm: at lines, sentences, clauses, words, characters.
+"""Split text where it does the least harm: at lines and sentences; over a model's limit at clauses, words, characters.
 
 sentencex (Wikimedia, MIT) finds sentence ends; it knows the punctuation and abbreviations of about 300 languages.
 Splitting loses nothing: concatenating `lead` and each part with the white space after it gives the text.
@@ -47,14 +47,23 @@ def whole(text: str) -> Split:
     return Split(text[:start], [Part(start, end, text[end:])] if start < end else [])
 
 
-def split_text(text: str, spans: Sequence[Span], language: str, limit: int, size: Callable[[int, int], int]) -> Split:
-    """Split `text` into its lines, and lines of more than `limit` tokens into sentences or smaller parts.
+def split_text(
+    text: str,
+    spans: Sequence[Span],
+    language: str,
+    limit: int,
+    size: Callable[[int, int], int],
+    max_sentences: int | None = None,
+) -> Split:
+    """Split `text` into its lines, and long lines into sentences or smaller parts.
 
+    A line is long if it has more than `max_sentences` sentences (None: any number) or more than `limit` tokens.
     `size(start, end)` returns the number of tokens in a range of the text. None of `spans` is split, so a part exceeds
     the limit only if a single span or character does.
     """
     source = _Text(text, spans, limit, size)
-    stretches = [stretch for start, end in _lines(text) for stretch in source.split_line(start, end, language)]
+    lines = list(lines_of(text))
+    stretches = [part for start, end in lines for part in source.split_line(start, end, language, max_sentences)]
     if not stretches:
         return Split(text, [])
     following = [start for start, _, _ in stretches[1:]] + [len(text)]
@@ -87,7 +96,23 @@ def sentence_starts(text: str, language: str) -> list[int]:
     return starts[:-1]
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
+def count_sentences(text: str, language: str) -> int:
+    """Return the number of sentences of a line; 1 for a blank one."""
+    return 1 + len(sentence_starts(text, language))
+
+
+def line_sentence_starts(text: str, start: int, end: int, spans: Sequence[Span], language: str) -> list[int]:
+    """Return the start of every sentence of the line [start, end) of `text` except the first.
+
+    Punctuation inside `spans` ends no sentence.
+    """
+    first, last = (bisect_left(spans, at, key=lambda span: span.start) for at in (start, end))
+    inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
+    line = replace_spans(text[start:end], inside, ["X" + "x" * (span.end - span.start - 1) for span in inside])
+    return [start + at for at in sentence_starts(line, language)]
+
+
+def lines_of(text: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of the lines that are not blank, without the white space around them."""
     ends = [*(match.span() for match in _LINE_END.finditer(text)), (len(text), len(text))]
     begin = 0
@@ -106,17 +131,19 @@ class _Text(NamedTuple):
     limit: int  # tokens
     size: Callable[[int, int], int]  # number of tokens in a range
 
-    def split_line(self, start: int, end: int, language: str) -> Iterator[tuple[int, int, bool]]:
+    def split_line(
+        self, start: int, end: int, language: str, max_sentences: int | None
+    ) -> Iterator[tuple[int, int, bool]]:
         """Yield the parts (start, end, cut) of a line, within the limit if possible."""
-        if self.size(start, end) <= self.limit:
+        starts = None
+        if max_sentences is not None:
+            starts = line_sentence_starts(self.text, start, end, self.spans, language)
+        if (starts is None or len(starts) < max_sentences) and self.size(start, end) <= self.limit:
             yield start, end, False
             return
-        # Hide punctuation inside spans from the sentence splitter.
-        first, last = (bisect_left(self.spans, at, key=lambda span: span.start) for at in (start, end))
-        inside = [Span(span.start - start, span.end - start) for span in self.spans[first:last]]
-        line = replace_spans(self.text[start:end], inside, ["x" * (span.end - span.start) for span in inside])
-        starts = [start, *(start + at for at in sentence_starts(line, language)), end]
-        for from_, to in pairwise(starts):
+        if starts is None:
+            starts = line_sentence_starts(self.text, start, end, self.spans, language)
+        for from_, to in pairwise([start, *starts, end]):
             begin, stop = _stripped(self.text, from_, to)
             if begin < stop:
                 yield from self._split_sentence(begin, stop)

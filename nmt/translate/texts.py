@@ -1,4 +1,4 @@
-"""Turn texts of any length into segments: split them at the model's limit, with placeholders for protected spans."""
+"""Turn texts of any length into segments: one or a few sentences each, with placeholders for protected spans."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import NamedTuple
 
 from nmt.config import SearchOptions
 from nmt.data.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
+from nmt.data.numbers import has_letters
 from nmt.data.sentencepiece_training import without_surrogates
 from nmt.data.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
 from nmt.data.tags import output_tags
+from nmt.data.text_statistics import TextStatistics
 from nmt.data.tokenizer import TokenizerPair
 from nmt.languages import Direction, written_without_spaces
 from nmt.translate.languages import DirectedText, LanguagePair
 from nmt.translate.protect import Protected
 from nmt.translate.segments import Segment, SegmentTranslation
-from nmt.translate.split import Part, split_text, whole
+from nmt.translate.split import Part, count_sentences, line_sentence_starts, split_text, whole
 
 _TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
 
@@ -38,6 +40,13 @@ class TextSegment:
     # Translations of the text between the protected spans, if no hypothesis keeps all spans.
     around: list[SegmentTranslation] | None = None
     terms: list[Term] = field(default_factory=list)  # glossary terms in the source
+    is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
+    keeps_numbers: bool = False  # the numbers of the translation must be those of the source
+    needs_letters: bool = False  # text without letters is not translated
+
+    def is_translated(self, text: str) -> bool:
+        """Return whether `text`, a part of this segment, is translated, not kept as it is."""
+        return bool(text.strip()) and (not self.needs_letters or has_letters(text))
 
 
 class SegmentedText(NamedTuple):
@@ -48,17 +57,32 @@ class SegmentedText(NamedTuple):
     segments: list[TextSegment]
     spans: list[str] | None  # the protected spans, in order; None if protection is off
     direction: Direction
+    statistics: TextStatistics | None = None  # of the training text; None: unknown
 
 
 class TextSegmenter:
     """Turns texts into segments for a model."""
 
-    def __init__(self, tokenizers: TokenizerPair, languages: LanguagePair, max_src_len: int):
-        """Set the limit to `max_src_len`, the maximum source length in tokens, eos included."""
+    def __init__(
+        self,
+        tokenizers: TokenizerPair,
+        languages: LanguagePair,
+        max_src_len: int,
+        statistics: TextStatistics | None = None,
+    ):
+        """Set the limit to `max_src_len`, the maximum source length in tokens, eos included.
+
+        `statistics` tell what the model was trained on. Without them, it is assumed to translate single sentences, and
+        no text without letters.
+        """
         self.tokenizers = tokenizers
         self.languages = languages
+        self.statistics = statistics
         self.limit = max_src_len - 1  # eos
-        self.knows_placeholders = tokenizers.know(PLACEHOLDERS)
+        copies = statistics is None or statistics.copies_placeholders
+        self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
+        self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
+        self.keeps_numbers = statistics is None or statistics.keeps_numbers
         self.knows_terms = tokenizers.know(TERM_SYMBOLS)
         symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
         self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
@@ -78,10 +102,9 @@ class TextSegmenter:
         are prepended to each of its segments. If the model was trained with terms, the terms of `glossary` are
         annotated in the segments.
         """
-        protect = self.protects(options)
-        splits = [_Splitter(self, text, protect, glossary) for text in texts]
+        splits = [_Splitter(self, text, options, glossary) for text in texts]
         plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
-        segmented = [split.segment(ids, options.split) for split, ids in zip(splits, plain, strict=True)]
+        segmented = [split.segment(ids) for split, ids in zip(splits, plain, strict=True)]
         for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
             if text.segments and prefix:
                 first = text.segments[0]
@@ -97,9 +120,22 @@ class TextSegmenter:
         """Return True if `options` protect spans, and the model was trained to copy their placeholders."""
         return options.protect and self.knows_placeholders
 
+    def max_sentences(self, options: SearchOptions) -> int | None:
+        """Return the largest number of sentences that one line may have without being split; None: any number."""
+        if options.split in ("long", "never"):
+            return None
+        return 1 if options.split == "always" or self.statistics is None else self.statistics.max_sentences
+
+    def is_split(self, text: str, options: SearchOptions, language: str) -> bool:
+        """Return whether `text` has several lines, or a line with more sentences than the model translates at once."""
+        most = self.max_sentences(options)
+        if options.split == "never":
+            return False
+        return "\n" in text.strip() or (most is not None and count_sentences(text, language) > most)
+
     def terms_to_keep(self, glossary: Glossary, text: str, options: SearchOptions) -> list[Match]:
         """Return the terms that a translation of `text` must keep: those outside of the spans `options` protect."""
-        spans = find_spans(text, self.languages.user_symbols) if self.protects(options) else []
+        spans = find_spans(text, self.languages.user_symbols) if options.protect else []
         return self.find_terms(glossary, text, spans)
 
     def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
@@ -117,13 +153,13 @@ class _Splitter:
     """Splits one text."""
 
     def __init__(
-        self, segmenter: TextSegmenter, directed: DirectedText, protect: bool, glossary: Glossary | None = None
+        self, segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions, glossary: Glossary | None = None
     ):
         self.segmenter = segmenter
         self.text = text = without_surrogates(directed.text)
         self.direction = directed.direction
-        self.protect = protect
-        self.spans = find_spans(text, segmenter.languages.user_symbols) if protect else []
+        self.options = options
+        self.spans = find_spans(text, segmenter.languages.user_symbols) if options.protect else []
         self.starts = [span.start for span in self.spans]
         self.ends = [span.end for span in self.spans]
         self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
@@ -131,38 +167,62 @@ class _Splitter:
         self.tag = directed.tag
         self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
-        self.protected = [self._stretch(part.start, part.end) for part in self.whole.parts]  # one, or none if blank
+        self.max_sentences = segmenter.max_sentences(options)
+        self.unbroken = sorted([*self.spans, *(Span(match.start, match.end) for match in self.terms)])
+        self.is_split = options.split != "never" and bool(self.whole.parts) and self._must_be_split()
+        self._tokens: dict[tuple[int, int], list[int]] = {}
 
     def whole_source(self) -> str:
-        """Return the whole text as one source, with its tag and placeholders; empty if it is blank."""
-        return self.tag + self.protected[0].text if self.protected else ""
+        """Return the whole text as one source, with its tag and placeholders; empty if it is blank or will be split."""
+        if self.is_split or not self.whole.parts:
+            return ""
+        part = self.whole.parts[0]
+        return self.tag + self._stretch(part.start, part.end).source
 
-    def segment(self, ids: list[int], split: bool) -> SegmentedText:
-        """Return the text's segments; `ids` are the tokens of the whole text as one source."""
-        spans = [self.text[span.start : span.end] for span in self.spans] if self.protect else None
-        has_lines = "\n" in self.text and "\n" in self.text.strip()
-        too_many = len(self.spans) > NUM_PLACEHOLDERS
-        if not split or not (has_lines or too_many or len(ids) > self.segmenter.limit):
-            pairs = zip(self.protected, self.whole.parts, strict=True)
-            tags = self.tag, self.tag + self.symbols
-            terms = [match.term for match in self.terms]
-            segments = [
-                TextSegment(Segment(ids, tgt_tag=self.tgt_tag), protected, part, tags, terms=terms)
-                for protected, part in pairs
-            ]
-            return SegmentedText(self.text, self.whole.lead, segments, spans, self.direction)
-        whole = sorted([*self.spans, *(Span(match.start, match.end) for match in self.terms)])
-        lead, parts = split_text(self.text, whole, self.direction.src, self.segmenter.limit, self._size)
-        segments = []
-        for part in parts:
-            protected = self._stretch(part.start, part.end)
-            before = self._tag_before(part.start)
-            ids = self.segmenter.tokenizers.src.encode(before + protected.text)
-            source = Segment(ids, tgt_tag=self.tgt_tag)
-            later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
-            terms = [match.term for match in self._terms_inside(part.start, part.end)]
-            segments.append(TextSegment(source, protected, part, (before, later), terms=terms))
-        return SegmentedText(self.text, lead, segments, spans, self.direction)
+    def segment(self, ids: list[int]) -> SegmentedText:
+        """Return the text's segments; `ids` are the tokens of `whole_source`."""
+        lead, parts = self.whole
+        if self.is_split or (self.options.split != "never" and len(ids) > self.segmenter.limit):
+            limit, language = self.segmenter.limit, self.direction.src
+            lead, parts = split_text(self.text, self.unbroken, language, limit, self._size, self.max_sentences)
+            sources = [self._encode(part.start, part.end) for part in parts]
+        else:
+            sources = [ids for _ in parts]
+        spans = [self.text[span.start : span.end] for span in self.spans] if self.options.protect else None
+        segments = [self._segment(part, ids) for part, ids in zip(parts, sources, strict=True)]
+        return SegmentedText(self.text, lead, segments, spans, self.direction, self.segmenter.statistics)
+
+    def _must_be_split(self) -> bool:
+        """Return whether the text has several lines, too many sentences, or more spans than there are placeholders."""
+        part = self.whole.parts[0]
+        if "\n" in self.text[part.start : part.end] or self._has_too_many_spans(0, len(self.text)):
+            return True
+        if self.max_sentences is None:
+            return False
+        starts = line_sentence_starts(self.text, part.start, part.end, self.unbroken, self.direction.src)
+        return len(starts) >= self.max_sentences
+
+    def _segment(self, part: Part, ids: list[int]) -> TextSegment:
+        """Return the segment for a part of the text with the tokens `ids`."""
+        protected = self._stretch(part.start, part.end)
+        terms = [match.term for match in self._terms_inside(part.start, part.end)]
+        later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
+        return TextSegment(
+            Segment(ids, tgt_tag=self.tgt_tag),
+            protected,
+            part,
+            (self._tag_before(part.start), later),
+            terms=terms,
+            is_verbatim=protected.is_only_spans() or not (terms or self._is_translated(part, protected)),
+            keeps_numbers=self.segmenter.keeps_numbers,
+            needs_letters=not self.segmenter.translates_numbers_alone,
+        )
+
+    def _is_translated(self, part: Part, protected: Protected) -> bool:
+        """Return whether the model translates texts like this one, which may have no letters."""
+        if self.segmenter.translates_numbers_alone or protected.has_letters():
+            return True
+        return bool(self.segmenter.leading_symbols(self.text, part.start))
 
     def _tag_before(self, start: int) -> str:
         """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
@@ -177,10 +237,15 @@ class _Splitter:
         return self.terms[first : bisect_right(self.terms, end, key=lambda match: match.end)]
 
     def _stretch(self, start: int, end: int) -> Protected:
+        text = self.text[start:end]
         if not self.spans and not self.terms:
-            return Protected(self.text[start:end], [])
+            return Protected(text, [])
         inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
-        return Protected.from_spans(self.text[start:end], inside, self._annotations(start, end))
+        annotations = self._annotations(start, end)
+        protected = Protected.from_spans(text, inside, annotations)
+        if self.segmenter.knows_placeholders:
+            return protected
+        return protected._replace(unmasked=Protected.from_spans(text, [], annotations).text)
 
     def _annotations(self, start: int, end: int) -> list[tuple[Span, str]]:
         """Return the terms in a range, as spans relative to it, with their replacements."""
@@ -190,9 +255,17 @@ class _Splitter:
         moved = (m._replace(start=m.start - start, end=m.end - start) for m in self._terms_inside(start, end))
         return [(Span(match.start, match.end), annotation(stretch, match, spaced)) for match in moved]
 
+    def _has_too_many_spans(self, start: int, end: int) -> bool:
+        return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
+
     def _size(self, start: int, end: int) -> int:
         """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
-        if len(self._inside(start, end)) > NUM_PLACEHOLDERS:
-            return _TOO_MANY
-        source = self._tag_before(start) + self._stretch(start, end).text
-        return len(self.segmenter.tokenizers.src.encode(source))
+        return _TOO_MANY if self._has_too_many_spans(start, end) else len(self._encode(start, end))
+
+    def _encode(self, start: int, end: int) -> list[int]:
+        """Return the tokens of a range. Those of ranges within the limit, such as sentences, are kept."""
+        if (ids := self._tokens.get((start, end))) is None:
+            ids = self.segmenter.tokenizers.src.encode(self._tag_before(start) + self._stretch(start, end).source)
+            if len(ids) <= self.segmenter.limit:
+                self._tokens[start, end] = ids
+        return ids

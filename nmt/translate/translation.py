@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from nmt.config import SearchOptions
 from nmt.data.glossary import Term, missed_terms
 from nmt.data.spans import ANY_PLACEHOLDER
+from nmt.data.text_statistics import TextStatistics
 from nmt.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.translate.guards import is_copy
+from nmt.translate.languages import DirectedText
 from nmt.translate.protect import Protected, missing
-from nmt.translate.retries import has_loop
+from nmt.translate.retries import has_loop, wrong_numbers
 from nmt.translate.segments import SegmentTranslation
 from nmt.translate.split import Part
-from nmt.translate.texts import SegmentedText, TextSegment
+from nmt.translate.texts import SegmentedText, TextSegment, TextSegmenter
+from nmt.translate.unusual import find_unusual
 from nmt.translate.wrong_language import is_in_wrong_language
 
 
@@ -50,12 +54,16 @@ class Translation:
     """Glossary terms in the source, each as many times as it occurs."""
     terms_missed: list[Term] = field(default_factory=list)
     """Terms in the source whose glossary translation is missing in the text."""
+    numbers_missed: list[str] = field(default_factory=list)
+    """Numbers of two digits and more that are in only one of source and translation, as digits without separators."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of an n-best search, best first; they have no alternatives themselves."""
     without_spans: tuple[str, str] | None = field(default=None, repr=False)
     """Source and output without protected spans."""
     direction: Direction | None = field(default=None, repr=False)
     """The source and target language of the translation; None for a blank text."""
+    statistics: TextStatistics | None = field(default=None, repr=False)
+    """Facts about the text that the model was trained on; None if unknown."""
 
     def __str__(self) -> str:
         return self.text
@@ -104,6 +112,13 @@ class Translation:
             return False
         return is_in_wrong_language(self.without_spans[1], self.direction.tgt)
 
+    @cached_property
+    def unusual_source(self) -> list[str]:
+        """Reasons why the source is unlike the text that the model was trained on: see `find_unusual`."""
+        if self.without_spans is None or self.direction is None:
+            return []
+        return find_unusual(self.without_spans[0], len(self.src_ids), self.direction.src, self.statistics)
+
     @property
     def length_ratio(self) -> float:
         """The number of target tokens per source token; 0 for a blank text."""
@@ -131,7 +146,7 @@ def put_together(text: SegmentedText) -> Translation:
 
 def _assemble(text: SegmentedText, rank: int) -> Translation:
     written, segments = list[str](), list[SegmentTranslation]()
-    around, lost = list[str](), list[str]()
+    around, lost, numbers = list[str](), list[str](), list[str]()
     is_in_source = "\ufffd" in text.text  # the replacement character
     for i, segment in enumerate(text.segments):
         output, translations, lost_here = _output(text, segment, rank)
@@ -141,6 +156,7 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         segments += [translation for translation in translations if translation.src_ids]
         around += segment.protected.spans if segment.around else []
         lost += lost_here
+        numbers += [] if segment.is_verbatim else wrong_numbers(segment, output)
     output = text.lead + "".join(written)
     lost += _lost_without_placeholder(text, output)
     terms = [term for segment in text.segments for term in segment.terms]
@@ -157,8 +173,10 @@ def _assemble(text: SegmentedText, rank: int) -> Translation:
         protected_lost=lost,
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output),
+        numbers_missed=numbers,
         without_spans=_without_spans(text, written),
         direction=text.direction,
+        statistics=text.statistics,
     )
 
 
@@ -168,18 +186,18 @@ def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, 
         output = _with_prefix(segment, _join_around(segment.protected, segment.around), text.direction.tgt)
         return output, segment.around, missing(segment.protected.spans, output)
     translation = segment.hypotheses[min(rank, len(segment.hypotheses) - 1)]
-    if text.spans is None:
+    if text.spans is None and not segment.is_verbatim:
         return translation.text, [translation], []
     output, lost = segment.protected.restore(translation.text)
-    if segment.protected.is_only_spans():
+    if segment.is_verbatim:
         output = _with_prefix(segment, output, text.direction.tgt)
     return output, [translation], lost
 
 
 def _with_prefix(segment: TextSegment, output: str, tgt: str) -> str:
-    """Return `output` after the prefix of a segment that begins with a span, so that no search has written it."""
+    """Return `output` after the prefix of a segment whose beginning no search has written."""
     prefix = segment.prefix
-    if not (prefix and segment.protected.begins_with_span()):
+    if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
         return output
     is_apart = prefix[-1].isspace() or (written_without_spaces(tgt) and not prefix[-1].isascii())
     return prefix + ("" if is_apart else " ") + output
@@ -191,6 +209,24 @@ def space_after(part: Part, direction: Direction) -> str:
         return " "
     no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
     return "" if no_spaces and not part.space.strip(" ") else part.space
+
+
+def cut_text(
+    segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions
+) -> tuple[str, list[tuple[str, str, int]]]:
+    """Cut a text into its segments, so that translating and joining them gives the translation of the text.
+
+    Returns the white space before the first one, and for each its source with the text's symbols, the white space after
+    its translation, and its number of tokens.
+    """
+    (text,) = segmenter.segment([directed], options)
+    parts = []
+    for number, segment in enumerate(text.segments, 1):
+        part = segment.part
+        symbols = segment.tags[0][len(directed.tag) :]  # the text's symbols are repeated before each of its segments
+        space = part.space if number == len(text.segments) else space_after(part, text.direction)
+        parts.append((symbols + text.text[part.start : part.end], space, len(segment.segment.src_ids)))
+    return text.lead if parts else "", parts
 
 
 def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:

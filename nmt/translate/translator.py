@@ -11,6 +11,7 @@ from typing import Self
 
 from nmt.config import SearchOptions
 from nmt.data.glossary import Glossary
+from nmt.data.text_statistics import TextStatistics
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
 from nmt.exportdir import ExportDir
@@ -18,10 +19,9 @@ from nmt.find_model import find_model
 from nmt.rundir import RunDir
 from nmt.special_tokens import EOS_ID
 from nmt.translate.engine import Engine
-from nmt.translate.glossary import retry_missed_terms
 from nmt.translate.languages import LanguagePair
 from nmt.translate.rerank import search_candidates
-from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans
+from nmt.translate.retries import has_loop, retry_loops, retry_lost_spans, retry_missed
 from nmt.translate.segments import (
     ForcedScore,
     PairToScore,
@@ -52,13 +52,18 @@ class Translator:
         engine: Engine,
         languages: LanguagePair,
         options: SearchOptions | None = None,
+        statistics: TextStatistics | None = None,
     ):
-        """Join tokenizers and an engine; `options` are the defaults of `translate`."""
+        """Join tokenizers and an engine; `options` are the defaults of `translate`.
+
+        `statistics` tell what the model was trained on (None: unknown), which decides how texts are split.
+        """
         self.tokenizers = tokenizers
         self.engine = engine
         self.languages = languages
         self.options = options or SearchOptions()
-        self.segmenter = TextSegmenter(tokenizers, languages, engine.max_src_len)
+        self.statistics = statistics
+        self.segmenter = TextSegmenter(tokenizers, languages, engine.max_src_len, statistics)
         self._has_warned = False
 
     @classmethod
@@ -107,7 +112,7 @@ class Translator:
         tokenizers = shared_tokenizers(runs)
         config = runs[0].config()
         loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
-        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding)
+        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding, runs[0].statistics())
 
     @classmethod
     def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
@@ -117,7 +122,7 @@ class Translator:
         export.check_files(info)
         tokenizers = TokenizerPair.load(export.tokenizer)
         engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
-        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding)
+        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding, info.statistics)
 
     @property
     def precision(self) -> str:
@@ -136,7 +141,7 @@ class Translator:
 
     @property
     def protects(self) -> bool:
-        """True if the model was trained to copy placeholders (data.protect)."""
+        """True if the model copies placeholders: it was trained with data.protect, long enough to learn them."""
         return self.segmenter.knows_placeholders
 
     def translate(  # noqa: PLR0913 (the single entry point has an option for everything about texts)
@@ -154,13 +159,14 @@ class Translator:
 
         `to` is the code of the target language. A model with several target languages requires it, unless every text
         begins with the tag of one, such as `<2fr>`. `from_` matters only if the model translates into `to` from
-        languages that write sentences differently, such as Chinese and English: texts over the model's limit are split
+        languages that write sentences differently, such as Chinese and English: texts of several sentences are split
         and joined accordingly. NmtError if the model does not know one of these languages.
 
-        Texts longer than the model's limit are split into sentences, protected spans are kept, and outputs that repeat
-        themselves are decoded again, all according to `options` (default: the decoding section of the run). If
-        `options.num_hypotheses` exceeds 1, the rest of the n-best list is in `Translation.alternatives`. The
-        translation of text i begins with `prefixes[i]`. In sampling, equal texts get equal samples, unless their
+        Texts with more sentences than the model was trained on are split, sentences without letters and protected spans
+        are kept, and outputs that repeat themselves or have other numbers than their source are decoded again, all
+        according to `options` (default: the decoding section of the run). If `options.num_hypotheses` exceeds 1, the
+        rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`,
+        which is that of its first sentence. In sampling, equal texts get equal samples, unless their
         `draws` differ. If the model was trained with data.glossary, it translates terms as `glossary` says; terms that
         it misses are in `Translation.terms_missed`. NmtError for a text that is not a str, or a prefix with a line
         break.
@@ -176,9 +182,9 @@ class Translator:
         return [put_together(text) for text in segmented]
 
     def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
-        """Find the hypotheses of `segments`; search again for those that loop, or lost a span or a term."""
+        """Find the hypotheses of `segments`; search again for those that loop, or lost a span, a term or a number."""
         search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
-        searched = [segment for segment in segments if not segment.protected.is_only_spans()]
+        searched = [segment for segment in segments if not segment.is_verbatim]
         found = search([segment.segment for segment in searched], options)
         for segment, hypotheses in zip(searched, found, strict=True):
             segment.hypotheses = hypotheses
@@ -186,9 +192,9 @@ class Translator:
             looping = [segment for segment in searched if has_loop(segment.hypotheses[0])]
             retry_loops(looping, search, options)
         retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
-        retry_missed_terms([s for s in searched if s.terms], search, options)
+        retry_missed(searched, search, options)
         for segment in segments:
-            segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.text)]
+            segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
 
     def _warn_without_terms(self) -> None:
         """Warn, once, if the model was not trained with terms."""

@@ -47,10 +47,10 @@ def nmt(*arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("flags", [(), ("--no-split",), ("--beam", "3"), ("--no-protect", "--no-retry-loops")])
+@pytest.mark.parametrize("flags", [(), ("--split", "never"), ("--beam", "3"), ("--no-protect", "--no-retry-loops")])
 def test_the_command_and_the_python_interface_give_the_same_texts(letters_run, flags, tmp_path):
     translator = Translator.load(letters_run, device="cpu")
-    changes = {"--no-split": {"split": False}, "--beam": {"beam_size": 3}}
+    changes = {"--split": {"split": "never"}, "--beam": {"beam_size": 3}}
     off = {"protect": False, "retry_loops": False}
     options = translator.options.changed(**(changes.get(flags[0], off) if flags else {}))
     lines = [*RunDir(letters_run).read_pairs("test")[0], "12 {name}. " * 12, "34 http://a.org/x 56.", "", "7" * 90]
@@ -68,7 +68,7 @@ def looping_config(folder: Path):
         spans = ["\t".join(side + " {name}" for side in row.split("\t")) for row in rows[9:18]]
         (corpus / f"{split}.tsv").write_text("\n".join([*long, *spans, *rows[18:]]) + "\n", encoding="utf-8")
     training = {"max_updates": 60, "warmup_updates": 10, "validate_every": 30, "log_every": 30}
-    return tiny_config(corpus, data={"protect": True, "placeholder_share": 0.5}, training=training)
+    return tiny_config(corpus, training=training)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_symbols_at_the_beginning_of_a_text_stand_before_each_of_its_segments(tm
 
 def test_a_segment_with_its_symbols_is_within_the_limit(digits_run):
     model = Translator.load(digits_run, device="cpu")
-    tagged = Translator(model.tokenizers, model.engine, LanguagePair("en", "en", ["<2de>"]))
+    tagged = Translator(model.tokenizers, model.engine, LanguagePair("en", "en", ["<2de>"]), None, model.statistics)
     (translation,) = tagged.translate(["<2de> " + "1234567. " * 20])
     assert translation.num_segments > 2
     assert not translation.truncated
@@ -213,7 +213,7 @@ def with_threads(run: Path, number: int) -> Translator:
 
     loaded = Translator.load(run, engine="torch", device="cpu")
     engine = TorchEngine(loaded.engine.models, loaded.tokenizers, number)
-    return Translator(loaded.tokenizers, engine, loaded.languages, loaded.options)
+    return Translator(loaded.tokenizers, engine, loaded.languages, loaded.options, loaded.statistics)
 
 
 def num_search_threads() -> int:

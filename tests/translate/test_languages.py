@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.config import SearchOptions
+from nmt.data.text_statistics import TextStatistics
 from nmt.data.tokenizer import TokenizerPair
 from nmt.languages import Direction
 from nmt.rundir import RunDir
@@ -17,6 +18,7 @@ LANGUAGES = LanguagePair(
     "de", "en", ("<x>", "<2en>", "<2fr>"), (Direction("de", "en"), Direction("zh", "fr"), Direction("de", "fr"))
 )
 LIMIT = 24
+OF_DIGITS = TextStatistics(pairs=1, src_sentences=[1], tgt_sentences=[1], without_letters=1)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def tokenizers(letters_run):
 
 @pytest.fixture(scope="module")
 def segmenter(tokenizers):
-    return TextSegmenter(tokenizers, LANGUAGES, LIMIT)
+    return TextSegmenter(tokenizers, LANGUAGES, LIMIT, OF_DIGITS)
 
 
 def sources(segmenter, text, options=SearchOptions(), to="fr"):  # noqa: B008 (nobody changes it)
@@ -57,7 +59,7 @@ def test_every_segment_of_a_text_begins_with_the_tag_and_is_within_the_limit(seg
     (segmented,) = segmenter.segment([LANGUAGES.direct(text, "fr")], SearchOptions())
     assert all(len(segment.segment.src_ids) < LIMIT for segment in segmented.segments)
     assert [source[:8] for source in sources(segmenter, "<x> " + text)] == ["<2fr> <x"] * len(found)
-    assert sources(segmenter, "12", SearchOptions(split=False)) == ["<2fr> 12"]
+    assert sources(segmenter, "12", SearchOptions(split="never")) == ["<2fr> 12"]
 
 
 def test_a_blank_text_has_no_segment_and_one_target_language_no_tag(segmenter, tokenizers):

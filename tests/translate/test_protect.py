@@ -13,8 +13,8 @@ MASKED = Protected.from_spans(TEXT, find_spans(TEXT))
 
 
 def test_spans_are_numbered_in_their_order():
-    assert MASKED == ("See ⟦1⟧⟦2⟧⟦3⟧, ⟦4⟧.", ["<b>", "http://a.org", "</b>", "{name}"])
-    assert Protected.from_spans("⟦2⟧ x", find_spans("⟦2⟧ x")) == ("⟦1⟧ x", ["⟦2⟧"])
+    assert MASKED == ("See ⟦1⟧⟦2⟧⟦3⟧, ⟦4⟧.", ["<b>", "http://a.org", "</b>", "{name}"], None)
+    assert Protected.from_spans("⟦2⟧ x", find_spans("⟦2⟧ x")) == ("⟦1⟧ x", ["⟦2⟧"], None)
 
 
 def test_they_come_back_in_any_order():

@@ -51,7 +51,7 @@ def test_a_long_text_is_translated_sentence_by_sentence_with_its_white_space(rev
 
 
 def test_without_splitting_its_end_is_lost_and_flagged(digits_translator):
-    (done,) = digits_translator.translate([LONG], SearchOptions(split=False))
+    (done,) = digits_translator.translate([LONG], SearchOptions(split="never"))
     assert (len(done.segments), done.truncated) == (1, True)
 
 
@@ -68,7 +68,8 @@ def test_paragraphs_and_blank_lines_survive(reverse):
 
 def test_between_sentences_there_are_spaces_as_the_target_language_has_them(digits_translator):
     def joined(src: str, tgt: str, text: str) -> str:
-        other = Translator(digits_translator.tokenizers, digits_translator.engine, LanguagePair(src, tgt))
+        parts = digits_translator.tokenizers, digits_translator.engine, LanguagePair(src, tgt)
+        other = Translator(*parts, statistics=digits_translator.statistics)
         return texts_of(other, [text])[0]
 
     alone = texts_of(digits_translator, LONG.split())
@@ -87,9 +88,12 @@ def test_a_long_text_and_its_sentences_alone_get_the_same_scores(reverse, digits
     assert done.length_ratio == pytest.approx(len(done.tgt_ids) / len(done.src_ids))
 
 
-def test_a_model_without_placeholders_protects_nothing(reverse):
+def test_a_model_without_placeholders_keeps_spans_all_the_same(reverse):
     assert not reverse.protects
     (done,) = reverse.translate(["12 {x}"])
+    assert (done.num_protected, done.protected_lost) == (1, [])
+    assert "{x}" in done.text
+    (done,) = reverse.translate(["12 {x}"], reverse.options.changed(protect=False))
     assert (done.num_protected, done.protected_lost) == (0, [])
 
 
@@ -116,7 +120,7 @@ def test_more_spans_than_there_are_placeholders_are_split_between(letters):
 
 def test_spans_without_a_placeholder_are_flagged_when_they_are_lost(letters):
     text = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
-    (done,) = letters.translate([text], SearchOptions(split=False))
+    (done,) = letters.translate([text], SearchOptions(split="never"))
     assert done.protected_lost == ["{n8}"]
 
 

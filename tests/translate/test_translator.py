@@ -26,7 +26,7 @@ def translator(digits_run, request):
 def with_threads(translator: Translator, number: int) -> Translator:
     """The same model in an engine with so many threads."""
     engine = TorchEngine(translator.engine.models, translator.tokenizers, number)
-    return Translator(translator.tokenizers, engine, translator.languages, translator.options)
+    return Translator(translator.tokenizers, engine, translator.languages, translator.options, translator.statistics)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_blank_lines_stay_blank(translator):
 
 
 def test_a_text_over_the_limit_is_flagged_and_the_rest_are_not(translator):
-    long, short = translator.translate([" ".join("1234567890" * 5), "1 2 3"], SearchOptions(split=False))
+    long, short = translator.translate([" ".join("1234567890" * 5), "1 2 3"], SearchOptions(split="never"))
     assert (long.truncated, short.truncated) == (True, False)
     assert len(long.src_ids) == 31  # and eos
 
@@ -63,6 +63,9 @@ def test_a_text_over_the_limit_is_flagged_and_the_rest_are_not(translator):
 @pytest.mark.parametrize("text", ["</s>", "<pad> <s>", "⁇", "\ud800", "🙂 漢字 ~", "a" * 500, "\u2028", "\x00"])
 def test_odd_text_gives_one_line_without_special_tokens(translator, text):
     (out,) = texts_of(translator, [text])
+    if text.startswith("<"):  # tags, which are kept as they are
+        assert out == text
+        return
     assert not any(mark in out for mark in ("\n", "\r", "⁇", "</s>", "<pad>", "\ufffd"))
 
 
