@@ -46,7 +46,7 @@ def count_texts(corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) ->
     for pair in islice(whole, 0, None, step):
         direction = corpus.direction("train", pair)
         for side, (text, language) in enumerate(zip((pair.src, pair.tgt), direction, strict=True)):
-            sentences[side, min(count_sentences(text, language), MAX_SENTENCES) - 1] += 1
+            sentences[side, min(max(1, count_sentences(text, language)), MAX_SENTENCES) - 1] += 1
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
         numbers = numbers_in(pair.src), numbers_in(pair.tgt)
