@@ -230,14 +230,19 @@ def cut_text(
 
 
 def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:
-    """Join the spans, in source order, with `translations` of the text between them."""
-    written = []
+    """Join the spans, in source order, with `translations` of the text between them.
+
+    Spaces separate a span from its neighbors if it would merge with them.
+    """
+    written, apart = [], []
     for i, (source, translation) in enumerate(zip(protected.between(), translations, strict=True)):
         text = ANY_PLACEHOLDER.sub("", translation.text).strip()
         before, after = source[: len(source) - len(source.lstrip())], source[len(source.rstrip()) :]
         span = protected.spans[i] if i < len(protected.spans) else ""
         written += [before, text, after if source.strip() else "", span]
-    return "".join(written)
+        apart += [text, span]
+    output = "".join(written)
+    return " ".join(filter(None, apart)) if missing(protected.spans, output) else output
 
 
 def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
