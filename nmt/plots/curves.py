@@ -85,7 +85,7 @@ def _figure(records: list[dict[str, Any]]) -> Figure:
     _curve(scores, _series(records, "valid", "bleu"), "BLEU", _BLEU, best=max, digits=1)
     _curve(scores, _series(records, "valid", "chrf"), "chrF", _CHRF, best=max, digits=1)
     _finish(losses, "Loss", "nats per target token")
-    _finish(scores, "Validation scores", "score, 0-100")
+    _finish(scores, "Validation scores (fp32)", "score, 0-100")
     return figure
 
 
