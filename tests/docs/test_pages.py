@@ -62,9 +62,23 @@ def test_an_exponent_stands_over_a_whole_group_and_not_over_its_closing_bar():
         assert not re.search(r"\\(rVert|rvert)\s*\^", prose(page)), page
 
 
-def test_nobody_is_told_to_install_a_strangers_package():
-    for page in [*PAGES, *ROOT.glob("configs/*.yaml")]:
-        assert not re.search(r"pip install [\"']?nmt\b(?!-)", page.read_text(encoding="utf-8")), page
+def test_nobody_is_told_to_install_a_package_that_does_not_exist_or_is_a_strangers():
+    for file in [*PAGES, *ROOT.glob("configs/*.yaml"), *ROOT.glob("nmt/**/*.py"), ROOT / "CHANGELOG.md"]:
+        assert not re.search(r"pip\s+install\s+[\"']?nmt\b", file.read_text(encoding="utf-8")), file
+
+
+def test_every_extra_that_a_page_or_a_message_names_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = set()
+    for file in [*PAGES, *ROOT.glob("nmt/**/*.py")]:
+        text = file.read_text(encoding="utf-8")
+        named |= set(re.findall(r"how_to_install\([\"'](\w+)[\"']\)", text))
+        named |= {
+            name
+            for names in re.findall(r"pip\s+install\s[^`\n]*[\"'.]\[([\w,-]+)\]", text)
+            for name in names.split(",")
+        }
+    assert {"serve", "train", "documents", "xlsx"} <= named <= set(extras)
 
 
 def test_the_first_screen_of_the_readme_stays_short():
