@@ -62,6 +62,11 @@ def test_an_exponent_stands_over_a_whole_group_and_not_over_its_closing_bar():
         assert not re.search(r"\\(rVert|rvert)\s*\^", prose(page)), page
 
 
+def test_pages_read_well_outside_the_site():
+    for page in PAGES:  # tabs and admonitions are shown as text elsewhere
+        assert not re.search(r"^(===|!!!|\?\?\?) ", prose(page), flags=re.MULTILINE), page
+
+
 def test_nobody_is_told_to_install_a_package_that_does_not_exist_or_is_a_strangers():
     for file in [*PAGES, *ROOT.glob("configs/*.yaml"), *ROOT.glob("nmt/**/*.py"), ROOT / "CHANGELOG.md"]:
         assert not re.search(r"pip\s+install\s+[\"']?nmt\b", file.read_text(encoding="utf-8")), file
