@@ -45,7 +45,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
+def draw_curves(records: list[dict[str, Any]], path: Path | str) -> None:
     """Write the learning curves in `records` to `path` (.svg or .png): loss on the left, BLEU and chrF on the right.
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
