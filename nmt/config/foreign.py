@@ -5,7 +5,7 @@ from __future__ import annotations
 _NAMES = {
     "data.src_lang": "source_lang source_language",
     "data.tgt_lang": "target_lang target_language",
-    "data.train": "trainpref train_sets train_file train_files train_src train_data corpus_1",
+    "data.train": "trainpref train_sets train_file train_files train_src train_data path_src path_tgt",
     "data.valid": "validpref valid_sets validation_file valid_src valid_data dev",
     "data.test": "testpref test_file test_src test_data",
     "tokenizer.path": "vocabs vocab src_vocab tgt_vocab srcdict tgtdict voc_file bpe_codes codes tokenizer_name "
@@ -22,7 +22,7 @@ _NAMES = {
     "model.encoder_layers": "layers num_layers n_layers enc_layers enc_depth num_encoder_layers num_hidden_layers",
     "model.decoder_layers": "dec_layers dec_depth num_decoder_layers",
     "model.positions": "position_encoding encoder_learned_pos",
-    "model.norm_position": "normalize_before encoder_normalize_before layer_norm",
+    "model.norm_position": "normalize_before encoder_normalize_before layer_norm transformer_preprocess",
     "model.activation": "activation_fn activation_function pos_ffn_activation_fn",
     "model.tied_embeddings": "share_all_embeddings share_embeddings share_decoder_input_output_embed "
     "share_decoder_embeddings tied_softmax tie_word_embeddings tie_embeddings tied_embeddings_all",
@@ -37,12 +37,12 @@ _NAMES = {
     "training.tokens_per_update": "update_freq accum_count batch_multiplier optimizer_delay "
     "gradient_accumulation_steps",
     "training.max_updates": "epochs max_epoch max_epochs num_epochs num_train_epochs max_update max_steps train_steps "
-    "after after_batches after_epochs steps total_steps",
+    "after after_batches after_epochs updates steps total_steps",
     "training.max_minutes": "stop_time_hours max_hours",
     "training.optimizer": "optim",
     "training.lr": "learning_rate learn_rate",
     "training.warmup_updates": "warmup warmup_steps num_warmup_steps learning_rate_warmup lr_warmup warmup_ratio",
-    "training.schedule": "lr_scheduler lr_scheduler_type scheduling scheduler decay_method",
+    "training.schedule": "lr_scheduler lr_scheduler_type scheduling scheduler decay_method lr_decay_inv_sqrt",
     "training.betas": "adam_betas adam_beta1 adam_beta2 optimizer_params",
     "training.eps": "adam_eps adam_epsilon",
     "training.clip_norm": "max_grad_norm clip_grad_norm gradient_clipping clip_gradients",

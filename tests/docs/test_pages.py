@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from nmt.config.faults import every_section, field_at
+from nmt.config.foreign import FOREIGN_NAMES
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = {DOCS / "reference" / "cli.md", DOCS / "reference" / "configuration.md"}
@@ -98,3 +101,15 @@ def test_the_installation_page_names_every_extra_and_every_environment_variable(
     variables = set(re.findall(r"\bNMT_[A-Z_]+\b", source))
     assert {"NMT_MODEL", "NMT_CACHE_GB"} <= variables
     assert [name for name in {*extras, *variables} if f"`{name}`" not in page] == []
+
+
+def test_the_names_in_the_table_of_other_toolkits_lead_to_their_keys():
+    text = (DOCS / "how-to" / "other-toolkits.md").read_text(encoding="utf-8")
+    own = {key for _, section in every_section() for key in section.model_fields}
+    rows = [line.split("|")[1:-1] for line in text.partition("## Keys")[2].splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    for keys, *others in rows:
+        named = set(re.findall(r"`([\w.]+)`", keys))
+        assert all(field_at(tuple(key.split("."))) for key in named), keys
+        words = {word.replace("-", "_") for cell in others for word in re.findall(r"`([\w-]+)`", cell)}
+        assert all(FOREIGN_NAMES.get(word) in named for word in words - own - {"lang"}), (keys, words)
