@@ -6,10 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-DISTRIBUTION = "nmt-toolkit"
-"""The name on PyPI: `pip install nmt-toolkit`. (`nmt` on PyPI is an unrelated package.)"""
 
-__all__ = ["DISTRIBUTION", "Translator", "__version__"]
+__all__ = ["Translator", "__version__"]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program configures logging
 

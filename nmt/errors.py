@@ -33,6 +33,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def how_to_install(extra: str) -> str:
+    """Return the hint for a missing package: the command that installs an extra of nmt, which is not released yet."""
+    return f'in the checkout of nmt: pip install ".[{extra}]"'
+
+
 class NmtError(Exception):
     """An error that the user can fix.
 

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt import DISTRIBUTION
 from nmt.cachedir import GB, cache_folder, gigabytes_from, into_cache, using
-from nmt.errors import NmtError, RunError
+from nmt.errors import NmtError, RunError, how_to_install
 from nmt.files import FULL_DISK
 from nmt.packed import check_names, is_name, restore_precision
 
@@ -71,7 +70,7 @@ def hub_api() -> HfApi:
         from huggingface_hub import HfApi
         from huggingface_hub.utils.tqdm import disable_progress_bars
     except ModuleNotFoundError as error:
-        hint = f'pip install "{DISTRIBUTION}[hub]"'
+        hint = how_to_install("hub")
         raise NmtError(f"models on the hub need huggingface_hub, which is not installed ({error})", hint=hint) from None
     if not sys.stderr.isatty():
         disable_progress_bars()

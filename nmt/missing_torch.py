@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from nmt import DISTRIBUTION
-from nmt.errors import NmtError
+from nmt.errors import NmtError, how_to_install
 
-INSTALL_TORCH = f'pip install "{DISTRIBUTION}[train]"'
+INSTALL_TORCH = how_to_install("train")
 
 
 _COMMAND = "this command needs PyTorch"

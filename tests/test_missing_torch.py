@@ -37,7 +37,7 @@ for arguments in json.loads(sys.argv[1]):
 assert not any(name.startswith("torch.") for name in sys.modules)
 json.dump(said, sys.__stdout__)
 """
-INSTALL = 'pip install "nmt-toolkit[train]"\n'
+INSTALL = 'in the checkout of nmt: pip install ".[train]"\n'
 
 
 def without_torch(*commands: Sequence[str], cwd: Path) -> list[tuple[int, str, str]]:

@@ -119,8 +119,12 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     """Check a configuration, and that its files exist and can be read."""
     wanted = load_config(config, overrides)
     hint = f"paths are relative to {Path.cwd()}"
-    if (folder := wanted.tokenizer.path) is not None and not Path(folder).is_dir():
-        raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
+    if (folder := wanted.tokenizer.path) is not None:
+        from nmt.training.prepare import load_base_tokenizers
+
+        if not Path(folder).exists():
+            raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
+        load_base_tokenizers(wanted)
     base = wanted.training.init_from
     if base is not None and not Path(base).exists() and not base.startswith(HUB_PREFIX):
         raise ConfigError(f"training.init_from: no such folder: {base}", path=config, hint=hint)

@@ -20,7 +20,7 @@ from nmt.config import SearchOptions
 from nmt.data.lines import MODULES, open_text
 from nmt.errors import NmtError
 from nmt.evaluate import MetricScore
-from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval
+from nmt.evaluate.scores import SPBLEU_TOKENIZER, Interval, tokenization_fault
 from nmt.exportdir import ExportDir
 from nmt.files import is_writable, write_text
 from nmt.hub import HUB_PREFIX
@@ -340,6 +340,8 @@ def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Me
     """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
     from nmt.evaluate.statistics import Scorer
 
+    if fault := tokenization_fault(hypotheses, test_set.references[0]):
+        log.warning("%s", fault)
     system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
     if metrics.comet is None:
         return system

@@ -29,7 +29,8 @@ from nmt.commands.streams import print_text, to_json
 from nmt.commands.test_sets import TestSet, read_hypotheses
 from nmt.config.augment import AugmentConfig
 from nmt.data.augment import PairChanger, TextPair, change_all
-from nmt.errors import NmtError
+from nmt.errors import NmtError, counted
+from nmt.evaluate.scores import describe_quality
 from nmt.exportdir import ExportDir
 from nmt.files import write_text
 from nmt.languages import Direction
@@ -227,12 +228,28 @@ def _print(outcome: _Outcome, compared: _Compared, details: Details | None, form
         print_text(to_json(_as_json(outcome, compared, details), indent=2))
     else:
         print_text("\n".join(_as_text(outcome, compared, details)))
+    scores = {name: score.value for name, score in outcome.record.scores.items()}
+    if "BLEU" in scores:
+        log.info("BLEU %.2f: %s", scores["BLEU"], describe_quality(scores["BLEU"], scores.get("chrF2", 0.0)))
+    if details is None:
+        log.info("--details shows which sentences go wrong, and how")
     for each in outcome.records():
-        log.info("%s sentences; hypotheses in %s", f"{each.sentences:,}", each.hypotheses)
+        log.info("%s; hypotheses in %s", _describe_translation(each), each.hypotheses)
         if each.sacrebleu is not None:
             log.info("the same with sacreBLEU: %s", each.sacrebleu)
     if compared.sacrebleu is not None:
         log.info("the comparison with sacreBLEU: %s", compared.sacrebleu)
+
+
+def _describe_translation(record: EvaluationRecord) -> str:
+    """Return what was scored, with the precision and the beam size."""
+    if record.precision is None:
+        return counted(record.sentences, "sentence")
+    sentences, search = counted(record.sentences, "sentence"), f"beam size {record.beam_size}"
+    text = f"{sentences}, translated in {record.precision} with {search}"
+    if record.set.split(".")[0] == "valid" and record.precision != "fp32":
+        text += " (nmt train, nmt plot and index.json have scores in fp32; for these, add --precision fp32)"
+    return text
 
 
 def _as_json(outcome: _Outcome, compared: _Compared, details: Details | None) -> dict[str, object]:

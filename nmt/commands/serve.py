@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from nmt import DISTRIBUTION
 from nmt.commands.options import Device, Engine, Precision
-from nmt.errors import NmtError, in_words
+from nmt.errors import NmtError, how_to_install, in_words
 from nmt.machine import request_exact_mkl
 from nmt.server.settings import Settings
 
@@ -105,7 +104,7 @@ def serve(
 
 def _serve(models: list[str | None], runtime: tuple[str, str, str], settings: Settings, api_keys: Path | None) -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        hint = f'pip install "{DISTRIBUTION}[serve]"'
+        hint = how_to_install("serve")
         raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=hint)
     request_exact_mkl()
     from nmt.server.access import read_keys

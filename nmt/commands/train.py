@@ -13,6 +13,7 @@ import typer
 
 from nmt.commands.options import Overrides
 from nmt.config import Config, load_config
+from nmt.evaluate.scores import describe_quality
 from nmt.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
 from nmt.missing_torch import require_torch
 from nmt.rundir import RunDir, refuse_existing
@@ -74,8 +75,11 @@ def log_next_steps(run: Path) -> None:
     """Log the commands for using the finished run."""
     data = RunDir(run).config().data
     to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
-    name = shlex.quote(str(run))
-    log.info(f"done: {run}\n  nmt translate --model {name}{to} 'text'\n  nmt eval --model {name}")
+    name, index = shlex.quote(str(run)), RunDir(run).index()
+    if index.best is not None:
+        scores = index.checkpoints[index.best]
+        log.info(f"validation BLEU {scores['bleu']:.2f} (fp32): {describe_quality(scores['bleu'], scores['chrf'])}")
+    log.info(f"done: {run}\n  nmt translate --model {name}{to} 'text'\n  nmt eval --model {name} --details")
 
 
 def prepare_to_train() -> None:

@@ -50,7 +50,7 @@ class ParallelFiles(Section):
     tgt: str | None = Field(None, description="file of their translations: line n translates line n of src")
     tsv: str | None = Field(None, description="tab-separated file with both languages, instead of src and tgt")
     csv: str | None = Field(None, description="comma-separated file with quoted cells, as spreadsheets export it")
-    xlsx: str | None = Field(None, description="Excel workbook (needs nmt-toolkit[xlsx])")
+    xlsx: str | None = Field(None, description="Excel workbook (needs the extra xlsx)")
     jsonl: str | None = Field(None, description="file with one JSON object per line")
     tmx: str | None = Field(None, description="translation memory (TMX 1.1 to 1.4)")
     xliff: str | None = Field(None, description="XLIFF file, 1.2 or 2.x")

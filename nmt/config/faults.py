@@ -14,12 +14,14 @@ from pydantic_core import ErrorDetails
 
 from nmt.config.base import Section
 from nmt.config.corpora import NUMBERS_OF_CORPORA, ONE_CORPUS_OR_MORE, ParallelFiles
+from nmt.config.foreign import FOREIGN_NAMES
 from nmt.config.sections import Config
 from nmt.errors import ConfigError
 
 Loc = tuple[str | int, ...]
 
 MAX_LISTED = 20
+_ALLOWED = "allowed: "
 _MAX_SHOWN = 60  # characters of a value in a message
 _NUMBERS = {int: "a whole number", float: "a number"}
 _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
@@ -55,10 +57,11 @@ def as_error(faults: Sequence[Fault]) -> ConfigError:
     if not rest:
         return ConfigError(first.message, path=first.place.source, line=first.place.line, hint=first.hint)
     lines = [first.message + (f"\n  {first.hint}" if first.hint else "")]
-    said = {first.hint}
+    said = {first.hint.partition(_ALLOWED)[2]} | {first.hint}
     for fault in rest[: MAX_LISTED - 1]:
-        hint = "" if fault.hint in said else fault.hint  # list the allowed keys, for example, only once
-        said.add(hint)
+        guess, sign, listed = fault.hint.partition(_ALLOWED)
+        hint = "" if fault.hint in said else guess.rstrip() if sign and listed in said else fault.hint
+        said |= {listed, fault.hint}  # list the allowed keys, for example, only once
         lines.append(str(ConfigError(fault.message, path=fault.place.source, line=fault.place.line, hint=hint)))
     if len(ordered) > MAX_LISTED:
         lines.append(f"and {len(ordered) - MAX_LISTED} more")
@@ -129,13 +132,17 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
         belongs = f"{', '.join(homes[:-1])} or {homes[-1]}" if homes[1:] else homes[0]
         hint = "" if loc else "".join(f"or did you mean {match}?" for match in near)
         return Fault((*loc, key), place, f"{fault}; it belongs in {belongs}", hint)
+    message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
+    if ours := FOREIGN_NAMES.get(key.lower().replace("-", "_")):
+        field = field_at(tuple(ours.split(".")))
+        meaning = f" ({field.description})" if field is not None and field.description else ""
+        return Fault((*loc, key), place, message, f"in nmt: {ours}{meaning}")
     if not near:
         sections = [section for section in every_section() if section[0]]
         elsewhere = {field: at for at, other in reversed(sections) for field in other.model_fields}
         matches = difflib.get_close_matches(key, elsewhere, n=1, cutoff=0.85)
         near = [f"'{match}' in {dotted(elsewhere[match])}" for match in matches]
-    hint = "".join(f"did you mean {guess}? " for guess in near) + f"allowed: {', '.join(section.model_fields)}"
-    message = f"unknown key '{name}' in {dotted(loc)}" if loc else f"unknown section '{name}'"
+    hint = "".join(f"did you mean {guess}? " for guess in near) + f"{_ALLOWED}{', '.join(section.model_fields)}"
     return Fault((*loc, key), place, message, hint)
 
 

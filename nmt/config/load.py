@@ -248,7 +248,11 @@ def _follows_from(strangers: Sequence[Fault], detail: ErrorDetails) -> bool:
     """Return whether unknown keys may have caused an error: `scr_lang` for `src_lang` leaves `src_lang` missing."""
     loc = detail["loc"]
     if detail["type"] == "missing":
-        return any(s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.hint for s in strangers)
+        return any(
+            (s.loc[:-1] == loc[:-1] and f"did you mean '{loc[-1]}'?" in s.hint)
+            or s.hint.startswith(f"in nmt: {dotted(loc)}")
+            for s in strangers
+        )
     field = field_at(loc)
     # Conflicting values may stop conflicting once the unknown keys are fixed.
     return detail["type"] == "value_error" and (field is None or section_in(field.annotation) is not None)

@@ -65,7 +65,7 @@ class TokenizerConfig(Section):
     )
     subword_regularization: SubwordRegularization = SubwordRegularization()
     path: str | None = Field(
-        None, description="folder of a tokenizer made by `nmt vocab`, to use instead of training one"
+        None, description="folder made by `nmt vocab`, or a SentencePiece .model file, instead of training a tokenizer"
     )
 
     @field_validator("user_symbols")

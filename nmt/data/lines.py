@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from nmt.errors import DataError
+from nmt.errors import DataError, how_to_install
 
 MAX_LINE_BYTES = 1_000_000
 """Longer lines are rejected before they fill the memory: the file is not text, or lost its line ends."""
@@ -24,7 +24,7 @@ COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
 
 MODULES = {  # for compressions other than gzip, each with a hint if it is missing
     ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),
-    ".zst": ("backports.zstd", "pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"),
+    ".zst": ("backports.zstd", f"{how_to_install('zst')}, or unpack the file with unzstd"),
 }
 
 UTF8_MARK = b"\xef\xbb\xbf"

@@ -68,6 +68,21 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
     return b"".join([*(protobuf_field(_PIECES, _piece_fields(piece)) for piece in pieces), *others])
 
 
+def with_special_tokens(model_bytes: bytes) -> bytes:
+    """Return a model of any origin with the special tokens as ids 0 to 3, and its other tokens after them, in order.
+
+    A model that has them there is returned as it is. Raises DataError if it is not a model, or is damaged.
+    """
+    pieces = read_pieces(model_bytes)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+    ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
+    if ids == (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
+        return model_bytes
+    specials = [Piece(text, type=CONTROL if number else UNKNOWN) for number, text in enumerate(SPECIAL_TOKENS)]
+    others = [p for p in pieces if p.type not in (UNKNOWN, CONTROL) and p.text not in SPECIAL_TOKENS]
+    return with_pieces(model_bytes, [*specials, *others])
+
+
 def _piece_fields(piece: Piece) -> bytes:
     score = b"\x15" + struct.pack("<f", piece.score)  # field 2, of four bytes
     return protobuf_field(1, piece.text.encode()) + score + protobuf_field(3, piece.type)

@@ -26,6 +26,7 @@ import sentencepiece
 
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.protobuf import protobuf_field, protobuf_fields, protobuf_items
+from nmt.data.sentencepiece_model import with_special_tokens
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
 from nmt.errors import DataError, RunError
 from nmt.files import new_folder, read_at_most
@@ -72,10 +73,14 @@ class Tokenizer:
         self.never_generated = self._find_never_generated()
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a `.model` file. Raises DataError if it is missing, damaged, or has other special ids."""
+    def load(cls, path: Path, *, foreign: bool = False) -> Self:
+        """Read a `.model` file. Raises DataError if it is missing, damaged, or has other special ids.
+
+        A `foreign` model may have other special ids, and gets ours.
+        """
         try:
-            return cls(read_at_most(path, MAX_MODEL_BYTES))
+            content = read_at_most(path, MAX_MODEL_BYTES)
+            return cls(with_special_tokens(content) if foreign else content)
         except FileNotFoundError:
             raise DataError("no such tokenizer model", path=path, hint="`nmt vocab` trains one") from None
         except OSError as error:
@@ -83,7 +88,7 @@ class Tokenizer:
         except ValueError as error:
             raise DataError(f"this is not a SentencePiece model: it is {error}", path=path, hint=_RETRAIN) from None
         except DataError as error:
-            raise DataError(error.message, path=path, hint=error.hint) from None
+            raise DataError(error.message, path=path, hint=error.hint or _RETRAIN) from None
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of `text`, without bos and eos; empty for empty text."""
@@ -260,24 +265,26 @@ class TokenizerPair:
                 (partial / f"{name}.model").write_bytes(tokenizer.model_bytes)
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both variants exist."""
-        found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
-        if found == {"joint"}:
-            tokenizer = Tokenizer.load(folder / "joint.model")
-            return cls(tokenizer, tokenizer, joint=True)
-        if found == {"src", "tgt"}:
-            return cls(Tokenizer.load(folder / "src.model"), Tokenizer.load(folder / "tgt.model"), joint=False)
-        if found == {"joint-src", "joint-tgt"}:
-            src, tgt = (Tokenizer.load(folder / f"{name}.model") for name in sorted(found))
-            return cls(src, tgt, joint=True)
+    def load(cls, folder: Path, *, foreign: bool = False) -> Self:
+        """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both variants exist.
+
+        `foreign` models may have been trained by other programs. One file is then a joint tokenizer.
+        """
+        if foreign and folder.is_file():
+            found, names = {"joint"}, [folder]
+        else:
+            found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
+            names = [folder / f"{name}.model" for name in sorted(found)]
+        if found in ({"joint"}, {"src", "tgt"}, {"joint-src", "joint-tgt"}):
+            tokenizers = [Tokenizer.load(name, foreign=foreign) for name in names]
+            return cls(tokenizers[0], tokenizers[-1], joint=found != {"src", "tgt"})
         if not folder.is_dir():
             raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` trains a tokenizer")
         listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
         raise DataError(
             f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}",
             path=folder,
-            hint=_RETRAIN,
+            hint=f"{_RETRAIN}, or rename your SentencePiece models so (in tokenizer.path, also name one .model file)",
         )
 
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from nmt import DISTRIBUTION
 from nmt.data.glossary import Term
 from nmt.documents.blocks import Block
 from nmt.documents.docx import DocxFile
@@ -17,7 +16,7 @@ from nmt.documents.po import PoFile
 from nmt.documents.srt import SrtFile
 from nmt.documents.translation import Wanted, translate_blocks
 from nmt.documents.xliff import XliffFile
-from nmt.errors import DataError, NmtError
+from nmt.errors import DataError, NmtError, how_to_install
 from nmt.files import read_at_most, write_atomically
 from nmt.languages import base_code
 from nmt.translate import Translator
@@ -64,7 +63,7 @@ def read_document(content: bytes, name: str, limit: int = 0) -> Document:
     """
     reader, package = _READERS[Path(name).suffix.lower()]
     if package and find_spec(package) is None:
-        hint = f'pip install "{DISTRIBUTION}[documents]"'
+        hint = how_to_install("documents")
         raise NmtError(f"reading {Path(name).suffix} files needs the package {package}", path=name, hint=hint)
     try:
         return DocxFile(content, limit) if reader is DocxFile else reader(content)

@@ -17,13 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from nmt import DISTRIBUTION
 from nmt.config import SearchOptions
 from nmt.data.tags import output_tags
 from nmt.data.tokenizer import TokenizerPair
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.engines.per_process import PerProcess
-from nmt.errors import NmtError, RunError
+from nmt.errors import NmtError, RunError, how_to_install
 from nmt.exportdir import ExportDir, ExportInfo
 from nmt.machine import num_cores
 from nmt.special_tokens import EOS_ID
@@ -340,7 +339,7 @@ def _ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError as error:
-        hint = f'pip install "{DISTRIBUTION}[ctranslate2]"'
+        hint = how_to_install("ctranslate2")
         raise RunError(f"this export needs CTranslate2, which is not installed ({error})", hint=hint) from None
     return ctranslate2
 

@@ -24,6 +24,14 @@ COMET = "COMET"
 
 DEFAULT_COMET_MODEL = "Unbabel/wmt22-comet-da"
 _UNBOUNDED = ("TER", COMET)
+_MEANINGS = (  # from this BLEU or this chrF on
+    (80, 90, "almost equal to the references; nmt data check looks for test sentences in the training data"),
+    (50, 70, "close to the references"),
+    (30, 57, "mostly right, with errors"),
+    (15, 42, "enough to get the gist"),
+    (5, 30, "words and phrases are right, but few sentences"),
+    (-1, -1, "nothing usable yet"),
+)
 
 
 class Interval(NamedTuple):
@@ -86,6 +94,23 @@ def value_of(result: Score) -> float:
     return float(result.score if result.name in _UNBOUNDED else min(result.score, 100.0))
 
 
+def describe_quality(bleu: float, chrf: float) -> str:
+    """Return a line on what such scores usually mean: a rule of thumb, because they depend on the test set."""
+    text = next(text for *limits, text in _MEANINGS if bleu >= limits[0] or chrf >= limits[1])
+    return f"{text}. (This is a rule of thumb: BLEU and chrF compare systems only on the same test set.)"
+
+
+def tokenization_fault(hypotheses: Sequence[str], references: Sequence[str]) -> str:
+    """Return what is wrong if far more hypotheses than references end in a separate period; otherwise ""."""
+    ours, theirs = (sum(line.endswith(" .") for line in lines) for lines in (hypotheses, references))
+    if ours <= 2 * theirs + len(hypotheses) / 10:
+        return ""
+    return (
+        f'{ours:,} translations end in " .", but only {theirs:,} references: the translations, or the texts that the '
+        "model was trained on, are tokenized. Detokenize them, or the scores are too low"
+    )
+
+
 class DirectedScores(NamedTuple):
     """The scores of a set in one or several directions."""
 
@@ -128,9 +153,8 @@ def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str
     from sacrebleu.metrics import BLEU, CHRF, TER
 
     if name == "bleu":
-        tokenizer = bleu_tokenizer(tgt_lang)
-        # `force` silences a warning about tokenized text, which is irrelevant if each character is a token.
-        return BLEU(tokenize=tokenizer, force=tokenizer in {"zh", "char"}, references=references)
+        # `force` silences a warning that counts " ." in hypotheses only: see `tokenization_fault`.
+        return BLEU(tokenize=bleu_tokenizer(tgt_lang), force=True, references=references)
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
     if name == "ter":

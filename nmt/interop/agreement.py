@@ -20,6 +20,9 @@ NUM_SENTENCES = 100
 TOLERANCE = 1e-3
 """The maximum difference, in nats, of forced scores, and of two tokens in a near-tie. fp32 differs by about 1e-5."""
 
+UNSURE_BLEU = 15.0
+"""A run with a lower score is often unsure of the next word, so that rounding changes most of its translations."""
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -121,4 +124,14 @@ def describe(found: Agreement) -> str:
     return (
         f"{found.equal} of {found.sentences} translations equal, {found.near_ties} near-ties{different}; "
         f"scores differ by at most {found.largest_score_difference:.2g}"
+    )
+
+
+def explain_differences(found: Agreement, loss: QualityLoss) -> str:
+    """Return why most translations differ if the run itself translates badly; otherwise an empty string."""
+    if 2 * found.different <= found.sentences or loss.run >= UNSURE_BLEU:
+        return ""
+    return (
+        f"{found.different} of {found.sentences} translations differ because the model has learned too little so far: "
+        "it finds many next words almost equally probable, and rounding changes which one it chooses"
     )

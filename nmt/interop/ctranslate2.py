@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nmt import DISTRIBUTION
 from nmt.data.tokenizer import TokenizerPair
-from nmt.errors import RunError
+from nmt.errors import RunError, how_to_install
 from nmt.exportdir import Quantization
 from nmt.model.attention import MultiHeadAttention
 from nmt.model.layers import NORM_EPS, DecoderLayer, EncoderLayer, FeedForward
@@ -27,7 +26,7 @@ def require_ctranslate2() -> None:
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
-        hint = f'pip install "{DISTRIBUTION}[ctranslate2]"'
+        hint = how_to_install("ctranslate2")
         raise RunError(f"CTranslate2 is not installed ({error})", hint=hint) from None
 
 

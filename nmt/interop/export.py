@@ -19,7 +19,7 @@ from nmt.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError, counted
 from nmt.exportdir import ExportInfo, Quantization, new_export
-from nmt.interop.agreement import NUM_SENTENCES, compare, describe, measure_loss, require_agreement
+from nmt.interop.agreement import NUM_SENTENCES, compare, describe, explain_differences, measure_loss, require_agreement
 from nmt.interop.ctranslate2 import require_ctranslate2, write_ctranslate2
 from nmt.interop.supported import refuse_for_ctranslate2
 from nmt.rundir import RunDir
@@ -128,6 +128,8 @@ def _check(
     log.info(
         f"BLEU on the test set: {loss.run:.2f} in the run, {loss.export:.2f} in the export ({loss.difference:+.2f})"
     )
+    if reason := explain_differences(found, loss):
+        log.info(reason)
     if loss.difference < -LOSS_WARNED_OF:
         log.warning("this precision costs a lot of quality; int16, float16 or none may cost less")
     return {**agreement, "bleu": loss.as_json()}

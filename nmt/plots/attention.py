@@ -44,7 +44,7 @@ class _Sizes(NamedTuple):
 
 
 def draw_attention(
-    weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path, *, title: str = ""
+    weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path | str, *, title: str = ""
 ) -> list[str]:
     """Write the heat map of `weights` [T, S] to `path`: source tokens along the top, target tokens down the side.
 

@@ -45,7 +45,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def draw_curves(records: list[dict[str, Any]], path: Path) -> None:
+def draw_curves(records: list[dict[str, Any]], path: Path | str) -> None:
     """Write the learning curves in `records` to `path` (.svg or .png): loss on the left, BLEU and chrF on the right.
 
     `records` are those of metrics.jsonl: `{"kind": "train", "update", "loss", ...}` and `{"kind": "valid", "update",
@@ -85,7 +85,7 @@ def _figure(records: list[dict[str, Any]]) -> Figure:
     _curve(scores, _series(records, "valid", "bleu"), "BLEU", _BLEU, best=max, digits=1)
     _curve(scores, _series(records, "valid", "chrf"), "chrF", _CHRF, best=max, digits=1)
     _finish(losses, "Loss", "nats per target token")
-    _finish(scores, "Validation scores", "score, 0-100")
+    _finish(scores, "Validation scores (fp32)", "score, 0-100")
     return figure
 
 

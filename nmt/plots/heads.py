@@ -22,7 +22,9 @@ _GAP = 0.28  # inches between two maps
 _TITLE_HEIGHT = 0.4  # inches
 
 
-def draw_heads(weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path, *, title: str = "") -> None:
+def draw_heads(
+    weights: Any, src_tokens: list[str], tgt_tokens: list[str], path: Path | str, *, title: str = ""
+) -> None:
     """Write a grid of heat maps to `path` (.svg or .png): one row per layer, one column per head.
 
     weights [L, H, T, S] (numpy array, CPU tensor or nested lists): shares of attention of L layers and H heads, with S

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MAX_CELLS = 4_000_000
 
 
-def draw_positions(table: Any, path: Path, *, columns: tuple[int, ...] = (6, 7, 8, 9)) -> None:
+def draw_positions(table: Any, path: Path | str, *, columns: tuple[int, ...] = (6, 7, 8, 9)) -> None:
     """Draw the position encodings `table` [N, D] in three panels and write the picture to `path` (.svg or .png).
 
     Left: the table as a heat map. Middle: some of its `columns` as curves. Right: for several positions, the dot

@@ -20,9 +20,9 @@ FORMATS = ("svg", "png")
 _PNG_DPI = 150  # dots per inch
 
 
-def picture_format(path: Path) -> str:
+def picture_format(path: Path | str) -> str:
     """Return `svg` or `png` according to the suffix of `path`. NmtError for any other suffix."""
-    name = path.suffix.lower().removeprefix(".")
+    name = Path(path).suffix.lower().removeprefix(".")
     if name not in FORMATS:
         raise NmtError("plots are written as .svg or .png", path=path, hint="use a name ending in .svg or .png")
     return name
@@ -55,9 +55,9 @@ def drawing() -> Iterator[None]:
             log.setLevel(level)
 
 
-def save_picture(figure: Figure, path: Path) -> None:
+def save_picture(figure: Figure, path: Path | str) -> None:
     """Write `figure` to `path` in the format of its suffix, atomically and reproducibly."""
     name = picture_format(path)
     metadata = {"Date": None} if name == "svg" else None
-    with write_atomically(path) as partial:
+    with write_atomically(Path(path)) as partial:
         figure.savefig(partial, format=name, dpi=_PNG_DPI, metadata=metadata)

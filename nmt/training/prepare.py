@@ -28,7 +28,6 @@ from nmt.data.store import FORMAT, TokenStore, build_store
 from nmt.data.tags import (
     corpus_tags,
     language_prefix,
-    language_tags,
     tags_before_sources,
     tags_before_targets,
     user_symbols,
@@ -71,9 +70,10 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     corpus into `store_root`, unless one with the same fingerprint exists. RunError if the fingerprint differs from
     `expected`, that of a resumed run.
     """
+    base = None if run.tokenizer.is_dir() else load_base_tokenizers(config)  # fails before the corpus is read
     corpus = FilteredCorpus(config, store_root)
     _write_splits(corpus, run)
-    tokenizers = _tokenizers(config, run, corpus)
+    tokenizers = _tokenizers(config, run, corpus, base)
     fingerprint = _fingerprint(corpus, tokenizers, store_root)
     if expected not in (None, fingerprint):
         hint = (
@@ -181,44 +181,40 @@ def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
         )
 
 
-def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus) -> TokenizerPair:
-    """Return the tokenizers of the run, else those given in the configuration, else newly trained ones."""
+def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus, base: TokenizerPair | None) -> TokenizerPair:
+    """Return the tokenizers of the run, else `base` with all symbols, else newly trained ones."""
     if run.tokenizer.is_dir():
         return TokenizerPair.load(run.tokenizer)
-    if place := config.training.init_from:
-        base = TokenizerPair.load(find_run(place).tokenizer)
+    if base is None:
+        tokenizers = train_on_corpus(config, corpus)
+    else:
         tokenizers = base.with_symbols(_symbols(config))
         if added := tokenizers.src.vocab_size - base.src.vocab_size:
+            place = config.training.init_from or config.tokenizer.path
             log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", place, added)
-    elif config.tokenizer.path:
-        tokenizers = TokenizerPair.load(Path(config.tokenizer.path))
-    else:
-        tokenizers = train_on_corpus(config, corpus)
-    _refuse_unfit(tokenizers, config)
     tokenizers.save(run.tokenizer)
     return tokenizers
 
 
-def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
-    """Raise ConfigError if the tokenizers do not support what the configuration requires."""
-    place = config.tokenizer.path or config.training.init_from
+def load_base_tokenizers(config: Config) -> TokenizerPair | None:
+    """Load the tokenizers that the configuration names; None if new ones are to be trained.
+
+    DataError if they cannot be read, ConfigError if the configuration does not suit them.
+    """
+    path, run = config.tokenizer.path, config.training.init_from
+    if run:
+        tokenizers = TokenizerPair.load(find_run(run).tokenizer)
+    elif path:
+        tokenizers = TokenizerPair.load(Path(path), foreign=True)
+    else:
+        return None
     if tokenizers.joint != config.tokenizer.joint:
         vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
         raise ConfigError(
             f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}",
-            path=place,
+            path=run or path,
             hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
         )
-    if config.data.protect and not tokenizers.know(PLACEHOLDERS):
-        hint = "set data.protect to false, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
-        raise ConfigError("data.protect is true, but this tokenizer has no placeholders", path=place, hint=hint)
-    if config.data.glossary.is_on and not tokenizers.know(TERM_SYMBOLS):
-        hint = "set data.glossary.share to 0, or train a new tokenizer (with `nmt vocab` or without tokenizer.path)"
-        raise ConfigError("data.glossary is on, but this tokenizer has no symbols for terms", path=place, hint=hint)
-    for tag in (*language_tags(config), *corpus_tags(config.data)):
-        if not tokenizers.know([tag]):
-            hint = "train a new one with `nmt vocab` and this configuration, or leave out tokenizer.path"
-            raise ConfigError(f"this tokenizer does not know the tag {tag}", path=place, hint=hint)
     regularization = config.tokenizer.subword_regularization
     if regularization.is_on:
         key, off = ("per_epoch", "false") if regularization.per_epoch else ("num_samples", "1")
@@ -226,9 +222,10 @@ def _refuse_unfit(tokenizers: TokenizerPair, config: Config) -> None:
             if not tokenizer.can_sample:
                 raise ConfigError(
                     f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
-                    path=place,
+                    path=run or path,
                     hint=f"set tokenizer.subword_regularization.{key} to {off}",
                 )
+    return tokenizers
 
 
 def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, how_to_install
 from nmt.files import write_atomically
 from nmt.rundir import MADE_AT_END
 from nmt.training.metrics import TrainRecord, ValidRecord
@@ -24,7 +24,7 @@ NUM_SAMPLES = 5
 """Sentences of each validation set that are shown as text."""
 
 MAX_EVENT_BYTES = 10_000_000
-_HINT = "install it: pip install 'nmt-toolkit[tensorboard]', or set training.tensorboard to false"
+_HINT = f"{how_to_install('tensorboard')}, or set training.tensorboard to false"
 _TRAIN = ("loss", "lr", "tokens_per_second", "grad_norm")
 _VALID = ("loss", "perplexity", "bleu", "chrf")
 

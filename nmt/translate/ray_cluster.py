@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from nmt.errors import NmtError, counted
+from nmt.errors import NmtError, counted, how_to_install
 from nmt.machine import num_cores
 
 _CONNECT_SECONDS = 10.0
@@ -111,7 +111,7 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        hint = "install it: pip install 'nmt-toolkit[ray]'"
+        hint = how_to_install("ray")
         raise NmtError("--ray needs the package ray, which is not installed", hint=hint) from None
     return ray
 

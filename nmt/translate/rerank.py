@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nmt.config import SearchOptions
-from nmt.errors import NmtError
+from nmt.errors import NmtError, how_to_install
 from nmt.translate.segments import Segment, SegmentTranslation
 
 Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
@@ -51,6 +51,6 @@ def _load_chrf() -> Callable[[list[list[str]], list[list[str]]], Any]:
     try:
         from fastchrf import pairwise_chrf
     except ImportError:
-        hint = "install it: pip install 'nmt-toolkit[mbr]'"
+        hint = how_to_install("mbr")
         raise NmtError("reranking by chrF needs the package fastchrf, which is not installed", hint=hint) from None
     return pairwise_chrf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,7 +64,8 @@ def test_the_commands_for_a_finished_run_can_be_pasted_into_a_shell(work):
     run = "runs/M\u00fcller & S\u00f6hne"
     done = nmt("train", "--config", "digits.yaml", "--run", run, "--set", "training.max_updates=4", cwd=work)
     os.utime(work / "runs/digits/checkpoints/index.json")
-    assert f"  nmt translate --model '{run}' 'text'\n  nmt eval --model '{run}'\n" in done.stderr
+    assert f"  nmt translate --model '{run}' 'text'\n  nmt eval --model '{run}' --details\n" in done.stderr
+    assert re.search(r"\nvalidation BLEU \d+\.\d\d \(fp32\): \w.* rule of thumb", done.stderr)
     assert f"nmt translate --model '{run}' \"text\"" in (work / run / "README.md").read_text(encoding="utf-8")
 
 

@@ -23,6 +23,7 @@ from nmt.commands.evaluation import sacrebleu_command
 from nmt.config import Config
 from nmt.evaluate import score
 from nmt.evaluate.details import FLAGS
+from nmt.evaluate.scores import describe_quality
 from nmt.rundir import RunDir
 from tests.tiny import tiny_values
 
@@ -490,3 +491,27 @@ def test_a_shortlist_is_used_and_its_scores_have_a_name_of_their_own(run):
     assert CliRunner().invoke(app, ["shortlist", "-m", str(run.path), "--best", "20"]).exit_code == 0
     evaluate("-m", run.path, "--shortlist")
     assert (run.evaluations / "test-shortlist.json").exists()
+
+
+def test_scores_are_explained_with_the_precision_that_they_were_computed_in(run):
+    index = run.index()
+    best = index.checkpoints[index.best]
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--split", "valid", "--precision", "fp32"])
+    bleu = float(done.stdout.split()[1])
+    assert f"BLEU {bleu:.2f}: {describe_quality(bleu, best['chrf'])}\n--details shows" in done.stderr
+    assert "translated in fp32 with beam size 1; hypotheses" in done.stderr
+    assert bleu == round(best["bleu"], 2)
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--split", "valid", "--precision", "int8"])
+    assert "translated in int8 with beam size 1 (nmt train, nmt plot and index.json have scores in fp32" in done.stderr
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--details", "--metrics", "ter"])
+    assert "--details shows" not in done.stderr
+    assert "rule of thumb" not in done.stderr
+
+
+def test_tokenized_translations_are_reported(tmp_path):
+    (tmp_path / "hyp").write_text("A dog .\n" * 120)
+    (tmp_path / "ref").write_text("A dog.\n" * 120)
+    arguments = ["eval", "--hyp", str(tmp_path / "hyp"), "--ref", str(tmp_path / "ref"), "--to", "en"]
+    done = CliRunner().invoke(app, arguments)
+    assert 'warning: 120 translations end in " .", but only 0 references' in done.stderr
+    assert "force" not in done.stderr

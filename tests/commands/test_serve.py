@@ -99,7 +99,7 @@ def test_what_keeps_the_server_from_starting_is_one_message(two_run, tmp_path, m
     monkeypatch.setattr(serve, "find_spec", lambda name: None)
     assert str(nmt()) == (
         "nmt serve needs httptools, prometheus_client, starlette and uvicorn: not installed\n"
-        '  pip install "nmt-toolkit[serve]"'
+        '  in the checkout of nmt: pip install ".[serve]"'
     )
 
 

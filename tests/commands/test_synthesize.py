@@ -198,7 +198,7 @@ def test_ray_that_is_not_installed_is_one_message(folder, monkeypatch):
     with pytest.raises(NmtError) as caught:
         synthesize("-i", "mono", "-o", "out.tsv", "--ray", "local")
     assert str(caught.value) == (
-        "--ray needs the package ray, which is not installed\n  install it: pip install 'nmt-toolkit[ray]'"
+        '--ray needs the package ray, which is not installed\n  in the checkout of nmt: pip install ".[ray]"'
     )
 
 

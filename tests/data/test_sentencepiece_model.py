@@ -18,6 +18,7 @@ from nmt.data.sentencepiece_model import (
     Piece,
     read_pieces,
     with_pieces,
+    with_special_tokens,
 )
 from nmt.data.tokenizer import Tokenizer, TokenizerPair
 from nmt.errors import DataError
@@ -54,6 +55,18 @@ def test_a_model_in_another_order_segments_and_spells_as_before(foreign):
     for text in [*texts(30), "  under  look ", "ｕnderstood underoverlook"]:
         assert after.tokens(after.encode(text)) == before.encode(text, out_type=str)
         assert after.decode(after.encode(text)) == before.decode(before.encode(text))
+
+
+def test_a_model_of_another_program_gets_our_special_ids_and_segments_as_before(foreign):
+    before = sentencepiece.SentencePieceProcessor(model_proto=foreign)
+    converted = with_special_tokens(foreign)
+    after = Tokenizer(converted)
+    assert after.vocab_size == before.vocab_size() + 1  # it had no pad
+    for text in [*texts(30), "  under  look ", "ｕnderstood"]:
+        ids = before.encode(text)
+        assert after.encode(text) == [i + 1 if i else UNK_ID for i in ids]
+        assert after.decode(after.encode(text)) == before.decode(ids)
+    assert with_special_tokens(converted) is converted
 
 
 def test_an_unused_token_stands_for_unknown_characters_that_are_written_like_it(foreign):

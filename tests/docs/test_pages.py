@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from nmt.config.faults import every_section, field_at
+from nmt.config.foreign import FOREIGN_NAMES
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = {DOCS / "reference" / "cli.md", DOCS / "reference" / "configuration.md"}
@@ -62,9 +65,28 @@ def test_an_exponent_stands_over_a_whole_group_and_not_over_its_closing_bar():
         assert not re.search(r"\\(rVert|rvert)\s*\^", prose(page)), page
 
 
-def test_nobody_is_told_to_install_a_strangers_package():
-    for page in [*PAGES, *ROOT.glob("configs/*.yaml")]:
-        assert not re.search(r"pip install [\"']?nmt\b(?!-)", page.read_text(encoding="utf-8")), page
+def test_pages_read_well_outside_the_site():
+    for page in PAGES:  # tabs and admonitions are shown as text elsewhere
+        assert not re.search(r"^(===|!!!|\?\?\?) ", prose(page), flags=re.MULTILINE), page
+
+
+def test_nobody_is_told_to_install_a_package_that_does_not_exist_or_is_a_strangers():
+    for file in [*PAGES, *ROOT.glob("configs/*.yaml"), *ROOT.glob("nmt/**/*.py"), ROOT / "CHANGELOG.md"]:
+        assert not re.search(r"pip\s+install\s+[\"']?nmt\b", file.read_text(encoding="utf-8")), file
+
+
+def test_every_extra_that_a_page_or_a_message_names_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = set()
+    for file in [*PAGES, *ROOT.glob("nmt/**/*.py")]:
+        text = file.read_text(encoding="utf-8")
+        named |= set(re.findall(r"how_to_install\([\"'](\w+)[\"']\)", text))
+        named |= {
+            name
+            for names in re.findall(r"pip\s+install\s[^`\n]*[\"'.]\[([\w,-]+)\]", text)
+            for name in names.split(",")
+        }
+    assert {"serve", "train", "documents", "xlsx"} <= named <= set(extras)
 
 
 def test_the_first_screen_of_the_readme_stays_short():
@@ -79,3 +101,15 @@ def test_the_installation_page_names_every_extra_and_every_environment_variable(
     variables = set(re.findall(r"\bNMT_[A-Z_]+\b", source))
     assert {"NMT_MODEL", "NMT_CACHE_GB"} <= variables
     assert [name for name in {*extras, *variables} if f"`{name}`" not in page] == []
+
+
+def test_the_names_in_the_table_of_other_toolkits_lead_to_their_keys():
+    text = (DOCS / "how-to" / "other-toolkits.md").read_text(encoding="utf-8")
+    own = {key for _, section in every_section() for key in section.model_fields}
+    rows = [line.split("|")[1:-1] for line in text.partition("## Keys")[2].splitlines() if line.startswith("| `")]
+    assert len(rows) > 20
+    for keys, *others in rows:
+        named = set(re.findall(r"`([\w.]+)`", keys))
+        assert all(field_at(tuple(key.split("."))) for key in named), keys
+        words = {word.replace("-", "_") for cell in others for word in re.findall(r"`([\w-]+)`", cell)}
+        assert all(FOREIGN_NAMES.get(word) in named for word in words - own - {"lang"}), (keys, words)

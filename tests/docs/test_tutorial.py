@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import code
 import contextlib
 import io
 import re
 import shutil
+import sys
 import warnings
 from pathlib import Path
 
@@ -27,6 +29,7 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 def prompt(tmp_path, monkeypatch):
     """A folder with a trained run under the name that the tutorial uses, and the reader's random state."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "displayhook", lambda value: None)  # the pages leave out values of expressions
     run = max(path for path in (ROOT / "tests" / "frozen").iterdir() if path.is_dir())
     shutil.copytree(run, tmp_path / "runs" / "demo-en-zh")
     threads = torch.get_num_threads()
@@ -40,8 +43,25 @@ def test_the_chapter_has_its_pages():
     assert all(any(language == "python" for language, _, _ in blocks(page)) for page in PAGES)
 
 
-def test_every_code_block_runs_and_prints_what_the_page_says(prompt):
-    session: dict[str, object] = {}
+class Prompt(code.InteractiveConsole):
+    """Python's prompt until 3.12, which compiles a statement as soon as a line ends it; errors are raised."""
+
+    def showsyntaxerror(self, *arguments, **options):
+        raise
+
+    def showtraceback(self):
+        raise
+
+    def paste(self, text: str) -> None:
+        """Paste a block, and press Enter if a body is still open."""
+        for line in text.splitlines():
+            is_open = self.push(line)
+        if is_open:
+            assert not self.push("")
+
+
+def test_every_code_block_can_be_pasted_at_the_prompt_and_prints_what_the_page_says(prompt):
+    session = Prompt()
     for page in PAGES:
         printed = ""
         for number, (language, title, text) in enumerate(blocks(page), start=1):
@@ -50,7 +70,10 @@ def test_every_code_block_runs_and_prints_what_the_page_says(prompt):
                 with contextlib.redirect_stdout(io.StringIO()) as output, warnings.catch_warnings():
                     if title:  # the stand-in for the demo's run reads shorter texts, and says so
                         warnings.simplefilter("ignore")
-                    exec(compile(text, place, "exec"), session)
+                    try:
+                        session.paste(text)
+                    except SyntaxError as error:
+                        pytest.fail(f"{place}: {error}: {error.text}")
                 printed = output.getvalue()
             elif not title:  # a block with a title is a diagram
                 assert printed.rstrip() == text.rstrip(), place

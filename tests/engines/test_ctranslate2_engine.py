@@ -292,7 +292,8 @@ def test_a_device_that_ctranslate2_has_not_is_refused(digits_export):
 def test_without_the_package_the_error_says_how_to_get_it(digits_export, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(
-        RunError, match=r'needs CTranslate2, which is not installed .*\n  pip install "nmt-toolkit\[ctranslate2\]"'
+        RunError,
+        match=r'needs CTranslate2, which is not installed .*\n  in the checkout of .*: pip install "\.\[ctranslate2\]"',
     ):
         Translator.load(digits_export, device="cpu")
 

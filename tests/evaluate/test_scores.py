@@ -12,6 +12,7 @@ import pytest
 
 from nmt.errors import DataError, NmtError
 from nmt.evaluate import MetricScore, score
+from nmt.evaluate.scores import describe_quality, tokenization_fault
 
 ENGLISH = (
     ["Two young men are outside.", "A dog runs through the snow .", "", "The children play football, don't they?"],
@@ -107,3 +108,31 @@ def test_nothing_to_score_is_refused():
 def test_unknown_metric_is_refused_with_the_known_ones():
     with pytest.raises(NmtError, match=r"unknown metric comet\n.*bleu, chrf, chrf\+\+, ter, spbleu"):
         score(["a"], ["a"], "en", ["comet"])
+
+
+def test_raw_text_with_spaces_before_periods_is_scored_in_silence(caplog):
+    lines = [f"Une phrase, n° {number} ." for number in range(120)]
+    assert score(lines, lines, "fr", ["bleu"])[0].value == 100.0
+    assert (caplog.records, tokenization_fault(lines, lines)) == ([], "")
+
+
+def test_tokenized_translations_of_plain_references_are_called_so():
+    plain = [f"Sentence {number}." for number in range(50)]
+    fault = tokenization_fault([line.replace(".", " .") for line in plain], plain)
+    assert fault.startswith('50 translations end in " .", but only 0 references: ')
+    assert tokenization_fault([*plain[:-4], *["a ."] * 4], plain) == ""
+
+
+@pytest.mark.parametrize(
+    ("bleu", "chrf", "meaning"),
+    [
+        (0.1, 7.2, "nothing usable yet"),
+        (8.0, 25.0, "words and phrases are right"),
+        (8.0, 48.0, "enough to get the gist"),  # long words: BLEU is low where chrF is not
+        (41.13, 62.0, "mostly right"),
+        (30.0, 0.0, "mostly right"),
+        (99.0, 98.5, "almost equal to the references"),
+    ],
+)
+def test_the_meaning_of_scores_follows_the_better_of_bleu_and_chrf(bleu, chrf, meaning):
+    assert describe_quality(bleu, chrf).startswith(meaning)

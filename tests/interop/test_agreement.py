@@ -12,7 +12,14 @@ from nmt.config import SearchOptions
 from nmt.data.tokenizer import TokenizerPair
 from nmt.engines.torch_engine import TorchEngine
 from nmt.errors import RunError
-from nmt.interop.agreement import Agreement, QualityLoss, compare, is_near_tie, require_agreement
+from nmt.interop.agreement import (
+    Agreement,
+    QualityLoss,
+    compare,
+    explain_differences,
+    is_near_tie,
+    require_agreement,
+)
 from nmt.rundir import RunDir
 
 GOOD = Agreement(sentences=7, equal=5, near_ties=2, different=0, largest_score_difference=2e-5)
@@ -93,3 +100,11 @@ def test_the_loss_is_that_of_the_export():
         "signature": "nrefs:1",
         "difference": -0.23,
     }
+
+
+def test_a_bad_model_is_the_reason_for_many_different_translations():
+    many = replace(GOOD, sentences=100, equal=10, near_ties=8, different=82)
+    reason = explain_differences(many, QualityLoss(100, 0.1, 0.12, "tok:13a"))
+    assert reason.startswith("82 of 100 translations differ because the model has learned too little so far")
+    assert explain_differences(many, QualityLoss(100, 41.0, 40.9, "tok:13a")) == ""
+    assert explain_differences(GOOD, QualityLoss(7, 0.1, 0.12, "tok:13a")) == ""

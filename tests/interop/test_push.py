@@ -206,7 +206,7 @@ def test_without_huggingface_hub_there_is_one_message(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     with pytest.raises(NmtError, match="which is not installed") as caught:
         fetch("hf:me/digits")
-    assert caught.value.hint == 'pip install "nmt-toolkit[hub]"'
+    assert caught.value.hint == 'in the checkout of nmt: pip install ".[hub]"'
 
 
 @pytest.mark.parametrize("name", ["hf:digits", "hf:me/../x", "hf:me/x/y", "hf:/etc/passwd", "hf:me/x@../y", "hf:"])

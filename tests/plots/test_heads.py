@@ -10,7 +10,7 @@ import torch
 
 from nmt.errors import NmtError
 from nmt.model.positions import sinusoidal_positions
-from nmt.plots import draw_heads, draw_positions
+from nmt.plots import draw_attention, draw_curves, draw_heads, draw_positions
 
 SRC = ["▁We", "▁are", "▁here", ".", "</s>"]
 TGT = ["我们", "在", "这里", "。", "\n", "$5$", "</s>"]
@@ -67,3 +67,13 @@ def test_positions_are_drawn(tmp_path, name):
 def test_a_table_that_cannot_be_drawn_is_refused(tmp_path, table):
     with pytest.raises(NmtError, match="a table of positions of shape"):
         draw_positions(table, tmp_path / "positions.svg")
+
+
+def test_pictures_take_their_path_as_a_string_too(tmp_path):
+    draw_positions(sinusoidal_positions(8, 6), str(tmp_path / "positions.svg"))
+    draw_heads(WEIGHTS, SRC, TGT, str(tmp_path / "heads.svg"))
+    draw_attention(WEIGHTS[0, 0], SRC, TGT, str(tmp_path / "attention.svg"))
+    draw_curves([{"kind": "train", "update": 1, "loss": 2.0}], str(tmp_path / "curves.svg"))
+    assert len(list(tmp_path.iterdir())) == 4
+    with pytest.raises(NmtError, match=r"x\.pdf: plots are written as \.svg or \.png"):
+        draw_positions(sinusoidal_positions(8, 6), "x.pdf")

@@ -12,6 +12,7 @@ import pytest
 from nmt import Translator
 from nmt.config import Config, SearchOptions
 from nmt.data.tags import user_symbols
+from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import ConfigError, NmtError, RunError
 from nmt.plots import read_metrics
 from nmt.rundir import DirectedPairs, RunDir
@@ -236,11 +237,12 @@ def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their
     assert all(grown[key].equal(weights[key]) for key in weights if key != name)
 
 
-def test_a_named_tokenizer_without_the_tags_is_refused(two_corpora, digits_run, tmp_path):
+def test_a_named_tokenizer_without_the_tags_gets_them(two_corpora, digits_run, tmp_path):
     values = two_values(two_corpora)
     values["tokenizer"] |= {"path": str(digits_run / "tokenizer")}
-    with pytest.raises(ConfigError, match="this tokenizer does not know the tag <2de>\n  train a new one"):
-        prepare(Config.model_validate(values), RunDir(tmp_path / "run"), tmp_path / "store")
+    tokenizers = prepare(Config.model_validate(values), RunDir(tmp_path / "run"), tmp_path / "store").tokenizers
+    assert tokenizers.know(["<2de>"])
+    assert not TokenizerPair.load(digits_run / "tokenizer").know(["<2de>"])
 
 
 def test_a_stage_whose_pairs_are_all_too_long_is_refused_before_it_would_wait_forever(two_corpora, tmp_path):

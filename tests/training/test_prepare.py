@@ -10,8 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import sentencepiece
 
 from nmt.config.data import DataConfig
+from nmt.data.spans import PLACEHOLDERS
 from nmt.errors import ConfigError, DataError, RunError
 from nmt.rundir import RunDir
 from nmt.training import corpus_files
@@ -147,6 +149,38 @@ def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digi
     wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": drawn}
     with pytest.raises(ConfigError, match=f"of type char, which has only one segmentation per text(.|\n)*{off}"):
         prepare(tiny_config(digits, tokenizer=wanted), RunDir(tmp_path / "run"), tmp_path / "store")
+
+
+def test_a_sentencepiece_model_of_another_program_is_used_with_the_symbols_that_it_lacks(digits, tmp_path, messages):
+    prefix = tmp_path / "spm"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(str(number) for number in range(1000, 3000)),
+        model_prefix=str(prefix),
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    config = tiny_config(digits, tokenizer={"path": f"{prefix}.model"}, data={"protect": True})
+    tokenizers = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").tokenizers
+    assert tokenizers.joint
+    assert tokenizers.know(PLACEHOLDERS)
+    theirs = sentencepiece.SentencePieceProcessor(model_file=f"{prefix}.model")
+    assert tokenizers.src.tokens(tokenizers.src.encode("1234 2999")) == theirs.encode("1234 2999", out_type=str)
+    expected = f"the tokenizer of {prefix}.model gets {len(PLACEHOLDERS)} new tokens for tags, placeholders or terms"
+    assert expected in messages
+
+
+def test_a_named_tokenizer_is_checked_before_the_corpus_is_read(digits, tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{}")
+    data = {"train": {"tsv": str(tmp_path / "none.tsv")}}
+    for name, message in (
+        ("tokenizer.json", "not a SentencePiece model, .*\n  train it again with `nmt vocab`"),
+        ("v", "no such tokenizer folder"),
+    ):
+        config = tiny_config(digits, tokenizer={"path": str(tmp_path / name)}, data=data)
+        with pytest.raises(DataError, match=message):
+            prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.json"]
 
 
 def test_an_unchanged_corpus_is_found_again_and_an_edited_one_is_built_anew(tmp_path):

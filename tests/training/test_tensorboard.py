@@ -100,6 +100,6 @@ def test_a_missing_package_is_named_before_anything_is_made(digits, tmp_path, mo
         start_run(tiny_config(digits, training={"tensorboard": True}), tmp_path / "run")
     assert str(caught.value) == (
         "training.tensorboard needs the package tensorboardX\n"
-        "  install it: pip install 'nmt-toolkit[tensorboard]', or set training.tensorboard to false"
+        '  in the checkout of nmt: pip install ".[tensorboard]", or set training.tensorboard to false'
     )
     assert list(tmp_path.iterdir()) == []

@@ -336,7 +336,8 @@ def test_what_needs_torch_is_one_message_without_it(digits_run):
     done = without_torch("translate", "--engine", "torch", "-m", str(digits_run), "12")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        'error: the engine torch needs PyTorch, which is not installed\n  pip install "nmt-toolkit[train]"\n'
+        "error: the engine torch needs PyTorch, which is not installed\n"
+        '  in the checkout of nmt: pip install ".[train]"\n'
     )
 
 

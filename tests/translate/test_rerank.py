@@ -78,7 +78,7 @@ def test_without_the_package_nothing_is_searched(digits_run, monkeypatch):
             translator.translate(["12"], BEAM)
         assert str(caught.value) == (
             "reranking by chrF needs the package fastchrf, which is not installed\n"
-            "  install it: pip install 'nmt-toolkit[mbr]'"
+            '  in the checkout of nmt: pip install ".[mbr]"'
         )
         assert translator.translate(["12"], BEAM.greedy())[0].text == "21"
 

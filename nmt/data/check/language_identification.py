@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from math import log
 from typing import Any
 
-from nmt.errors import NmtError
+from nmt.errors import NmtError, how_to_install
 from nmt.languages import base_code
 
-_HINT = 'pip install "nmt-toolkit[langid]", or turn off language identification'
+_HINT = f"{how_to_install('langid')}, or turn off language identification"
 _MIN_PROBABILITY = 1e-30
 
 

@@ -14,7 +14,7 @@ from nmt.config.corpora import ParallelFiles
 from nmt.data.formats.records import Record, on_one_line, say_once
 from nmt.data.formats.tables import Row, TableForm, read_table
 from nmt.data.lines import open_text, read_errors
-from nmt.errors import DataError, NmtError
+from nmt.errors import DataError, NmtError, how_to_install
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
         try:
             import openpyxl
         except ImportError:
-            hint = "pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
+            hint = f"{how_to_install('xlsx')}, or export the sheet as csv"
             raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
         try:
             with warnings.catch_warnings():

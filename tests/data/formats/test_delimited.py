@@ -139,5 +139,5 @@ def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     assert fault(tmp_path / "a.zst", b"x", "csv") == (
         "a.zst: .zst files need the module backports.zstd\n"
-        "  pip install 'nmt-toolkit[zst]', or unpack the file with unzstd"
+        '  in the checkout of nmt: pip install ".[zst]", or unpack the file with unzstd'
     )

@@ -139,7 +139,7 @@ def test_the_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypat
         archive.writestr("xl/workbook.xml", "<workbook/>")
     assert fault(tmp_path / "a.xlsx") == (
         "a.xlsx: reading .xlsx needs the package openpyxl\n"
-        "  pip install 'nmt-toolkit[xlsx]', or export the sheet as csv"
+        '  in the checkout of nmt: pip install ".[xlsx]", or export the sheet as csv'
     )
 
 
