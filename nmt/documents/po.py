@@ -11,6 +11,7 @@ from nmt.documents.source import decode, encode
 from nmt.errors import DataError
 
 _LINE_BREAKS = re.compile(r"(\n+)")
+_NO_FILE_NAME = "\n" + " " * 100_000  # polib opens a text that is the name of a file; no system has such long names
 
 
 class PoFile:
@@ -22,10 +23,10 @@ class PoFile:
 
         self._content = content
         text = decode(content)
-        if "msgid" not in text:  # polib takes a text without it for a file name
+        if "msgid" not in text:
             raise DataError("not a gettext catalog: no msgid")
         try:
-            self._file = polib.pofile(text + "\n")
+            self._file = polib.pofile(text + _NO_FILE_NAME)
         except (OSError, ValueError) as error:
             raise DataError(f"not a gettext catalog ({str(error)[:100]})") from None
         self._messages: list[tuple[Any, int | None, list[str]]] = []  # entry, plural form, lines and breaks

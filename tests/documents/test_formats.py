@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import zipfile
 from copy import deepcopy
@@ -178,6 +179,15 @@ def test_catalogs_get_what_they_lack_marked_fuzzy():
     assert 'msgstr[0] "[5]"\nmsgstr[1] "[67]"' in written
     assert written.count("fuzzy") == 2
     assert "#. a comment" in written
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a file name with quotation marks and a line break")
+def test_a_catalog_is_never_taken_for_the_name_of_a_file(tmp_path, monkeypatch):
+    pytest.importorskip("polib", reason="needs polib")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'msgid "1"\n').write_text('msgid "secret"\nmsgstr ""\n')
+    document = read_document(b'msgid "1"', "a.po")
+    assert [block.plain() for block in document.blocks] == ["1"]
 
 
 def test_xliff_gets_targets_with_their_inline_codes():
