@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from nmt.data.glossary import Glossary, Term
+from nmt.documents.flags import FLAGS, with_flags
 from nmt.documents.formats import available_suffixes
 from nmt.errors import DataError
 from nmt.languages import english_name
@@ -89,6 +90,7 @@ class LibreTranslate:
             "keyRequired": has_keys,
             "suggestions": False,
             "filesTranslation": bool(self._service.settings.file_limit),
+            "flags": FLAGS,
             "glossaryDirections": [[direction.src, direction.tgt] for direction in obeying],
             "supportedFilesFormat": available_suffixes() if self._service.settings.file_limit else [],
             "language": {
@@ -167,6 +169,7 @@ def _line(piece: Piece) -> dict[str, object]:
     }
     if translation.terms_missed:
         line["terms_missed"] = translation.terms_missed
+    line |= with_flags(translation.flags)
     return line if translation.details is None else {**line, "details": translation.details._asdict()}
 
 
@@ -180,6 +183,8 @@ def _answer(
         answer["alternatives"] = others if is_batch else others[0]
     if body.glossary:
         answer["terms_missed"] = [each.terms_missed for each in found] if is_batch else found[0].terms_missed
+    if any(each.flags for each in found):
+        answer["flags"] = [each.flags for each in found] if is_batch else found[0].flags
     if detected is not None:
         languages = [_detection(each) for each in detected]
         answer["detectedLanguage"] = languages if is_batch else languages[0]

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nmt.data.glossary import Term
+from nmt.documents.flags import Flags, merge
 from nmt.errors import NmtError, in_words
 from nmt.languages import Direction, base_code
 from nmt.server.detect import Detector
@@ -52,6 +53,7 @@ class TextTranslation(NamedTuple):
     alternatives: list[str]
     pieces: list[Piece]
     terms_missed: list[Term]
+    flags: Flags
 
 
 class Service:
@@ -160,7 +162,8 @@ def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:
 
     num_ranks = max((len(piece.translation.alternatives) for piece in pieces), default=0)
     missed = [term for piece in pieces for term in piece.translation.terms_missed]
-    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces, missed)
+    flags = merge([piece.translation.flags for piece in pieces])
+    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces, missed, flags)
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:
