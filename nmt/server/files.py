@@ -89,6 +89,7 @@ class Files:
 
     async def download(self, request: Request) -> Response:
         """Send a translated document."""
+        self._exchange.access.check(request)
         if (found := self._downloads.find(request.path_params["key"])) is None:
             raise RequestError(404, "this document does not exist or has expired")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name)}"}
