@@ -17,7 +17,7 @@ from nmt.documents.formats import available_suffixes
 from nmt.errors import DataError
 from nmt.languages import english_name
 from nmt.server.blocks import translate_pages
-from nmt.server.bodies import DetectBody, TranslateBody, parse, read_body
+from nmt.server.bodies import DetectBody, TranslateBody, read_fields
 from nmt.server.detect import Detected
 from nmt.server.exchange import Exchange, as_json, dump, first_and_rest
 from nmt.server.request_error import RequestError
@@ -47,8 +47,7 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
-        content = await read_body(request, self._service.settings)
-        body = parse(content, request.headers.get("content-type", ""), TranslateBody)
+        body = await read_fields(request, self._service.settings, TranslateBody)
         self._exchange.access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         self._service.check_size(texts, body.glossary)
@@ -63,8 +62,7 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text."""
-        content = await read_body(request, self._service.settings)
-        body = parse(content, request.headers.get("content-type", ""), DetectBody)
+        body = await read_fields(request, self._service.settings, DetectBody)
         self._exchange.access.check(request, body.api_key)
         self._service.check_size([body.q])
         return as_json([_detection(each) for each in self._service.detector.detect(body.q)])
