@@ -124,7 +124,8 @@ async function detect(q, signal) {
   detected = (await (await ask("detect", { q }, signal)).json())[0].language;
   const chosen = target.value;
   fillTargets(chosen);
-  return target.value === chosen ? "" : `, not into ${nameOf(chosen)}: no model here does that`;
+  if ([target.value, detected].includes(chosen)) return "";
+  return ` into ${nameOf(target.value)}: no model translates it into ${nameOf(chosen)}`;
 }
 
 // What the flags of a text say, as the server words it.
