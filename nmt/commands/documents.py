@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import shlex
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from nmt.commands.outputs import refuse_replacing
+from nmt.commands.progress import Progress
 from nmt.config import SearchOptions
-from nmt.errors import DataError
+from nmt.errors import DataError, counted
 
 if TYPE_CHECKING:
     from nmt.data.glossary import Glossary
+    from nmt.documents.formats import BlockReport
     from nmt.translate import Translator
 
 log = logging.getLogger(__name__)
@@ -92,10 +96,30 @@ def translate_document(
     glossary: Glossary | None,
 ) -> None:
     """Translate a document."""
-    from nmt.documents.formats import translate_file
+    from nmt.documents.formats import DocumentFile, open_document, translate_file
     from nmt.documents.translation import Wanted
 
-    found = translate_file(translator, paths.source, paths.output, Wanted(options, to, from_, glossary))
-    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{found.num_blocks:,}")
-    for term, count in Counter(found.terms_missed).most_common(_MAX_LISTED):
+    file = DocumentFile(open_document(paths.source), *paths)
+    on_terminal = sys.stderr.isatty()
+    total = len(file.document.blocks)
+    with Progress(total=total, bar=on_terminal, log_lines=not on_terminal, unit="paragraphs") as progress:
+        reports = translate_file(translator, file, Wanted(options, to, from_, glossary), progress.add)
+    log.info("%s: %s paragraphs, cells or lines translated", paths.output, f"{total:,}")
+    for term, count in Counter(term for each in reports for term in each.terms_missed).most_common(_MAX_LISTED):
         log.warning("%s: glossary term missing in the translation: %s (%d times)", paths.output, term, count)
+    _warn_of_flags(paths, reports)
+
+
+def _warn_of_flags(paths: DocumentPaths, reports: Sequence[BlockReport]) -> None:
+    """Warn of each flag once, with what is missing, and with lines of the source if they are known."""
+    from nmt.documents.flags import FLAGS, merge
+
+    for name, meaning in FLAGS.items():
+        flagged = [each for each in reports if name in each.flags]
+        if not flagged:
+            continue
+        lines = sorted({each.line for each in flagged if each.line is not None})[:_MAX_LISTED]
+        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))} of {paths.source})" if lines else ""
+        value = merge([each.flags for each in flagged])[name]
+        what = f": {', '.join(value[:_MAX_LISTED])}" if isinstance(value, list) else ""
+        log.warning("%s: %s: %s%s%s", paths.output, counted(len(flagged), "paragraph"), meaning, what, where)

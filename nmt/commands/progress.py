@@ -16,7 +16,7 @@ LOG_SECONDS = 30.0
 
 
 class Progress:
-    """Count texts from `start`, up to `total` if known.
+    """Count texts, called `unit`, from `start`, up to `total` if known.
 
     `bar` is for a terminal, `log_lines` for a file; without either it shows nothing. `done` is the verb in log lines.
     """
@@ -29,16 +29,17 @@ class Progress:
         bar: bool = False,
         log_lines: bool = False,
         done: str = "translated",
+        unit: str = "lines",
     ):
         self.count = self._start = start
-        self._total, self._done = total, done
+        self._total, self._done, self._unit = total, done, unit
         self._log_lines = log_lines
         self._began = self._logged = time.monotonic()
         self._bar: tqdm | None = None
         if bar:
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, initial=start, unit=" lines", file=sys.stderr, mininterval=0.5)
+            self._bar = tqdm(total=total, initial=start, unit=f" {unit}", file=sys.stderr, mininterval=0.5)
 
     def add(self, count: int) -> None:
         """Count `count` more texts."""
@@ -50,7 +51,7 @@ class Progress:
             self._logged = now
             rate = (self.count - self._start) / (now - self._began)
             total = "" if self._total is None else f" of {self._total:,}"
-            log.info("%s%s lines %s, %s lines/s", f"{self.count:,}", total, self._done, f"{rate:,.1f}")
+            log.info(f"{self.count:,}{total} {self._unit} {self._done}, {rate:,.1f} {self._unit}/s")
 
     def __enter__(self) -> Self:
         return self

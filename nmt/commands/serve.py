@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +10,11 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Device, Engine, Precision
-from nmt.errors import NmtError, how_to_install, in_words
+from nmt.errors import NmtError, how_to_install, in_words, printable
 from nmt.machine import request_exact_mkl
 from nmt.server.settings import Settings
 
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[!-.0-~]+")  # printable ASCII without / after the scheme
 _NEEDED = ("httptools", "prometheus_client", "starlette", "uvicorn")
 
 Served = Annotated[
@@ -65,8 +67,20 @@ Timeout = Annotated[
     typer.Option(min=0.1, metavar="S", help="Seconds until a request that is not streamed gets 503."),
 ]
 Grace = Annotated[float, typer.Option(min=1, metavar="S", help="Seconds for running requests to finish after SIGTERM.")]
+
+
+def _origin(value: str) -> str:
+    """Return an origin as browsers send it. typer.BadParameter if no browser sends it, or it would end a header."""
+    if value and not _ORIGIN.fullmatch(value):
+        raise typer.BadParameter(f"{printable(value)} is not an origin, such as https://example.org (without a path)")
+    return value
+
+
 AllowOrigin = Annotated[
-    str, typer.Option(metavar="ORIGIN", help="Origin whose web pages may use the server; *: all. Default: none.")
+    str,
+    typer.Option(
+        metavar="ORIGIN", callback=_origin, help="Origin whose web pages may use the server; *: all. Default: none."
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,8 @@ from typing import IO, Literal, TextIO, cast
 import typer
 
 from nmt.errors import NmtError
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 STANDARD_INPUT = 0
 STANDARD_OUTPUT = 1
@@ -89,11 +92,26 @@ def to_json(value: object, *, indent: int | None = None) -> str:
         raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow") from None
 
 
+class _Terminal:
+    r"""Standard output, if it is a terminal: control characters but tabs and line feeds are shown as `\x1b`.
+
+    A translation may contain any character of its model's vocabulary, terminal sequences included.
+    """
+
+    def write(self, text: str) -> int:
+        """Write `text`."""
+        return sys.stdout.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
+
+    def flush(self) -> None:
+        """Flush."""
+        sys.stdout.flush()
+
+
 @contextmanager
 def standard_output() -> Iterator[IO[str]]:
     """Yield standard output; writing or flushing fails as in `print_text`."""
     try:
-        yield sys.stdout
+        yield cast(IO[str], _Terminal()) if sys.stdout.isatty() else sys.stdout
         sys.stdout.flush()
     except BrokenPipeError:
         discard_output()

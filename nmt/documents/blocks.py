@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from nmt.documents.tag_projection import Aligned, Tag, project
 
+MAX_CHARACTERS = 1_000_000
+"""Maximum length of a block; translating more at once takes gigabytes of memory."""
+
 _MAX_AROUND = 16
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 
@@ -38,8 +41,12 @@ def join_texts(items: Iterable[Item]) -> list[Item]:
 class Block:
     """A stretch of text and inline tags, translated as one unit."""
 
-    def __init__(self, items: list[Item]):
-        """Separate the tags and white space around the text, which stay in place."""
+    def __init__(self, items: list[Item], *, line: int | None = None, formats: Sequence[str] = ()):
+        """Separate the tags and white space around the text, which stay in place.
+
+        `line` is the number of its line in the file, if known, and `formats` the format flags of a gettext entry.
+        """
+        self.line, self.formats = line, formats
         self.before: list[str] = []
         self.after: list[str] = []
         self.is_blank = not any(item.text.strip() for item in items if not item.tag)
@@ -70,6 +77,11 @@ class Block:
         return items
 
     @property
+    def num_characters(self) -> int:
+        """The length of the text."""
+        return sum(len(item.text) for item in self.items if not item.tag)
+
+    @property
     def has_tags(self) -> bool:
         """True if there are tags between the words."""
         return any(item.tag for item in self.items)
@@ -95,6 +107,10 @@ class Block:
             return None
         written = [tags[int(part)].text if i % 2 else escape(part, quote=False) for i, part in enumerate(parts)]
         return self._around("".join(written))
+
+    def without_marks(self, translation: str) -> str:
+        """Return `translation` without its marks."""
+        return re.sub(rf"\{{{self._letter}\d{{1,4}}\}}", " ", translation) if self.has_tags else translation
 
     def plain(self) -> str:
         """Return the text without its tags."""

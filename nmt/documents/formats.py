@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from nmt.data.glossary import Term
-from nmt.documents.blocks import Block
+from nmt.documents.blocks import MAX_CHARACTERS, Block
 from nmt.documents.docx import DocxFile
+from nmt.documents.flags import Flags
 from nmt.documents.html import HtmlFile
 from nmt.documents.po import PoFile
 from nmt.documents.srt import SrtFile
@@ -66,37 +67,67 @@ def read_document(content: bytes, name: str, limit: int = 0) -> Document:
         hint = how_to_install("documents")
         raise NmtError(f"reading {Path(name).suffix} files needs the package {package}", path=name, hint=hint)
     try:
-        return DocxFile(content, limit) if reader is DocxFile else reader(content)
+        document = DocxFile(content, limit) if reader is DocxFile else reader(content)
+        _refuse_long(document.blocks)
+        return document
     except DataError as error:
         raise DataError(error.message, path=name, line=error.line, hint=error.hint) from None
 
 
-class TranslatedFile(NamedTuple):
-    """The number of translated blocks of a document, and the glossary terms missing in them."""
+def _refuse_long(blocks: Sequence[Block]) -> None:
+    """Raise DataError if a block has more than a million characters."""
+    for number, block in enumerate(blocks, 1):
+        if block.num_characters > MAX_CHARACTERS:
+            message = f"paragraph {number:,} has {block.num_characters:,} characters; the limit is {MAX_CHARACTERS:,}"
+            raise DataError(message, line=block.line, hint="divide it into paragraphs")
 
-    num_blocks: int
-    terms_missed: list[Term]
 
-
-def translate_file(translator: Translator, path: Path, output: Path, wanted: Wanted) -> TranslatedFile:
-    """Translate the document `path` into `output`, which appears only when complete.
-
-    DataError if it cannot be read or is larger than 50 MB. Raises as `Translator.translate`.
-    """
+def open_document(path: Path) -> Document:
+    """Return the document `path`. DataError if it cannot be read, or is larger than the limits."""
     try:
         content = read_at_most(path, MAX_BYTES)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
     except ValueError as error:
         raise DataError(f"too large: {error}", path=path) from None
-    document = read_document(content, str(path))
+    return read_document(content, str(path))
+
+
+class BlockReport(NamedTuple):
+    """What is wrong with the translation of a block; `line` is its line in the source, if known."""
+
+    line: int | None
+    flags: Flags
+    terms_missed: Sequence[Term]
+
+
+class DocumentFile(NamedTuple):
+    """A document, the file it was read from, and the file for its translation."""
+
+    document: Document
+    source: Path
+    output: Path
+
+
+def translate_file(
+    translator: Translator, file: DocumentFile, wanted: Wanted, advance: Callable[[int], None]
+) -> list[BlockReport]:
+    """Translate a document into its output, which appears only when complete; report what is wrong with its blocks.
+
+    Calls `advance` with the number of blocks that have been translated since. Raises as `Translator.translate`.
+    """
+    document, path, output = file
     _name_language(document, path, translator.languages.direction(wanted.to, wanted.from_).tgt)
-    blocks = document.blocks
-    found = translate_blocks(translator, blocks, wanted)
-    translated = document.save(found.written)
+    blocks, written, reports = document.blocks, [], []
+    for block, found in zip(blocks, translate_blocks(translator, blocks, wanted), strict=True):
+        written.append(found.written[0])
+        if found.flags or found.terms_missed:
+            reports.append(BlockReport(block.line, found.flags, found.terms_missed))
+        advance(1)
+    translated = document.save(written)
     with write_atomically(output) as partial:
         partial.write_bytes(translated)
-    return TranslatedFile(len(blocks), found.terms_missed)
+    return reports
 
 
 def _name_language(document: Document, path: Path, tgt: str) -> None:

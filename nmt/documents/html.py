@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from html import escape, unescape
 from html.parser import HTMLParser
 
@@ -46,19 +46,12 @@ class HtmlText:
     @property
     def blocks(self) -> list[Block]:
         """The blocks with words in them."""
-        return [part for part in self.parts if isinstance(part, Block) and not part.is_blank]
+        return [part for part in self.parts if isinstance(part, Block)]
 
     def join(self, translations: Sequence[str]) -> str:
         """Return the page with the `translations` of its blocks, as HTML."""
         rest = iter(translations)
-        return "".join(self._written(rest))
-
-    def _written(self, rest: Iterator[str]) -> Iterator[str]:
-        for part in self.parts:
-            if isinstance(part, str):
-                yield part
-            else:
-                yield "".join([*part.before, *part.after]) if part.is_blank else next(rest)
+        return "".join(part if isinstance(part, str) else next(rest) for part in self.parts)
 
 
 class _Reader(HTMLParser):
@@ -79,7 +72,8 @@ class _Reader(HTMLParser):
             self._items.append(Item("".join(self._opaque), "!"))
             self._opaque, self._depth = [], 0
         if self._items:
-            self.parts.append(Block(join_texts(self._items)))
+            block = Block(join_texts(self._items))
+            self.parts.append("".join(block.before) if block.is_blank else block)
             self._items = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

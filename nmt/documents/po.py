@@ -6,11 +6,13 @@ import re
 from html import unescape
 from typing import Any
 
-from nmt.documents.blocks import Block, Item
+from nmt.documents.blocks import MAX_CHARACTERS, Block, Item
 from nmt.documents.source import decode, encode
 from nmt.errors import DataError
 
+_MAX_LINES = 10_000  # of a message; polib takes quadratic time for them
 _LINE_BREAKS = re.compile(r"(\n+)")
+_NO_FILE_NAME = "\n" + " " * 100_000  # polib opens a text that is the name of a file; no system has such long names
 
 
 class PoFile:
@@ -22,10 +24,11 @@ class PoFile:
 
         self._content = content
         text = decode(content)
-        if "msgid" not in text:  # polib takes a text without it for a file name
+        if "msgid" not in text:
             raise DataError("not a gettext catalog: no msgid")
+        _refuse_long(text)
         try:
-            self._file = polib.pofile(text + "\n")
+            self._file = polib.pofile(text + _NO_FILE_NAME)
         except (OSError, ValueError) as error:
             raise DataError(f"not a gettext catalog ({str(error)[:100]})") from None
         self._messages: list[tuple[Any, int | None, list[str]]] = []  # entry, plural form, lines and breaks
@@ -43,7 +46,12 @@ class PoFile:
     @property
     def blocks(self) -> list[Block]:
         """The blocks with words in them."""
-        return [Block([Item(line)]) for _, _, lines in self._messages for line in lines if line.strip()]
+        return [
+            Block([Item(line)], line=entry.linenum or 1, formats=entry.flags)
+            for entry, _, lines in self._messages
+            for line in lines
+            if line.strip()
+        ]
 
     @property
     def target_language(self) -> str | None:
@@ -67,3 +75,13 @@ class PoFile:
             if "fuzzy" not in entry.flags:
                 entry.flags.append("fuzzy")
         return encode(str(self._file) + "\n", self._content)
+
+
+def _refuse_long(text: str) -> None:
+    """Raise DataError if a message is too long."""
+    num_lines = size = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        num_lines, size = (num_lines + 1, size + len(line)) if line.lstrip().startswith('"') else (0, 0)
+        if num_lines > _MAX_LINES or size > MAX_CHARACTERS:
+            message = f"a message of more than {_MAX_LINES:,} lines or {MAX_CHARACTERS:,} characters"
+            raise DataError(message, line=number)

@@ -7,21 +7,23 @@ stretches between the tags are translated separately.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Sequence
-from functools import partial
-from html import unescape
+from collections.abc import Collection, Generator, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from nmt.config import SearchOptions
-from nmt.data.glossary import Glossary, Match, Term, missed_terms
+from nmt.data.glossary import Glossary, Term, missed_terms
+from nmt.data.spans import find_spans
 from nmt.documents.blocks import Block
 from nmt.documents.details import explain
+from nmt.documents.flags import Flags, flags_of, merge
+from nmt.documents.po_formats import changed_placeholders, is_excluded
 from nmt.documents.tag_projection import Aligned, join_details
 from nmt.translate import Translator
+from nmt.translate.protect import missing
+from nmt.translate.stream import grow_blocks
+from nmt.translate.texts import TextSegmenter
 from nmt.translate.translation import cut_text
-
-_TAG = re.compile(r"<[^>]*>")
 
 
 class Ask(NamedTuple):
@@ -32,14 +34,24 @@ class Ask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The translations of one text, best first, and the alignment of the best one, if requested and known."""
+    """The translations of one text, best first; of the best, its flags, and its alignment if requested and known."""
 
     outputs: list[str]
+    flags: Flags
     aligned: Aligned | None = None
 
 
-Rounds = Generator[Ask, list[Answer], list[list[str]]]
-"""Yields texts to translate, receives the answers, and returns the outputs of each block by rank."""
+class TranslatedBlock(NamedTuple):
+    """The translations of a block as HTML, best first; of the best, its text, its flags, and the terms it misses."""
+
+    written: list[str]
+    text: str
+    flags: Flags
+    terms_missed: Sequence[Term] = ()
+
+
+Rounds = Generator[Ask, list[Answer], list[TranslatedBlock]]
+"""Yields texts to translate, receives the answers, and returns the translated blocks."""
 
 
 def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) -> Rounds:
@@ -49,22 +61,28 @@ def rounds(blocks: Sequence[Block], *, keeps_marks: bool, num_ranks: int = 1) ->
     block's best translation replaces it.
     """
     found: list[list[str | None]] = [[None] * num_ranks for _ in blocks]
+    best: list[tuple[str, Flags]] = [("", {})] * len(blocks)
     whole = [number for number, block in enumerate(blocks) if keeps_marks or not block.has_tags]
     answers = yield Ask([blocks[number].with_marks() for number in whole])
     for number, answer in zip(whole, answers, strict=True):
         found[number] = [blocks[number].from_marks(output) for output in _ranked(answer, num_ranks)]
-    missing = [number for number, outputs in enumerate(found) if outputs[0] is None]
-    if missing:
-        answers = yield Ask([blocks[number].plain() for number in missing], aligned=True)
-        for number, answer in zip(missing, answers, strict=True):
+        best[number] = blocks[number].without_marks(answer.outputs[0]), answer.flags
+    unplaced = [number for number, outputs in enumerate(found) if outputs[0] is None]
+    if unplaced:
+        answers = yield Ask([blocks[number].plain() for number in unplaced], aligned=True)
+        for number, answer in zip(unplaced, answers, strict=True):
             found[number][0] = None if answer.aligned is None else blocks[number].from_links(answer.aligned)
-    missing = [number for number in missing if found[number][0] is None]
-    if missing:
-        rest = iter((yield Ask([text for number in missing for text in blocks[number].stretches()])))
-        for number in missing:
-            ranked = [_ranked(next(rest), num_ranks) for _ in blocks[number].stretches()]
+            best[number] = answer.outputs[0], answer.flags
+    unplaced = [number for number in unplaced if found[number][0] is None]
+    if unplaced:
+        rest = iter((yield Ask([text for number in unplaced for text in blocks[number].stretches()])))
+        for number in unplaced:
+            answers = [next(rest) for _ in blocks[number].stretches()]
+            ranked = [_ranked(answer, num_ranks) for answer in answers]
             found[number] = [blocks[number].from_stretches([each[r] for each in ranked]) for r in range(num_ranks)]
-    return [[output or outputs[0] or "" for output in outputs] for outputs in found]
+            best[number] = " ".join(each[0] for each in ranked), merge([answer.flags for answer in answers])
+    pairs = zip(found, best, strict=True)
+    return [TranslatedBlock([output or outputs[0] or "" for output in outputs], *of_best) for outputs, of_best in pairs]
 
 
 def _ranked(answer: Answer, num_ranks: int) -> list[str]:
@@ -81,34 +99,31 @@ class Wanted(NamedTuple):
     glossary: Glossary | None = None
 
 
-class TranslatedBlocks(NamedTuple):
-    """The translations of blocks as HTML, and the glossary terms missing in them."""
+def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wanted) -> Iterator[TranslatedBlock]:
+    """Yield the translations of `blocks`, of which up to 1,024 are in memory. Raises as `Translator.translate`."""
+    wanted = wanted._replace(options=wanted.options.changed(num_hypotheses=1))
+    rest = iter(blocks)
+    for texts in grow_blocks(block.plain() for block in blocks):
+        some = list(islice(rest, len(texts)))
+        found = _translate_some(translator, some, wanted)
+        yield from with_losses(some, found, translator.segmenter, wanted.options, wanted.glossary)
 
-    written: list[str]
-    terms_missed: list[Term]
 
-
-def translate_blocks(translator: Translator, blocks: Sequence[Block], wanted: Wanted) -> TranslatedBlocks:
-    """Translate `blocks`. Raises as `Translator.translate`."""
+def _translate_some(translator: Translator, blocks: Sequence[Block], wanted: Wanted) -> list[TranslatedBlock]:
     options, to, from_, glossary = wanted
-    options = options.changed(num_hypotheses=1)
-    segmenter = translator.segmenter
-    work = rounds(blocks, keeps_marks=segmenter.protects(options))
+    work = rounds(blocks, keeps_marks=translator.segmenter.protects(options))
     answers: list[Answer] | None = None
     while True:
         try:
             ask = next(work) if answers is None else work.send(answers)
         except StopIteration as end:
-            missed = []
-            if glossary is not None:
-                find = partial(segmenter.terms_to_keep, glossary, options=options)
-                missed = missed_in_blocks(blocks, end.value, find)
-            return TranslatedBlocks([outputs[0] for outputs in end.value], missed)
+            found: list[TranslatedBlock] = end.value
+            return found
         if ask.aligned:
-            answers = _translate_aligned(translator, ask.texts, wanted._replace(options=options))
+            answers = _translate_aligned(translator, ask.texts, wanted)
             continue
         translations = translator.translate(ask.texts, options, to=to, from_=from_, glossary=glossary)
-        answers = [Answer([translation.text]) for translation in translations]
+        answers = [Answer([translation.text], flags_of(translation)) for translation in translations]
 
 
 def _translate_aligned(translator: Translator, texts: Sequence[str], wanted: Wanted) -> list[Answer]:
@@ -120,24 +135,41 @@ def _translate_aligned(translator: Translator, texts: Sequence[str], wanted: Wan
     found = iter(translator.translate(sources, options, to=to, from_=from_, glossary=glossary))
     answers = []
     for text, each, (lead, parts) in zip(texts, directed, cuts, strict=True):
-        before, written, pieces = lead, "", []
+        before, written, pieces, flags = lead, "", [], list[Flags]()
         for source, space, _ in parts:
             translation = next(found)
             pieces.append((before, explain(translator, source, each.direction, translation), space))
+            flags.append(flags_of(translation))
             written, before = f"{written}{before}{translation.text}{space}", ""
-        answers.append(Answer([written], join_details(text, pieces)))
+        answers.append(Answer([written], merge(flags), join_details(text, pieces)))
     return answers
 
 
-def missed_in_blocks(
-    blocks: Sequence[Block], found: Sequence[Sequence[str]], find: Callable[[str], Sequence[Match]]
-) -> list[Term]:
-    """Return the glossary terms whose translations are missing in the translated blocks.
+def with_losses(
+    blocks: Sequence[Block],
+    found: Sequence[TranslatedBlock],
+    segmenter: TextSegmenter,
+    options: SearchOptions,
+    glossary: Glossary | None,
+) -> list[TranslatedBlock]:
+    """Return the translated blocks with the protected spans and the glossary terms that the whole translations lack.
 
-    `find` returns those in the text of a block, as `TextSegmenter.terms_to_keep` does.
+    Models that were trained without data.protect lose spans, too.
     """
-    missed = []
-    for block, outputs in zip(blocks, found, strict=True):
-        terms = [match.term for match in find(block.plain())]
-        missed += missed_terms(terms, unescape(_TAG.sub("", outputs[0]))) if terms else []
-    return missed
+    checked = []
+    for block, each in zip(blocks, found, strict=True):
+        flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
+        if options.protect and (lost := _lost(block, each.text, segmenter.languages.user_symbols)):
+            flags["protected_lost"] = lost
+        matches = segmenter.terms_to_keep(glossary, block.plain(), options) if glossary is not None else []
+        missed = missed_terms([match.term for match in matches], each.text) if matches else []
+        checked.append(each._replace(flags=flags, terms_missed=missed))
+    return checked
+
+
+def _lost(block: Block, text: str, symbols: Collection[str]) -> list[str]:
+    """Return the protected spans, and the placeholders of a gettext entry, that are not in `text` as in the block."""
+    source = " ".join(block.stretches())
+    spans = [source[span.start : span.end] for span in find_spans(source, symbols)]
+    lost = [span for span in missing(spans, text) if not is_excluded(span, block.formats)] if spans else []
+    return list(dict.fromkeys(lost + changed_placeholders(source, text, block.formats)))

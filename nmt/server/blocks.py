@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
-from nmt.data.glossary import Glossary, Term
+from nmt.data.glossary import Glossary
 from nmt.documents.blocks import Block
+from nmt.documents.flags import merge
 from nmt.documents.html import HtmlText
 from nmt.documents.tag_projection import join_details
-from nmt.documents.translation import Answer, Ask, Rounds, missed_in_blocks, rounds
+from nmt.documents.translation import Answer, Ask, Rounds, TranslatedBlock, rounds, with_losses
 from nmt.server.service import Routed, Service, TextTranslation
 from nmt.server.threads import Threads
 
@@ -19,13 +19,6 @@ _QUICK_CHARACTERS = 1000
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
-
-
-class RankedBlocks(NamedTuple):
-    """The translations of each block as HTML, best first, and the glossary terms missing in the best."""
-
-    outputs: list[list[str]]
-    terms_missed: list[Term]
 
 
 async def translate_pages(service: Service, pages: Sequence[Routed], num_alternatives: int) -> list[TextTranslation]:
@@ -44,10 +37,11 @@ async def _translate_page(service: Service, page: Routed, num_alternatives: int)
     found = await translate_blocks(service, page, html.blocks, num_alternatives, threads=threads)
 
     def join() -> list[str]:
-        return [html.join([outputs[rank] for outputs in found.outputs]) for rank in range(num_alternatives + 1)]
+        return [html.join([block.written[rank] for block in found]) for rank in range(num_alternatives + 1)]
 
     best, *alternatives = await _run(threads, join)
-    return TextTranslation(best, alternatives, [], found.terms_missed)
+    missed = [term for block in found for term in block.terms_missed]
+    return TextTranslation(best, alternatives, [], missed, merge([block.flags for block in found]))
 
 
 async def translate_blocks(
@@ -57,7 +51,7 @@ async def translate_blocks(
     num_alternatives: int = 0,
     *,
     threads: Threads | None = None,
-) -> RankedBlocks:
+) -> list[TranslatedBlock]:
     """Translate `blocks` in the direction of `routed`, whose text is ignored.
 
     `threads` place the tags; None: the event loop does, which is for short pages. RequestError as `Service.translate`.
@@ -70,27 +64,28 @@ async def translate_blocks(
         asked = [routed._replace(text=text) for text in step.texts]
         found = await service.translate(asked, 0 if step.aligned else num_alternatives, details=step.aligned)
         step = await _run(threads, _next_step, work, step, found)
-    find = partial(segmenter.terms_to_keep, Glossary(routed.terms), options=options)
-    return RankedBlocks(step, await _run(threads, missed_in_blocks, blocks, step, find) if routed.terms else [])
+    glossary = Glossary(routed.terms) if routed.terms else None
+    return await _run(threads, with_losses, blocks, step, segmenter, options, glossary)
 
 
 async def _run(threads: Threads | None, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
     return work(*arguments) if threads is None else await threads.run(work, *arguments)
 
 
-def _next_step(work: Rounds, ask: Ask | None, found: Sequence[TextTranslation]) -> Ask | list[list[str]]:
+def _next_step(work: Rounds, ask: Ask | None, found: Sequence[TextTranslation]) -> Ask | list[TranslatedBlock]:
     """Return what to ask next, given the answers to `ask`, or the result of `work`."""
     try:
         return next(work) if ask is None else work.send(_answers(ask, found))
     except StopIteration as end:
-        outputs: list[list[str]] = end.value
-        return outputs
+        blocks: list[TranslatedBlock] = end.value
+        return blocks
 
 
 def _answers(ask: Ask, found: Sequence[TextTranslation]) -> list[Answer]:
     return [
         Answer(
             [each.text, *each.alternatives],
+            each.flags,
             join_details(text, [(piece.before, piece.translation.details, piece.after) for piece in each.pieces]),
         )
         for text, each in zip(ask.texts, found, strict=True)

@@ -88,6 +88,17 @@ async def read_body(request: Request, settings: Settings, limit: int = 0) -> byt
     return bytes(content)
 
 
+async def read_fields(request: Request, settings: Settings, kind: type[Body]) -> Body:
+    """Return the fields of a request. RequestError as `read_body` and `parse`.
+
+    A request without a body, as deep-translator sends it, has them in its query string.
+    """
+    content = await read_body(request, settings)
+    if not content and request.url.query:
+        return parse(request.url.query.encode("utf-8", "replace"), _FORM, kind)
+    return parse(content, request.headers.get("content-type", ""), kind)
+
+
 def parse(content: bytes, content_type: str, kind: type[Body], *, forms: bool = True) -> Body:
     """Return a body as a validated object: JSON, or with `forms` a form. RequestError (400, 415) if it is neither."""
     media = content_type.partition(";")[0].strip().lower()

@@ -13,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nmt.data.glossary import Glossary, Term
+from nmt.data.glossary import Glossary
 from nmt.data.glossary_file import parse_glossary
 from nmt.documents.blocks import Block
+from nmt.documents.flags import merge, with_flags
 from nmt.documents.formats import Document, available_suffixes, read_document
+from nmt.documents.translation import TranslatedBlock
 from nmt.errors import DataError, NmtError
 from nmt.server.blocks import translate_blocks
 from nmt.server.bodies import MAX_CODE, read_body
@@ -78,20 +80,23 @@ class Files:
         self._exchange.access.check(request, upload.key)
         name = Path(upload.name)
         work = self._translate(name.suffix.lower(), upload)
-        translated, missed = await self._exchange.unless_gone(request, work)
+        translated, blocks = await self._exchange.unless_gone(request, work)
         key = self._downloads.add(_NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{upload.target}{name.suffix}"), translated)
         answer: dict[str, object] = {"translatedFileUrl": f"{request.base_url}download_file/{key}"}
-        return as_json(answer | ({"terms_missed": missed} if upload.glossary else {}))
+        missed = [term for block in blocks for term in block.terms_missed]
+        flags = merge([block.flags for block in blocks])
+        return as_json(answer | ({"terms_missed": missed} if upload.glossary else {}) | with_flags(flags))
 
     async def download(self, request: Request) -> Response:
         """Send a translated document."""
+        self._exchange.access.check(request)
         if (found := self._downloads.find(request.path_params["key"])) is None:
             raise RequestError(404, "this document does not exist or has expired")
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name)}"}
         return Response(found.content, media_type="application/octet-stream", headers=headers)
 
-    async def _translate(self, suffix: str, upload: _Upload) -> tuple[bytes, list[Term]]:
-        """Return the translated document, and the glossary terms missing in it."""
+    async def _translate(self, suffix: str, upload: _Upload) -> tuple[bytes, list[TranslatedBlock]]:
+        """Return the translated document and its blocks."""
         if suffix not in available_suffixes():
             raise RequestError(400, f"Invalid request: send one of {', '.join(available_suffixes())}")
         async with self._service.in_time():  # what waits for a thread, too
@@ -103,8 +108,7 @@ class Files:
             routed = self._service.route("", source, upload.target)
             routed = routed._replace(terms=() if glossary is None else tuple(glossary.terms))
             found = await translate_blocks(self._service, routed, blocks, threads=self._threads)
-            best = [outputs[0] for outputs in found.outputs]
-            return await self._threads.run(document.save, best), found.terms_missed
+            return await self._threads.run(document.save, [block.written[0] for block in found]), found
 
 
 async def _read_form(request: Request, content: bytes) -> _Upload:

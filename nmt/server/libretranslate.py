@@ -12,11 +12,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from nmt.data.glossary import Glossary, Term
+from nmt.documents.flags import FLAGS, with_flags
 from nmt.documents.formats import available_suffixes
 from nmt.errors import DataError
 from nmt.languages import english_name
 from nmt.server.blocks import translate_pages
-from nmt.server.bodies import DetectBody, TranslateBody, parse, read_body
+from nmt.server.bodies import DetectBody, TranslateBody, read_fields
 from nmt.server.detect import Detected
 from nmt.server.exchange import Exchange, as_json, dump, first_and_rest
 from nmt.server.request_error import RequestError
@@ -46,8 +47,7 @@ class LibreTranslate:
 
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
-        content = await read_body(request, self._service.settings)
-        body = parse(content, request.headers.get("content-type", ""), TranslateBody)
+        body = await read_fields(request, self._service.settings, TranslateBody)
         self._exchange.access.check(request, body.api_key)
         texts = [body.q] if isinstance(body.q, str) else body.q
         self._service.check_size(texts, body.glossary)
@@ -62,8 +62,7 @@ class LibreTranslate:
 
     async def detect(self, request: Request) -> Response:
         """Detect the language of a text."""
-        content = await read_body(request, self._service.settings)
-        body = parse(content, request.headers.get("content-type", ""), DetectBody)
+        body = await read_fields(request, self._service.settings, DetectBody)
         self._exchange.access.check(request, body.api_key)
         self._service.check_size([body.q])
         return as_json([_detection(each) for each in self._service.detector.detect(body.q)])
@@ -89,6 +88,7 @@ class LibreTranslate:
             "keyRequired": has_keys,
             "suggestions": False,
             "filesTranslation": bool(self._service.settings.file_limit),
+            "flags": FLAGS,
             "glossaryDirections": [[direction.src, direction.tgt] for direction in obeying],
             "supportedFilesFormat": available_suffixes() if self._service.settings.file_limit else [],
             "language": {
@@ -167,6 +167,7 @@ def _line(piece: Piece) -> dict[str, object]:
     }
     if translation.terms_missed:
         line["terms_missed"] = translation.terms_missed
+    line |= with_flags(translation.flags)
     return line if translation.details is None else {**line, "details": translation.details._asdict()}
 
 
@@ -180,6 +181,8 @@ def _answer(
         answer["alternatives"] = others if is_batch else others[0]
     if body.glossary:
         answer["terms_missed"] = [each.terms_missed for each in found] if is_batch else found[0].terms_missed
+    if any(each.flags for each in found):
+        answer["flags"] = [each.flags for each in found] if is_batch else found[0].flags
     if detected is not None:
         languages = [_detection(each) for each in detected]
         answer["detectedLanguage"] = languages if is_batch else languages[0]

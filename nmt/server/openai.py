@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from nmt.documents.flags import Flags, with_flags
 from nmt.server.bodies import ChatBody, Message, parse, read_body
 from nmt.server.exchange import Exchange, as_json, dump, first_and_rest
 from nmt.server.models import Models
@@ -87,6 +88,7 @@ class OpenAI:
                 "message": {"role": "assistant", "content": text, "refusal": None},
                 "logprobs": None,
                 "finish_reason": "stop" if finished else "length",
+                **({} if index else with_flags(found.flags)),
             }
             for index, text in enumerate([found.text, *found.alternatives])
         ]
@@ -111,7 +113,7 @@ class OpenAI:
                     async for piece in rest:
                         yield _chunks(head, piece, num_alternatives)
                     for index in range(num_alternatives + 1):
-                        yield _event(head, index, {}, "stop")
+                        yield _event(head, index, {}, finish="stop")
                 except RequestError as refusal:
                     yield b"data: " + dump(error_body(refusal)) + b"\n\n"
                 yield b"data: [DONE]\n\n"
@@ -152,8 +154,10 @@ def _head(kind: str, model: str) -> dict[str, object]:
     return {"id": f"chatcmpl-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
 
 
-def _event(head: dict[str, object], index: int, delta: dict[str, Any], finish: str | None = None) -> bytes:
-    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
+def _event(
+    head: dict[str, object], index: int, delta: dict[str, Any], flags: Flags | None = None, finish: str | None = None
+) -> bytes:
+    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish, **with_flags(flags)}
     return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"
 
 
@@ -161,4 +165,5 @@ def _chunks(head: dict[str, object], piece: Piece, num_alternatives: int) -> byt
     outputs = [piece.translation.text, *piece.translation.alternatives]
     ranked = [outputs[min(rank, len(outputs) - 1)] for rank in range(num_alternatives + 1)]
     texts = [piece.before + output + piece.after for output in ranked]
-    return b"".join(_event(head, index, {"content": text}) for index, text in enumerate(texts))
+    flags = [piece.translation.flags, *[None] * num_alternatives]
+    return b"".join(_event(head, i, {"content": text}, flags[i]) for i, text in enumerate(texts))

@@ -21,6 +21,7 @@ _DETECTION = {
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _ONE_OR_MORE = {"anyOf": [_TEXT, _TEXTS]}
+_FLAGS = {"type": "object", "description": "what looks wrong: true, or what is missing; absent if nothing does"}
 _TRANSLATED = {
     "type": "object",
     "properties": {
@@ -31,6 +32,7 @@ _TRANSLATED = {
             "items": {"type": "array"},
             "description": "terms, or a list of them per text",
         },
+        "flags": {"anyOf": [_FLAGS, {"type": "array", "items": _FLAGS}]},
         "detectedLanguage": {"anyOf": [_DETECTION, {"type": "array", "items": _DETECTION}]},
     },
     "required": ["translatedText"],
@@ -135,7 +137,7 @@ def _post_file() -> dict[str, Any]:
     form = {"type": "object", "properties": fields, "required": ["file", "source", "target"]}
     found = {
         "type": "object",
-        "properties": {"translatedFileUrl": _TEXT, "terms_missed": {"type": "array"}},
+        "properties": {"translatedFileUrl": _TEXT, "terms_missed": {"type": "array"}, "flags": _FLAGS},
         "required": ["translatedFileUrl"],
     }
     faults = {status: _fault(text, openai=False) for status, text in _FAULTS.items()}

@@ -8,9 +8,11 @@ from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
+from nmt.data.check.scripts import form_of_chinese
 from nmt.data.glossary import Term
+from nmt.documents.flags import Flags, merge
 from nmt.errors import NmtError, in_words
-from nmt.languages import Direction, base_code
+from nmt.languages import Direction, base_code, chinese_form, english_name, script_of
 from nmt.server.detect import Detector
 from nmt.server.metrics import Metrics
 from nmt.server.models import Models, ServedModel
@@ -34,6 +36,7 @@ class Routed(NamedTuple):
     direction: Direction
     model: ServedModel
     terms: tuple[Term, ...] = ()  # of the glossary of the request
+    form: str | None = None  # of Chinese characters, if the request names one and the model does not
 
 
 class Piece(NamedTuple):
@@ -52,6 +55,7 @@ class TextTranslation(NamedTuple):
     alternatives: list[str]
     pieces: list[Piece]
     terms_missed: list[Term]
+    flags: Flags
 
 
 class Service:
@@ -81,19 +85,21 @@ class Service:
 
         Regional codes match their language: pt-BR finds a model for pt. `model` restricts the choice to one model.
         """
-        return Routed(text, *self._find_direction(source, target, model))
+        direction, served = self._find_direction(source, target, model)
+        form = chinese_form(target) if chinese_form(direction.tgt) is None else None
+        return Routed(text, direction, served, form=form)
 
     def _direction(self, source: str, target: str, model: ServedModel | None) -> tuple[Direction, ServedModel]:
         directions = self.models.directions if model is None else list(model.directions)
         if (tgt := _closest(target, [d.tgt for d in directions])) is None:
-            raise RequestError(400, f"{target} is not supported; this server translates into {in_words(self.targets)}")
+            raise RequestError(400, _unsupported(target, "into", self.targets))
         if (src := _closest(source, [d.src for d in directions])) is None:
-            raise RequestError(400, f"{source} is not supported; this server translates from {in_words(self.sources)}")
+            raise RequestError(400, _unsupported(source, "from", self.sources))
         found = [d for d in directions if _fits(d.src, src) and _fits(d.tgt, tgt)]
         direction = next((d for d in found if d == (src, tgt)), found[0] if found else None)
         served = model or (None if direction is None else self.models.by_direction(direction))
         if direction is None or served is None:
-            raise RequestError(400, f"{tgt} is not available as a target language from {src}")
+            raise RequestError(400, f"{_named(tgt)} is not available as a target language from {_named(src)}")
         return direction, served
 
     async def pieces(
@@ -114,7 +120,8 @@ class Service:
                         results = iter(job.results)
                         for number, text in zip(numbers, cuts, strict=True):
                             for place, unit in enumerate(text.units):
-                                yield Piece(number, "" if place else text.lead, await next(results), unit.space)
+                                found = _in_form(await next(results), texts[number].form)
+                                yield Piece(number, "" if place else text.lead, found, unit.space)
                     finally:
                         loaded.batcher.cancel(job)
             except NmtError as error:
@@ -160,15 +167,39 @@ def _join(text: Routed, pieces: list[Piece]) -> TextTranslation:
 
     num_ranks = max((len(piece.translation.alternatives) for piece in pieces), default=0)
     missed = [term for piece in pieces for term in piece.translation.terms_missed]
-    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces, missed)
+    flags = merge([piece.translation.flags for piece in pieces])
+    return TextTranslation(written(0), [written(rank) for rank in range(1, num_ranks + 1)], pieces, missed, flags)
 
 
 def _closest(code: str, codes: Sequence[str]) -> str | None:
     """Return `code` as spelled in `codes`, or else the first of `codes` with the same language."""
     normal = code.replace("_", "-").lower()
     exact = next((each for each in codes if each.replace("_", "-").lower() == normal), None)
-    return exact or next((each for each in codes if base_code(each) == base_code(code)), None)
+    return exact or next((each for each in codes if _fits(each, code)), None)
 
 
 def _fits(code: str, wanted: str) -> bool:
-    return code == wanted or base_code(code) == base_code(wanted)
+    """Return whether two codes name one language, in scripts, or forms of Chinese, that do not differ."""
+    if base_code(code) != base_code(wanted):
+        return False
+    forms = {chinese_form(code), chinese_form(wanted)} - {None}
+    scripts = {script_of(code), script_of(wanted)} - {None}
+    return len(forms) < 2 and len(scripts) < 2
+
+
+def _in_form(found: UnitTranslation, form: str | None) -> UnitTranslation:
+    """Return a translation, flagged as in the wrong language if it is in the other form of Chinese."""
+    if form is None or form_of_chinese(found.text) in (None, form):
+        return found
+    return found._replace(flags={**found.flags, "wrong_language": True})
+
+
+def _named(code: str) -> str:
+    """Return the English name of a language with its code, or only the code if it has none."""
+    name = english_name(code)
+    return name if name == code or name.endswith(f"({code})") else f"{name} ({code})"
+
+
+def _unsupported(code: str, preposition: str, codes: Sequence[str]) -> str:
+    listed = in_words([_named(code) for code in codes])
+    return f"{_named(code)} is not supported; this server translates {preposition} {listed}"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from nmt.data.glossary import Term
 from nmt.documents.details import Details
+from nmt.documents.flags import Flags, flags_of
 from nmt.languages import Direction
 from nmt.translate import Translation, Translator
 from nmt.translate.translation import cut_text
@@ -63,7 +64,7 @@ class UnitTranslation(NamedTuple):
     num_src_tokens: int
     num_tgt_tokens: int
     finished: bool
-    protected_lost: list[str]
+    flags: Flags
     details: Details | None = None
     terms_missed: Sequence[Term] = ()
 
@@ -93,7 +94,7 @@ def finish(translation: Translation, details: Details | None = None) -> UnitTran
         len(translation.src_ids),
         len(translation.tgt_ids),
         translation.finished,
-        translation.protected_lost,
+        flags_of(translation),
         details,
         translation.terms_missed,
     )

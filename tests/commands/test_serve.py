@@ -103,6 +103,18 @@ def test_what_keeps_the_server_from_starting_is_one_message(two_run, tmp_path, m
     )
 
 
+@pytest.mark.parametrize("origin", ["a\r\nX: y", "https://a.org\r\nX: y", "https://a.org/", "a.org", "https://a b"])
+def test_an_origin_that_no_browser_sends_is_refused(origin):
+    done = CliRunner().invoke(app, ["serve", "--model", "none", "--allow-origin", origin])
+    assert done.exit_code == 2
+    assert "is not an origin, such as https://example.org" in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("origin", ["", "*", "null", "https://example.org", "http://[::1]:8080", "moz-extension://1-2"])
+def test_an_origin_may_be_of_any_scheme(origin):
+    assert serve._origin(origin) == origin
+
+
 @pytest.mark.slow
 def test_clients_that_retry_lose_nothing_when_the_server_is_killed_and_started_again(two_run):
     import threading

@@ -15,7 +15,8 @@ from typing import TextIO
 import pytest
 import yaml
 
-from nmt.commands.streams import StandardError, to_json
+from nmt.commands.outputs import open_output
+from nmt.commands.streams import StandardError, print_text, to_json
 from nmt.errors import NmtError
 from tests.reliability.running import nmt
 from tests.tiny import tiny_values
@@ -101,6 +102,28 @@ def test_a_full_standard_output_is_not_complained_of_at_exit(tmp_path, digits, a
         )  # fmt: skip
     assert done.stderr == "error: cannot write to standard output (No space left on device)\n"
     assert done.returncode == 1
+
+
+HOSTILE = "a\x1b]0;title\x07\tb\r\x9bc\u200d\nd"
+
+
+def test_control_characters_are_shown_on_a_terminal(monkeypatch):
+    pty = pytest.importorskip("pty", reason="needs pseudo terminals")
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w", encoding="utf-8", newline="") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        print_text(HOSTILE)
+        with open_output(None, {}, 1, resume=False) as output:
+            output.write(HOSTILE)
+        shown = os.read(reader, 1000).decode().replace("\r\n", "\n")
+    os.close(reader)
+    escaped = "a\\x1b]0;title\\x07\tb\\x0d\\x9bc\u200d\nd"
+    assert shown.expandtabs() == f"{escaped}\n{escaped}".expandtabs()
+
+
+def test_control_characters_go_into_pipes_as_they_are(capsys):
+    print_text(HOSTILE)
+    assert capsys.readouterr().out == HOSTILE + "\n"
 
 
 @needs_fork

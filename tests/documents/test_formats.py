@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import zipfile
 from copy import deepcopy
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from nmt import Translator
 from nmt.cli import app
+from nmt.commands import progress
 from nmt.documents import docx
 from nmt.documents.formats import read_document
 from nmt.documents.html import HtmlFile
@@ -180,6 +182,15 @@ def test_catalogs_get_what_they_lack_marked_fuzzy():
     assert "#. a comment" in written
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a file name with quotation marks and a line break")
+def test_a_catalog_is_never_taken_for_the_name_of_a_file(tmp_path, monkeypatch):
+    pytest.importorskip("polib", reason="needs polib")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'msgid "1"\n').write_text('msgid "secret"\nmsgstr ""\n')
+    document = read_document(b'msgid "1"', "a.po")
+    assert [block.plain() for block in document.blocks] == ["1"]
+
+
 def test_xliff_gets_targets_with_their_inline_codes():
     written = upper(XLIFF, "a.xlf").decode()
     target = '<target>[12] <g id="1" x:y="&amp;">[34]</g><x id="2"/> [5 &lt; 6]</target>'
@@ -322,7 +333,7 @@ BOLD = "<w:rPr>" + "<w:b/>" * 1000 + "</w:rPr>"
     [
         ("<w:p/>" * 200_000, "more than 200,000 elements and attributes"),
         ("<w:p a='' b='' c='' d=''/>" * 40_000, "more than 200,000 elements and attributes"),
-        (f"<w:p><w:r><w:t>{'a' * 4_000_000}</w:t></w:r></w:p>", "larger than 4,000,000 bytes when unpacked"),
+        (f"<w:p><w:r><w:t>{'a' * 1_000_000}</w:t></w:r></w:p>" * 4, "larger than 4,000,000 bytes when unpacked"),
         (f"<w:p><w:r>{BOLD}{'<w:tab/>' * 1000}</w:r></w:p>", "too much formatting"),
         (f"<w:p><w:r>{BOLD}<w:t>a</w:t></w:r>{TEXT * 1000}</w:p>", "too much formatting"),
     ],
@@ -357,6 +368,39 @@ def test_the_time_for_a_document_grows_with_its_size(name, content):
     started = time.process_time()
     upper(written, name)
     assert time.process_time() - started < 8
+
+
+LONG = "a " * 500_001
+HUGE = "paragraph 1 has 1,000,00[12] characters; the limit is 1,000,000"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.html", f"<p>{LONG}</p>", HUGE),
+        ("a.srt", CUE + LONG, HUGE),
+        ("a.po", f'msgid "{LONG}"\n', HUGE),
+        ("a.po", 'msgid ""\n' + f'"{LONG[:9000]}"\n' * 112, "a message of more than 10,000 lines or 1,000,000 char"),
+        ("a.po", 'msgid ""\n' + '"a"\n' * 10_001, "a message of more than 10,000 lines or 1,000,000 characters"),
+        ("a.xlf", f"<xliff><file>{UNIT.format(f'<source>{LONG}</source>')}</file></xliff>", HUGE),
+    ],
+)
+def test_a_paragraph_that_would_take_gigabytes_is_refused(name, content, message):
+    with pytest.raises(DataError, match=message):
+        read_document(content.encode(), name)
+
+
+def test_a_document_is_translated_part_by_part_and_its_progress_is_told(letters_run, tmp_path, monkeypatch):
+    (tmp_path / "in.html").write_text("".join(f"<p>{number}</p>" for number in range(50)))
+    sizes, translate = [], Translator.translate
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(Translator, "translate", lambda *a, **k: sizes.append(len(a[1])) or translate(*a, **k))
+    command = ["translate", "-m", str(letters_run), "--device", "cpu", str(tmp_path / "in.html")]
+    done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "out.html")])
+    assert done.exit_code == 0, done.output
+    assert sizes == [16, 32, 2]
+    assert "17 of 50 paragraphs translated, " in done.stderr
+    assert (tmp_path / "out.html").read_text().count("<p>") == 50
 
 
 def test_tabs_keep_the_formatting_of_their_run():
@@ -427,8 +471,8 @@ def test_a_term_within_a_protected_span_of_a_document_is_not_missed(letters_run,
     document, glossary = read_document(b"<p>http://a.org/34 <b>12</b></p>", "a.html"), Glossary({"34": "x", "12": "y"})
     with Translator.load(letters_run, device="cpu") as translator:
         options = translator.options.changed(protect=protect)
-        found = translate_blocks(translator, document.blocks, Wanted(options, glossary=glossary))
-    assert [term.source for term in found.terms_missed] == missed
+        found = list(translate_blocks(translator, document.blocks, Wanted(options, glossary=glossary)))
+    assert [term.source for block in found for term in block.terms_missed] == missed
 
 
 LANGUAGES = {

@@ -43,7 +43,7 @@ class Gate:
         assert self.go.wait(20)
         if any(unit.text == "bad" for unit in batch):
             raise ValueError("bad")
-        return [UnitTranslation(unit.text.upper(), [], 1, 1, True, []) for unit in batch]
+        return [UnitTranslation(unit.text.upper(), [], 1, 1, True, {}) for unit in batch]
 
 
 def run(test, **limits):

@@ -81,6 +81,16 @@ def test_what_is_typed_is_translated_line_by_line_with_alternatives(page, runnin
     assert by_id(page, "output").text == ""
 
 
+def test_a_target_of_the_detected_language_is_chosen_and_said(page):
+    pytest.importorskip("py3langid", reason="needs the extra langid")
+    choose(page, "target", "fr")
+    type_text(page, "Guten Morgen, wie geht es Ihnen heute?")
+    assert by_id(page, "status").text == "Translated from German into English: no model translates it into French"
+    assert [option.text for option in page.find_elements("css selector", "#target option")] == ["English"]
+    by_id(page, "clear").click()
+    assert len(page.find_elements("css selector", "#target option")) == 3
+
+
 def test_languages_swap_by_key_and_the_translation_becomes_the_text(page):
     from selenium.webdriver.common.keys import Keys
 
@@ -109,10 +119,11 @@ def test_arrow_keys_and_the_mouse_show_where_a_word_came_from(page):
 
 def test_the_mode_is_kept_and_a_phone_shows_one_column(page, running):
     by_id(page, "theme").click()
-    dark = by_id(page, "theme").get_attribute("aria-pressed")
+    other = by_id(page, "theme").text  # the mode that a click turns on
     page.get(running.url)
     wait_for(page, lambda: page.find_elements("css selector", "#source option"))
-    assert by_id(page, "theme").get_attribute("aria-pressed") == dark
+    assert by_id(page, "theme").text == other
+    assert page.execute_script("return document.documentElement.dataset.theme") not in other.lower()
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     try:
         text, output = by_id(page, "text").rect, by_id(page, "output").rect

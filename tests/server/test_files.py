@@ -66,6 +66,16 @@ def test_what_is_no_form_is_refused(running, content, kind, status):
     assert running.client.get("/download_file/none").status_code == 404
 
 
+def test_a_document_is_sent_only_to_clients_with_a_key(two_run, tmp_path, start):
+    (tmp_path / "keys").write_text("secret-key\n")
+    server = start([two_run], keys=tmp_path / "keys")
+    url = send(server, source="en", target="de", api_key="secret-key").json()["translatedFileUrl"]
+    assert server.client.get(url).json() == {"error": "this server needs an API key"}
+    assert server.client.get(url, headers={"Authorization": "Bearer secret"}).status_code == 403
+    assert server.client.get(url, headers={"Authorization": "Bearer secret-key"}).status_code == 200
+    assert server.client.get(url, params={"api_key": "secret-key"}).status_code == 200
+
+
 def test_a_glossary_is_a_field_or_a_file_of_the_form(words_run, start):
     server = start([words_run])
     page = f"<p>{ONE} {TWO}</p>".encode()

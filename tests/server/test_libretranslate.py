@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nmt import Translator
-from nmt.server import batcher, run
+from nmt.server import batcher, run, service
 from nmt.server.batcher import _PROBE_EVERY
+from nmt.server.units import UnitTranslation
 
 LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
 
@@ -103,15 +104,23 @@ def test_html_keeps_its_tags_and_escapes_its_text(running):
     assert written.count("<b>") == written.count("</b>") == 1
 
 
+NO_PAIR = "French (fr) is not available as a target language from German (de)"
+INTO = "xx is not supported; this server translates into German (de), French (fr) and English (en)"
+FROM = "French (fr) is not supported; this server translates from English (en) and German (de)"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ({"source": "en", "target": "de"}, "Invalid request: missing q parameter"),
         ({"q": "", "source": "en", "target": "de"}, "Invalid request: missing q parameter"),
         ({"q": "1", "source": "en"}, "Invalid request: missing target parameter"),
-        ({"q": "1", "source": "en", "target": "xx"}, "xx is not supported; this server translates into de, fr and en"),
-        ({"q": "1", "source": "fr", "target": "de"}, "fr is not supported; this server translates from en and de"),
-        ({"q": "1", "source": "de", "target": "fr"}, "fr is not available as a target language from de"),
+        ({"q": "1", "source": "en", "target": "xx"}, INTO),
+        ({"q": "1", "source": "fr", "target": "de"}, FROM),
+        (
+            {"q": "1", "source": "de", "target": "fr"},
+            NO_PAIR,
+        ),
         (
             {"q": "1", "source": "en", "target": "de", "format": "pdf"},
             "Invalid request: format: Input should be 'text' or 'html'",
@@ -359,3 +368,39 @@ def test_a_term_of_a_request_that_its_translation_has_is_not_missed(running):
 def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
     answer = running.translate(q="12", source="de", target="en", glossary=glossary)
     assert (answer.status_code, answer.json()["error"][: len(message)]) == (400, message)
+
+
+@pytest.mark.parametrize("keys", [None, "secret-key"])
+def test_a_post_without_a_body_is_read_from_its_query_string(two_run, tmp_path, start, keys):
+    (tmp_path / "keys").write_text("secret-key\n")
+    server = start([two_run], keys=tmp_path / "keys" if keys else None)
+    fields = {"q": "1 & 2 é", "source": "en", "target": "de", "format": "text", "api_key": keys or ""}
+    answer = server.client.post("/translate", params=fields)
+    assert answer.json() == server.translate(**fields).json()
+    detected = server.client.post("/detect", params={"q": "12", "api_key": keys or ""})
+    assert detected.json()[0]["language"] == "en"
+    refused = server.client.post("/translate", params={"source": "en", "target": "de"})
+    assert refused.json() == {"error": "Invalid request: missing q parameter"}
+
+
+@pytest.mark.parametrize(
+    ("code", "codes", "closest"),
+    [
+        ("pt-BR", ["pt"], "pt"),
+        ("pt", ["pt_BR"], "pt_BR"),
+        ("zh-Hant", ["zh-Hans"], None),
+        ("zh-TW", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("zh-CN", ["zh-TW"], None),
+        ("zh-Hant", ["zh"], "zh"),
+        ("sr-Latn", ["sr-Cyrl"], None),
+        ("sr", ["sr-Cyrl"], "sr-Cyrl"),
+    ],
+)
+def test_a_language_in_another_script_is_no_model_for_it(code, codes, closest):
+    assert service._closest(code, codes) == closest
+
+
+@pytest.mark.parametrize(("form", "flags"), [("traditional", {"wrong_language": True}), ("simplified", {}), (None, {})])
+def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, flags):
+    found = UnitTranslation("这个国家的经济发展得很快", [], 1, 1, True, {})
+    assert service._in_form(found, form).flags == flags

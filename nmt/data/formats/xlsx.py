@@ -25,6 +25,7 @@ MAX_UNPACKED_BYTES = 2_000_000_000
 MAX_STRINGS_BYTES = 500_000_000
 """Maximum size of the shared strings, which openpyxl keeps in memory."""
 
+_MAX_COLUMNS = 1000  # unless one beyond is chosen by number; one stray cell in the last column makes a row of 16,384
 _MAX_FILES = 10_000
 _SAVE_AGAIN = "save it as .xlsx again, or export the sheet as csv"
 
@@ -51,7 +52,8 @@ def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
                 warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text
                 book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             with closing(book):
-                yield from _rows_of(_sheet(book, files.sheet, path), path)
+                width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
+                yield from _rows_of(_sheet(book, files.sheet, path), width, path)
         except (GeneratorExit, NmtError):
             raise
         except Exception as error:  # openpyxl raises many types of exceptions
@@ -59,18 +61,16 @@ def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
             raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
 
 
-def _rows_of(sheet: Any, path: Path) -> Iterator[Row]:
+def _rows_of(sheet: Any, width: int, path: Path) -> Iterator[Row]:
     sheet.reset_dimensions()  # the size given in the file may be wrong
     for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         if number > MAX_ROWS:
             raise DataError(f"a sheet with more than {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
-        yield number, [_text(cell, path, number) for cell in cells]
+        yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
 
 
 def _text(cell: object, path: Path, line: int) -> str:
     """Return the text of a cell; whole numbers have no decimal point, as in Excel."""
-    if cell is None:
-        return ""
     if isinstance(cell, str):
         return on_one_line(cell.replace("_x000D_", ""), path, line)  # how Excel escapes the CR of a pasted text
     if isinstance(cell, bool):

@@ -6,7 +6,7 @@ const PAUSE = 250; // ms without a keystroke before a request
 const UNSURE = 0.4; // words with a lower probability are marked
 const SHORT = 400; // maximum characters for which alternatives are requested
 const AUTO = "auto";
-let languages = [], glossaries = [], terms = {}, limit = 0, running = null, timer = 0, units = [], detected = "";
+let languages = [], glossaries = [], flags = {}, terms = {}, limit = 0, running = null, timer = 0, units = [], detected = "";
 
 const stored = (name, value) => {
   try {
@@ -18,7 +18,7 @@ const stored = (name, value) => {
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
-  $("theme").setAttribute("aria-pressed", String(theme === "dark"));
+  $("theme").textContent = theme === "dark" ? "Light mode" : "Dark mode"; // what a click turns on
 }
 
 function say(message, isError = false) {
@@ -44,7 +44,7 @@ const sources = () => languages.filter((language) => language.targets.length);
 const sourceCode = () => (source.value === AUTO ? detected : source.value);
 
 function fillTargets(chosen) {
-  const own = languages.find((language) => language.code === source.value);
+  const own = languages.find((language) => language.code === sourceCode());
   const all = own ? own.targets : [...new Set(sources().flatMap((language) => language.targets))];
   fill(target, all, chosen || target.value);
   $("glossary-box").hidden = !obeysTerms();
@@ -72,6 +72,8 @@ function changed(wait = PAUSE) {
   if (!text.value.trim()) {
     show([]);
     say("");
+    detected = "";
+    fillTargets();
   } else if (limit && size > limit) {
     say(`Too long: at most ${limit.toLocaleString("en")} characters`, true);
   } else {
@@ -106,17 +108,46 @@ async function readTermsFile() {
   changed(0);
 }
 
+const authorization = () => ($("key").value ? { Authorization: `Bearer ${$("key").value}` } : {});
+
+async function ask(path, body, signal) {
+  const headers = { "Content-Type": "application/json", ...authorization() };
+  const answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  if (!answer.ok) throw new Error((await answer.json()).error);
+  return answer;
+}
+
+// Not every target is one of the detected language: offers those that are. Returns a note if the chosen one is not.
+async function detect(q, signal) {
+  const all = sources().map((language) => language.targets.join());
+  if (source.value !== AUTO || all.every((targets) => targets === all[0])) return "";
+  detected = (await (await ask("detect", { q }, signal)).json())[0].language;
+  const chosen = target.value;
+  fillTargets(chosen);
+  if ([target.value, detected].includes(chosen)) return "";
+  return ` into ${nameOf(target.value)}: no model translates it into ${nameOf(chosen)}`;
+}
+
+// What the flags of a text say, as the server words it.
+function warn(id, parts) {
+  const said = Object.entries(flags).flatMap(([name, meaning]) => {
+    const values = parts.flatMap((part) => (part && part[name]) || []);
+    const missing = [...new Set(values.filter((value) => value !== true))];
+    return values.length ? [missing.length ? `${meaning}: ${missing.join(" ")}` : meaning] : [];
+  });
+  $(id).textContent = said.length ? `Check the translation: ${said.join("; ")}.` : "";
+  $(id).hidden = !said.length;
+}
+
 async function translate() {
   const request = (running = new AbortController());
   const q = text.value, found = [];
   const alternatives = q.length <= SHORT ? 3 : 0;
   output.classList.add("waiting");
   try {
-    const headers = { "Content-Type": "application/json" };
-    if ($("key").value) headers.Authorization = `Bearer ${$("key").value}`;
-    const body = JSON.stringify({ q, source: source.value, target: target.value, stream: true, details: true, alternatives, ...(obeysTerms() && { glossary: terms }) });
-    const answer = await fetch("translate", { method: "POST", headers, body, signal: request.signal });
-    if (!answer.ok) throw new Error((await answer.json()).error);
+    const note = await detect(q, request.signal);
+    const body = { q, source: source.value, target: target.value, stream: true, details: true, alternatives, ...(obeysTerms() && { glossary: terms }) };
+    const answer = await ask("translate", body, request.signal);
     for await (const line of linesOf(answer.body)) {
       if (line.error) throw new Error(line.error);
       if (line.detectedLanguage) detected = line.detectedLanguage.language;
@@ -127,7 +158,7 @@ async function translate() {
     }
     show(found);
     const missed = found.flatMap((line) => line.terms_missed || []).map((term) => term.join(" = "));
-    const done = source.value === AUTO ? `Translated from ${nameOf(detected)}` : "Translated";
+    const done = source.value === AUTO ? `Translated from ${nameOf(detected)}${note}` : "Translated";
     say(missed.length ? `${done}, without ${[...new Set(missed)].join(", ")}` : done);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message || "The server is not responding", true);
@@ -153,6 +184,7 @@ function show(found) {
   output.lang = target.value;
   text.lang = sourceCode();
   output.replaceChildren(...found.flatMap(nodesOf));
+  warn("flags", found.map((unit) => unit.flags));
   $("legend").hidden = !found.some((unit) => unit.details);
   const others = found.length === 1 ? found[0].alternatives : [];
   $("alternatives").replaceChildren(...others.filter((other) => other !== found[0].text).map(choice));
@@ -263,6 +295,7 @@ async function translateFile() {
   if (!file) return;
   const tell = (...nodes) => $("file-status").replaceChildren(...nodes);
   tell(`Translating ${file.name} …`);
+  warn("file-flags", []);
   const form = new FormData();
   for (const [name, value] of [["source", source.value], ["target", target.value], ["api_key", $("key").value], ["file", file]]) {
     form.append(name, value);
@@ -273,11 +306,12 @@ async function translateFile() {
     const answer = await fetch("translate_file", { method: "POST", body: form });
     const found = await answer.json();
     if (!answer.ok) throw new Error(found.error);
-    const link = document.createElement("a");
-    link.href = `download_file/${found.translatedFileUrl.split("/").pop()}`;
-    link.download = "";
+    const link = document.createElement("a"), path = `download_file/${found.translatedFileUrl.split("/").pop()}`;
+    link.href = $("key").value ? URL.createObjectURL(await (await fetch(path, { headers: authorization() })).blob()) : path;
+    link.download = file.name.replace(/(\.[^.]*)$/, `.${target.value}$1`);
     link.textContent = `Download the translation of ${file.name}`;
     const missed = (found.terms_missed || []).map((term) => term.join(" = "));
+    warn("file-flags", [found.flags]);
     tell(link, ...(missed.length ? [`Without ${[...new Set(missed)].join(", ")}`] : []));
   } catch (error) {
     tell(error.message || "The server is not responding");
@@ -292,7 +326,7 @@ async function start() {
     setTheme(theme);
   });
   $("key").value = stored("key");
-  $("key").addEventListener("change", () => { stored("key", $("key").value); changed(0); });
+  $("key").addEventListener("input", () => { stored("key", $("key").value); changed(); });
   $("file").addEventListener("change", translateFile);
   text.addEventListener("input", () => changed());
   source.addEventListener("change", () => { fillTargets(); changed(0); });
@@ -322,6 +356,7 @@ async function start() {
     languages = listed;
     limit = Math.max(0, settings.charLimit);
     glossaries = settings.glossaryDirections;
+    flags = settings.flags;
     $("documents").hidden = !settings.filesTranslation;
     $("file").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;

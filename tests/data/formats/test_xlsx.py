@@ -53,6 +53,17 @@ def test_a_sheet_is_read_by_columns_and_its_faulty_rows_are_left_out(tmp_path, m
     assert fault(path, sheet=3) == "a.xlsx: no sheet 3\n  the sheets are 'one', 'two'"
 
 
+def test_a_stray_cell_in_the_last_column_does_not_make_every_cell_before_it_be_read(tmp_path, monkeypatch):
+    last = 16_384
+    rows = [[f"a {number} b", f"c {number} d", *[None] * (last - 3), "x"] for number in range(3)]
+    path = workbook(tmp_path / "a.xlsx", one=rows)
+    cells, text = [], xlsx._text
+    monkeypatch.setattr(xlsx, "_text", lambda cell, *place: cells.append(cell) or text(cell, *place))
+    assert read(path) == [(src, tgt, line) for line, (src, tgt, *_) in enumerate(rows, 1)]
+    assert len(cells) == 6
+    assert read(path, columns=(1, last)) == [(src, "x", line) for line, (src, *_) in enumerate(rows, 1)]
+
+
 def test_the_sheets_are_named_if_there_are_several_and_none_is_chosen(tmp_path, messages):
     path = workbook(tmp_path / "a.xlsx", info=[["Export"]], pairs=[["one", "eins"]])
     assert read(path) == [("Export", "", 1)]
