@@ -55,7 +55,7 @@ def _located(name: str) -> RunDir:
     if not path.is_file():
         return RunDir(path)
     run = RunDir(unpack(path))
-    run.results = path.with_name(f"{path.stem}-eval")
+    run.results, run.packed = path.with_name(f"{path.stem}-eval"), path
     return run
 
 

@@ -154,6 +154,7 @@ class RunDir:
         self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
         self.results = self.evaluations  # where `nmt eval` writes; outside the run if the run is in the cache
+        self.packed: Path | None = None  # the packed model that it was unpacked from
         self.adaptation = path / "adaptation.json"
         self.distillation = path / "distillation.json"
         self._usable: Path | None = None

@@ -11,7 +11,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.config.corpora import FORMS, ParallelFiles
+from nmt.config import DataConfig
+from nmt.config.corpora import DATA_SETS, FORMS, ParallelFiles
 from nmt.data.formats.delimited import read_csv, read_tsv
 from nmt.data.formats.jsonl import read_jsonl
 from nmt.data.formats.records import Record
@@ -43,6 +44,11 @@ def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
     """Return the text files of a set: for each corpus, source and target, or one file."""
     names = (getattr(corpus, key) for corpus in as_corpora(files) for key in ("src", "tgt", *FORMS[1:]))
     return [Path(name) for name in names if name is not None]
+
+
+def all_paths(data: DataConfig) -> list[Path]:
+    """Return the text files of all sets."""
+    return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
 
 
 def path_of(files: ParallelFiles | Sequence[ParallelFiles], pair: SentencePair) -> Path:
