@@ -201,6 +201,13 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             _clean_up_after(folder / match["name"], match["token"])
 
 
+def restore_replaced(path: Path) -> None:
+    """Restore the name of a run, an export or a tokenizer if a process was killed while replacing it."""
+    if not os.path.lexists(path):
+        real = Path(os.path.realpath(path))
+        remove_leftovers(real.parent, real.name)
+
+
 def _clean_up_after(path: Path, token: str) -> None:
     """Remove the leftovers of the writer of `path` with this `token`, if it has ended."""
     name = _temporary(path, token, "lock")

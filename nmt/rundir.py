@@ -400,10 +400,3 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
         yield RunDir(folder)
         with suppress(OSError):  # remove an empty folder; unlike a rename, this spares a run that has just appeared
             Path(os.path.realpath(path)).rmdir()
-
-
-def restore_replaced(path: Path) -> None:
-    """Restore the name of a run or an export at `path` if a process was killed while replacing it."""
-    if not os.path.lexists(path):
-        real = Path(os.path.realpath(path))
-        remove_leftovers(real.parent, real.name)

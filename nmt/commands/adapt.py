@@ -20,9 +20,9 @@ from nmt.config import Config, dump_config
 from nmt.config.data import DataConfig
 from nmt.config.load import load_text
 from nmt.errors import ConfigError, RunError
-from nmt.files import flush, write_text
+from nmt.files import flush, restore_replaced, write_text
 from nmt.find_model import find_run
-from nmt.rundir import DirectedPairs, RunDir, replaceable_run, restore_replaced
+from nmt.rundir import DirectedPairs, RunDir, replaceable_run
 
 if TYPE_CHECKING:
     from nmt.config.corpora import ParallelFiles

@@ -40,7 +40,7 @@ from nmt.config import (
 from nmt.config.corpora import DATA_SETS
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError, counted, in_words
-from nmt.files import write_text
+from nmt.files import restore_replaced, write_text
 from nmt.hub import HUB_PREFIX
 
 log = logging.getLogger(__name__)
@@ -119,8 +119,10 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     """Check a configuration, and that its files exist and can be read."""
     wanted = load_config(config, overrides)
     hint = f"paths are relative to {Path.cwd()}"
-    if (folder := wanted.tokenizer.path) is not None and not Path(folder).is_dir():
-        raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
+    if (folder := wanted.tokenizer.path) is not None:
+        restore_replaced(Path(folder))
+        if not Path(folder).is_dir():
+            raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
     base = wanted.training.init_from
     if base is not None and not Path(base).exists() and not base.startswith(HUB_PREFIX):
         raise ConfigError(f"training.init_from: no such folder: {base}", path=config, hint=hint)

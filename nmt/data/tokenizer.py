@@ -28,7 +28,7 @@ from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.protobuf import protobuf_field, protobuf_fields, protobuf_items
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
 from nmt.errors import DataError, RunError
-from nmt.files import new_folder, read_at_most
+from nmt.files import new_folder, read_at_most, restore_replaced
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 if TYPE_CHECKING:
@@ -262,6 +262,7 @@ class TokenizerPair:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both variants exist."""
+        restore_replaced(folder)
         found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
         if found == {"joint"}:
             tokenizer = Tokenizer.load(folder / "joint.model")

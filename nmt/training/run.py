@@ -17,10 +17,10 @@ from nmt.checksum import find_corruption
 from nmt.config import Config, SearchOptions, dump_config
 from nmt.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.errors import RunError, counted
-from nmt.files import FULL_DISK, remove_leftovers
+from nmt.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.find_model import find_run
 from nmt.machine import num_cores
-from nmt.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder, restore_replaced
+from nmt.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
 from nmt.training.checkpoints import checkpoint_name
