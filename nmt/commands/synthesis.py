@@ -12,6 +12,7 @@ from typing import NamedTuple
 import typer
 
 from nmt.commands import streams
+from nmt.commands.corpus_options import refuse_corpus
 from nmt.commands.inputs import read_standard_input, read_text_file
 from nmt.commands.outputs import Settings, exit_code_of, refuse_replacing, stop_on_sigterm, tell_what_is_kept
 from nmt.commands.progress import Progress
@@ -107,6 +108,8 @@ class Synthesis(NamedTuple):
 
 def check_files(name: str, output: Path, models: list[RunDir] | ExportDir) -> None:
     """Raise NmtError if the file `name` cannot be opened, or `output` would replace an input. Pipes are not opened."""
+    if name != STANDARD_INPUT:
+        refuse_corpus(Path(name))
     if name != STANDARD_INPUT and not Path(name).is_fifo():
         open_text(Path(name)).close()
     refuse_replacing([output], [streams.STANDARD_INPUT if name == STANDARD_INPUT else Path(name)], models)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from nmt.commands.corpus_options import refuse_corpus
 from nmt.commands.documents import DocumentPaths, document_in, translate_document, warn_of_lines
 from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.commands.inputs import (
@@ -142,6 +143,8 @@ def translate(
     _check_usage(files, prefix, computation)
     wanted = _Wanted(search, format, prefix, to, from_, attention_layer, attention_head)
     document = document_in(files.texts, output, _for_texts(files, wanted))
+    if input is not None:
+        refuse_corpus(input)
     warn_of_lines(input)
     found = find_models(models, checkpoint)
     _refuse_replacing(files, document, found)
