@@ -6,6 +6,7 @@ around a sentence is stripped. `nmt/data/formats` has a module for each format o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -79,11 +80,14 @@ def read_rows(path: Path) -> Iterator[SentencePair]:
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:
-    """Raise DataError if one of `paths` is a pipe, because nmt reads a corpus several times. Missing files pass."""
+    """Raise DataError if one of `paths` is a pipe or a device, because nmt reads a corpus several times, to its end.
+
+    Missing files and folders pass.
+    """
     for path in paths:
-        if path.is_fifo() or path.is_socket():
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"
-            raise DataError("this is a pipe; a file is needed", path=path, hint=hint)
+            raise DataError("this is a pipe or a device; a file is needed", path=path, hint=hint)
 
 
 def _read(files: ParallelFiles, index: int) -> Iterator[SentencePair]:

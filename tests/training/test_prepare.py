@@ -127,6 +127,15 @@ def test_a_pipe_is_refused_because_a_corpus_is_read_several_times(digits, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_a_resumed_run_does_not_read_a_device_for_ever(digits, tmp_path, monkeypatch):
+    run, store = RunDir(tmp_path / "run"), tmp_path / "store"
+    fingerprint = prepare(tiny_config(digits), run, store).fingerprint
+    monkeypatch.setattr("nmt.files.sha256_of", lambda path: pytest.fail(f"{path} is read"))
+    with pytest.raises(DataError, match="this is a pipe or a device; a file is needed"):
+        prepare(tiny_config(digits, data={"train": {"tsv": "/dev/zero"}}), run, store, fingerprint)
+
+
 def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_is_set_back(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=50)
     path, config = folder / "train.tsv", tiny_config(folder)
