@@ -264,9 +264,15 @@ class FileHashes:
         """Store the cache in the JSON file `path`; unreadable entries are recomputed."""
         self.path = path
         try:
-            self.known: dict[str, list[object]] = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            self.known = {}
+            found = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError):
+            found = {}
+        # A value that is nested could be too deep to be written again.
+        self.known: dict[str, list[object]] = {
+            name: entry
+            for name, entry in found.items()
+            if isinstance(entry, list) and all(isinstance(part, int | str) for part in entry)
+        }
 
     def sha256(self, file: Path) -> str:
         """Return the SHA-256 of `file`, as hex."""
@@ -274,7 +280,7 @@ class FileHashes:
         # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
         stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
         known = self.known.get(name)
-        if not isinstance(known, list) or known[:-1] != stamp:
+        if known is None or known[:-1] != stamp:
             known = self.known[name] = [*stamp, sha256_of(file)]
             write_text(self.path, json.dumps(self.known, indent=1))
         return str(known[-1])

@@ -78,7 +78,7 @@ def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pair
     assert passes == []
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"valid": 3}', b"\xff"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"valid": 3}', b"\xff", b"[" * 200_000])
 def test_held_out_sets_that_cannot_be_read_are_chosen_as_before(tmp_path, damage):
     first, second = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
     prepare(held_out_of(tmp_path), first, tmp_path / "store")
