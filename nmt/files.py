@@ -201,6 +201,13 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             _clean_up_after(folder / match["name"], match["token"])
 
 
+def restore_replaced(path: Path) -> None:
+    """Restore the name of a run, an export or a tokenizer if a process was killed while replacing it."""
+    if not os.path.lexists(path):
+        real = Path(os.path.realpath(path))
+        remove_leftovers(real.parent, real.name)
+
+
 def _clean_up_after(path: Path, token: str) -> None:
     """Remove the leftovers of the writer of `path` with this `token`, if it has ended."""
     name = _temporary(path, token, "lock")
@@ -257,9 +264,15 @@ class FileHashes:
         """Store the cache in the JSON file `path`; unreadable entries are recomputed."""
         self.path = path
         try:
-            self.known: dict[str, list[object]] = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            self.known = {}
+            found = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError):
+            found = {}
+        # A value that is nested could be too deep to be written again.
+        self.known: dict[str, list[object]] = {
+            name: entry
+            for name, entry in found.items()
+            if isinstance(entry, list) and all(isinstance(part, int | str) for part in entry)
+        }
 
     def sha256(self, file: Path) -> str:
         """Return the SHA-256 of `file`, as hex."""
@@ -267,7 +280,7 @@ class FileHashes:
         # The change time (ctime) too: copying may set the modification time back (rsync -t), but not the change time.
         stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
         known = self.known.get(name)
-        if not isinstance(known, list) or known[:-1] != stamp:
+        if known is None or known[:-1] != stamp:
             known = self.known[name] = [*stamp, sha256_of(file)]
             write_text(self.path, json.dumps(self.known, indent=1))
         return str(known[-1])

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from nmt.errors import RunError
 from nmt.exportdir import ExportDir, is_export
+from nmt.files import restore_replaced
 from nmt.hub import HUB_PREFIX, fetch
 from nmt.packed import unpack
-from nmt.rundir import RunDir, restore_replaced
+from nmt.rundir import RunDir
 
 _NAME_A_RUN = "give a run folder from `nmt train`, or a file from `nmt pack`"
 
@@ -55,7 +56,7 @@ def _located(name: str) -> RunDir:
     if not path.is_file():
         return RunDir(path)
     run = RunDir(unpack(path))
-    run.results = path.with_name(f"{path.stem}-eval")
+    run.results, run.packed = path.with_name(f"{path.stem}-eval"), path
     return run
 
 

@@ -30,6 +30,11 @@ def num_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
     return min([count, *quotas, *([] if _limit is None else [_limit])])
 
 
+def bounded(threads: int) -> int:
+    """Return a number of threads or processes, but at most one per core of the machine: more only cost memory."""
+    return min(threads, os.cpu_count() or 1)
+
+
 def limit_cores(count: int) -> None:
     """Limit this process, one of several on its machine, to `count` cores. Engines read the limit when they load."""
     global _limit

@@ -156,6 +156,7 @@ class RunDir:
         self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
         self.results = self.evaluations  # where `nmt eval` writes; outside the run if the run is in the cache
+        self.packed: Path | None = None  # the packed model that it was unpacked from
         self.adaptation = path / "adaptation.json"
         self.distillation = path / "distillation.json"
         self._usable: Path | None = None
@@ -321,9 +322,13 @@ class RunDir:
                 partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
 
     def read_pairs(self, split: str) -> tuple[list[str], list[str]]:
-        """Return the sources and targets of `split`, as written by `write_pairs`."""
+        """Return the sources and targets of `split`, as written by `write_pairs`. RunError if a line is missing."""
         src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
-        return list(read_lines(src)), list(read_lines(tgt))
+        sources, targets = list(read_lines(src)), list(read_lines(tgt))
+        if len(sources) != len(targets):
+            message = f"{len(targets):,} lines, but {src.name} has {len(sources):,}"
+            raise RunError(message, path=tgt, hint="copy both files again from where the run was trained")
+        return sources, targets
 
     def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
         """Return `split` by direction. A saved set with a single direction does not name it; it is then `only`.
@@ -342,7 +347,7 @@ class RunDir:
             here = slice(start, start + size)
             sets.append(DirectedPairs(Direction(src, tgt), sources[here], references[here]))
             start += size
-        if not start == len(sources) == len(references):
+        if start != len(sources):
             hint = "copy the file again from where the run was trained"
             raise RunError(f"{start} pairs in all, but {split}.src has {len(sources)} lines", path=path, hint=hint)
         return sets
@@ -409,10 +414,3 @@ def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
         yield RunDir(folder)
         with suppress(OSError):  # remove an empty folder; unlike a rename, this spares a run that has just appeared
             Path(os.path.realpath(path)).rmdir()
-
-
-def restore_replaced(path: Path) -> None:
-    """Restore the name of a run or an export at `path` if a process was killed while replacing it."""
-    if not os.path.lexists(path):
-        real = Path(os.path.realpath(path))
-        remove_leftovers(real.parent, real.name)

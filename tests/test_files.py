@@ -78,10 +78,13 @@ def test_an_edit_is_noticed_though_size_and_time_of_modification_are_as_before(t
     assert FileHashes(memory).sha256(file) == sha256_of(file) != before
 
 
-def test_a_damaged_memory_of_hashes_is_made_anew(tmp_path):
+@pytest.mark.parametrize(
+    "damaged", ['["not", "a dict"', "[" * 200_000, '{"a": ' + "[" * 200_000, '{"a": ' + "[" * 800 + "]" * 800 + "}"]
+)
+def test_a_damaged_memory_of_hashes_is_made_anew(damaged, tmp_path):
     file, memory = tmp_path / "corpus", tmp_path / "hashes.json"
     file.write_text("one", encoding="utf-8")
-    memory.write_text('["not", "a dict"', encoding="utf-8")
+    memory.write_text(damaged, encoding="utf-8")
     assert FileHashes(memory).sha256(file) == sha256_of(file)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nmt.data.corpus import SentencePair
 from nmt.errors import RunError
 from nmt.rundir import RunDir, new_run, refuse_existing
 
@@ -157,3 +158,15 @@ def test_the_configuration_of_a_run_is_read_once(digits_run, monkeypatch):
     config = run.config()
     monkeypatch.setattr("nmt.rundir.load_config", None)
     assert run.config() is config
+
+
+def test_a_data_set_that_lost_a_line_is_named(tmp_path):
+    run = RunDir(tmp_path)
+    run.write_pairs("valid", [SentencePair(f"{n}", f"{n}", n) for n in range(3)])
+    (tmp_path / "data" / "valid.tgt").write_text("0\n1\n")
+    with pytest.raises(RunError) as caught:
+        run.read_pairs("valid")
+    assert str(caught.value) == (
+        f"{tmp_path / 'data' / 'valid.tgt'}: 2 lines, but valid.src has 3\n"
+        "  copy both files again from where the run was trained"
+    )

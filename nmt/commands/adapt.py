@@ -13,15 +13,16 @@ import typer
 
 from nmt.commands.corpus_options import NO_FILES, Columns, CorpusFiles, CorpusOptions, Fields, Sheet, Src, Tgt, Tsv
 from nmt.commands.options import Overrides
+from nmt.commands.outputs import refuse_replacing
 from nmt.commands.streams import print_text
 from nmt.commands.train import log_next_steps, prepare_to_train, train_run
 from nmt.config import Config, dump_config
 from nmt.config.data import DataConfig
 from nmt.config.load import load_text
 from nmt.errors import ConfigError, RunError
-from nmt.files import flush, write_text
+from nmt.files import flush, restore_replaced, write_text
 from nmt.find_model import find_run
-from nmt.rundir import DirectedPairs, RunDir, replaceable_run, restore_replaced
+from nmt.rundir import DirectedPairs, RunDir, replaceable_run
 
 if TYPE_CHECKING:
     from nmt.config.corpora import ParallelFiles
@@ -207,6 +208,7 @@ def _old_test_files(named: list[str], data: DataConfig, direction: Direction) ->
 
 def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:
     """Train the candidate from the beginning."""
+    from nmt.data.corpus import paths_of
     from nmt.training.adaptation import adapted_config
     from nmt.training.adaptation_corpus import collect
     from nmt.training.prepare import find_store_root
@@ -215,8 +217,7 @@ def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: l
     if candidate.exists() and not overwrite:
         hint = f"continue it with --resume ({_command(run, check)}), or start over with --overwrite"
         raise RunError("an interrupted or rejected adaptation already exists", path=candidate, hint=hint)
-    if base.path.resolve() == run.resolve():
-        raise RunError("a run cannot be replaced by its own adaptation", path=run, hint="choose another --run")
+    refuse_replacing([run], paths_of([*request.corpora, *request.test, *request.old_test]), [base])
     corpus = collect(base, request)
     config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
     log.info(_describe(base, corpus, config))

@@ -40,7 +40,7 @@ from nmt.config import (
 from nmt.config.corpora import DATA_SETS
 from nmt.config.presets import reason_for
 from nmt.errors import ConfigError, DataError, counted, in_words
-from nmt.files import write_text
+from nmt.files import restore_replaced, write_text
 from nmt.hub import HUB_PREFIX
 
 log = logging.getLogger(__name__)
@@ -122,6 +122,7 @@ def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
     if (folder := wanted.tokenizer.path) is not None:
         from nmt.training.prepare import load_base_tokenizers
 
+        restore_replaced(Path(folder))
         if not Path(folder).exists():
             raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
         load_base_tokenizers(wanted)

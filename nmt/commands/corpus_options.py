@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+from nmt.commands.documents import SUFFIXES
 from nmt.config import DataConfig, ParallelFiles
 from nmt.config.corpora import FORMS
 from nmt.config.filters import SAFE_FILTERS
 from nmt.data.lines import COMPRESSIONS
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 
 _FORM_OF_ENDING = {
     **{form: form for form in FORMS if form != "src"},
@@ -141,6 +143,20 @@ def _recognized(name: str) -> tuple[str, str]:
 def form_named(name: str) -> str | None:
     """Return the corpus format that the extension of a file stands for, such as csv; None if it is unknown."""
     return _FORM_OF_ENDING.get(Path(_uncompressed(name)).suffix.lower().removeprefix("."))
+
+
+def refuse_corpus(path: Path) -> None:
+    """Raise DataError if the extension of a text file says that it has other columns, fields or markup than the text.
+
+    Documents are exempt; `nmt translate` warns of them.
+    """
+    form = form_named(path.name)
+    if form is None or path.suffix.lower() in SUFFIXES:
+        return
+    name = shlex.quote(str(path))
+    commands = {".tsv": f", such as: cut -f 1 {name} > NAME.txt", ".jsonl": f", such as: jq -r .src {name} > NAME.txt"}
+    hint = f"write the texts to translate into a file with one per line{commands.get(path.suffix.lower(), '')}"
+    raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
 
 
 def _uncompressed(name: str) -> str:

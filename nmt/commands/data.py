@@ -32,7 +32,6 @@ from nmt.commands.outputs import refuse_replacing, refuse_unwritable
 from nmt.commands.progress import Progress
 from nmt.commands.streams import print_text, to_json
 from nmt.config import Config, DataConfig, dump_config, load_config
-from nmt.config.corpora import DATA_SETS
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.config.load import load_text
 from nmt.errors import ConfigError
@@ -107,12 +106,12 @@ def check(
     _refuse_unknown_rules(fail_on or [])
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
+    run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
     if html is not None:
-        refuse_replacing([html], _inputs(data))
         refuse_unwritable(html)
+        _refuse_replacing([html], config, data, run)
     from nmt.data.check.render_text import render_text
 
-    run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
     report = _Checking(data, langid=langid, workers=workers).report()
     if run is not None:
         report = replace(report, model=_score(run, data))
@@ -153,7 +152,7 @@ def clean(
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
     kept = [path for path in (output, output_src, output_tgt) if path]
-    _refuse_outputs([*kept, rejected] if rejected else kept, data, overwrite)
+    _refuse_outputs([*kept, rejected] if rejected else kept, config, data, overwrite)
     from nmt.data.check.cleaning import Outputs, describe_counts
 
     checking = _Checking(data, langid=langid, workers=workers)
@@ -216,9 +215,9 @@ def _refuse_unknown_rules(names: list[str]) -> None:
             raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
 
 
-def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> None:
+def _refuse_outputs(outputs: list[Path], config: Path | None, data: DataConfig, overwrite: bool) -> None:
     """Raise NmtError if an output exists, is an input, is named twice, or has the extension of another format."""
-    refuse_replacing(outputs, _inputs(data))
+    _refuse_replacing(outputs, config, data)
     for path in outputs:
         if form_named(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
@@ -227,10 +226,10 @@ def _refuse_outputs(outputs: list[Path], data: DataConfig, overwrite: bool) -> N
             raise ConfigError("this file already exists", path=path, hint=hint)
 
 
-def _inputs(data: DataConfig) -> list[Path]:
-    from nmt.data.corpus import paths_of
+def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig, run: RunDir | None = None) -> None:
+    from nmt.data.corpus import all_paths
 
-    return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
+    refuse_replacing(outputs, [*filter(None, [config]), *all_paths(data)], [run] if run else [])
 
 
 class _Checking:

@@ -17,7 +17,7 @@ from nmt.commands.options import Device, Overrides, Precision, load_translator
 from nmt.commands.outputs import PartialFile, exit_code_of, stop_on_sigterm
 from nmt.commands.progress import Progress
 from nmt.commands.streams import print_text
-from nmt.commands.train import log_next_steps, prepare_to_train, train_run
+from nmt.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
 from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
 from nmt.config.load import load_text
 from nmt.config.nodes import read_tree
@@ -116,7 +116,7 @@ def distill(
     if not (resume or overwrite):
         refuse_existing(run)
     prepare_to_train()
-    found = _find_teachers(teachers, run)
+    found = [find_run(str(teacher)) for teacher in teachers]
     student = _student_config(found[0], config, overrides)
     _check_student(student, found[0], config, mix_original)
     text = _write_text(found, student, run, _Search(beam, n_best), precision)
@@ -129,14 +129,6 @@ def distill(
     train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
     _report(found, RunDir(run), device, precision)
     log_next_steps(run)
-
-
-def _find_teachers(teachers: list[Path], student: Path) -> list[RunDir]:
-    """Return the runs of the teachers. RunError if the `student` would replace one of them."""
-    found = [find_run(str(teacher)) for teacher in teachers]
-    if any(teacher.path.resolve() == student.resolve() for teacher in found):
-        raise RunError("a run cannot be replaced by its own student", path=student, hint="choose another --run")
-    return found
 
 
 def _check_student(student: Config, teacher: RunDir, path: Path | None, mix_original: float) -> None:
@@ -206,6 +198,7 @@ def _write_text(
     from nmt.training.distillation import write_distillation_text
     from nmt.training.prepare import find_store_root
 
+    refuse_replacing_parts(run, student, teachers)
     options = search.change(teachers[0].config().decoding)
     return write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
 

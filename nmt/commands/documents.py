@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from nmt.commands.outputs import refuse_replacing
 from nmt.commands.progress import Progress
 from nmt.config import SearchOptions
 from nmt.errors import DataError, counted
@@ -50,7 +49,6 @@ def document_in(texts: list[str], output: Path | None, for_texts: dict[str, obje
         raise typer.BadParameter(f"{source} is a document: name its translation with --output NAME{source.suffix}")
     if given := [name for name, value in for_texts.items() if value]:
         raise typer.BadParameter(f"{', '.join(given)} cannot be used with documents")
-    refuse_replacing([output], [source])
     return DocumentPaths(source, output)
 
 

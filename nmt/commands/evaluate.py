@@ -28,6 +28,8 @@ from nmt.commands.test_sets import Files, Languages, read_set
 from nmt.config.augment import KINDS
 from nmt.evaluate import METRICS
 from nmt.evaluate.scores import COMET, DEFAULT_COMET_MODEL
+from nmt.exportdir import ExportDir
+from nmt.rundir import RunDir
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[
@@ -127,9 +129,9 @@ def evaluate(
     files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
     _refuse_idle(files, split, hyp, compare or [], search)
-    _check_report(report, [hyp, files.src, files.tsv, *files.refs, *map(Path, compare or [])])
     names = _metric_names(metrics, comet_model)
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
+    _check_report(report, [hyp, files.src, files.tsv, *files.refs, comet_model, *(compare or [])], found or ())
     test_set = read_set(found, files, split, Languages(to, from_))
     with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device, yes=yes) as chosen:
         request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
@@ -144,11 +146,13 @@ def _refuse_idle(files: Files, split: str, hyp: Path | None, compared: list[str]
         raise typer.BadParameter("--hyp scores a file; search options need a model")
 
 
-def _check_report(report: Path | None, inputs: Sequence[Path | None]) -> None:
+def _check_report(
+    report: Path | None, inputs: Sequence[Path | str | None], found: Sequence[RunDir] | ExportDir
+) -> None:
     """Raise NmtError if the report cannot be written, or would replace an input."""
     if report is not None:
-        refuse_replacing([report], [path for path in inputs if path is not None])
         refuse_unwritable(report)
+        refuse_replacing([report], [Path(name) for name in inputs if name], found)
 
 
 def _metric_names(given: str, comet_model: str | None) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.commands.outputs import refuse_replacing
 from nmt.errors import NmtError
 from nmt.exportdir import Quantization, refuse_existing_export
 from nmt.find_model import find_run
@@ -35,6 +36,7 @@ def ctranslate2(
 ) -> None:
     """Export a run to CTranslate2, which needs no torch; use it with: nmt translate --model OUT"""
     found = find_run(str(run))
+    refuse_replacing([out], [], [found])
     refuse_existing_export(out, overwrite=overwrite)  # here too, so that the error comes before torch is imported
     from nmt.interop.export import export_ctranslate2
 
@@ -52,6 +54,7 @@ def hf(
     found = find_run(str(run))
     from nmt.interop.hf_export import export_hf, refuse_existing_hf
 
+    refuse_replacing([out], [], [found])
     refuse_existing_hf(out, overwrite=overwrite)
     export_hf(found, out, overwrite=overwrite)
     log.info(f"done: {out}, {_megabytes(out):.1f} MB\n  MarianMTModel.from_pretrained({str(out)!r}) reads it")
@@ -80,6 +83,7 @@ def argos(
     found = find_run(str(run))
     if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.]*", package_version):
         raise typer.BadParameter("a version consists of numbers and dots, such as 1.0")
+    refuse_replacing([output], filter(None, [sentences]), [found])
     if output.exists() and not overwrite:
         hint = "replace it with --overwrite, or choose another name"
         raise NmtError("this path already exists", path=output, hint=hint)

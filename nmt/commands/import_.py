@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.commands.outputs import refuse_replacing
 from nmt.rundir import refuse_existing
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ def hf(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
 ) -> None:
     """Import a Marian or M2M-100 model from a Hugging Face folder; use it with: nmt translate --model RUN"""
+    refuse_replacing([run], [folder])
     if not overwrite:
         refuse_existing(run)  # here too, so that the error comes before torch is imported
     from nmt.interop.hf_import import Languages, direction_options, import_hf

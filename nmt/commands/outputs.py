@@ -24,14 +24,17 @@ import typer
 from nmt.commands.streams import standard_output
 from nmt.data.lines import COMPRESSIONS
 from nmt.errors import DataError, NmtError, in_words
+from nmt.exportdir import ExportDir, is_export
 from nmt.files import flush, is_writable, read_at_most, resolve_output, write_text
 from nmt.locks import try_lock
+from nmt.rundir import RunDir
 
 log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
 _MAX_SETTINGS_BYTES = 1_000_000
 _SOURCES = "sources"  # key of the settings file
+_PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
 _PARTIAL, _SETTINGS = ".partial", ".partial.json"  # added to the name of a file
 
 Settings = Mapping[str, object]
@@ -232,23 +235,75 @@ def _is_same(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def refuse_replacing(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Raise NmtError if an output is an input, or is named twice. Links are followed; pipes and devices are allowed."""
-    read = {os.path.realpath(path) for path in inputs}
-    written: dict[str, str] = {}  # the outputs, by their own names and by those that they have until they are finished
+def refuse_replacing(
+    outputs: Iterable[Path], inputs: Iterable[Path | int], models: Sequence[RunDir] | ExportDir = ()
+) -> None:
+    """Raise NmtError if an output is, contains or lies in something that the command reads, or is named twice.
+
+    Inputs are files, folders and file descriptors. No output may lie in any model, read or not, except pictures, pages
+    and new files in its folder `eval`. Links are followed; pipes and devices are allowed as outputs.
+    """
+    found = [models] if isinstance(models, ExportDir) else models
+    packed = [model.packed for model in found if isinstance(model, RunDir) and model.packed is not None]
+    read = {_identity(path): path for path in (*inputs, *(model.path for model in found), *packed)}
+    written: dict[object, Path] = {}  # the outputs, by their own names and by those that they have until finished
     for path in outputs:
-        real = os.path.realpath(path)
-        if os.path.exists(real) and not os.path.isfile(real):
+        real = Path(os.path.realpath(path))
+        if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
             continue
-        names = [real, real + _PARTIAL, real + _SETTINGS]
-        if real in read:
-            raise NmtError("this file is the input", path=path, hint="choose another name for the output")
-        if clashing := next((name for name in names if name in read or name in written), None):
-            if real in written and written[real] == real:
+        if _identity(real) in read or _is_file_in(real, read.values()):
+            what = "folder" if os.path.isdir(real) else "file"
+            raise NmtError(f"this {what} is the input", path=path, hint="choose another name for the output")
+        _refuse_place(path, real, read)
+        names = {_identity(name): name for name in (real, Path(f"{real}{_PARTIAL}"), Path(f"{real}{_SETTINGS}"))}
+        if clashing := next((name for key, name in names.items() if key in read or key in written), None):
+            if written.get(_identity(real)) == real:
                 raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
             message = f"this output clashes with {clashing}, a name that is in use while outputs are unfinished"
             raise NmtError(message, path=path, hint="choose another name for it")
         written |= dict.fromkeys(names, real)
+
+
+def _identity(path: Path | int) -> object:
+    """Return what all names of the same file or folder share; for a missing one, its path with links followed."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path if isinstance(path, int) else Path(os.path.realpath(path))
+    return status.st_dev, status.st_ino
+
+
+def _is_file_in(real: Path, folders: Iterable[Path | int]) -> bool:
+    """Return whether the file `real`, from outside `folders`, is also in one of them, as a hard link."""
+    return os.path.isfile(real) and any(
+        os.path.samefile(path, real)
+        for folder in folders
+        if isinstance(folder, Path) and os.path.isdir(folder) and not real.is_relative_to(os.path.realpath(folder))
+        for path in folder.rglob("*")
+        if os.path.isfile(path)
+    )
+
+
+def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> None:
+    """Raise NmtError if the output `path`, which is `real` without links, lies in an input or a model, or around one.
+
+    Results may be added to a model: pictures and pages, and new files in its folder `eval`.
+    """
+    for folder in real.parents:
+        is_page = real.suffix.lower() in _PAGES
+        may_add = (real.parent == folder and is_page) or (
+            real.parent == folder / "eval" and (is_page or not os.path.exists(real))
+        )
+        is_run = os.path.isfile(folder / "config.yaml") and os.path.isfile(folder / "checkpoints" / "index.json")
+        if (is_run or is_export(folder) or _identity(folder) in read) and not may_add:
+            raise NmtError(
+                f"{folder} is a model or another input, into which no output may be written",
+                path=path,
+                hint="choose a path outside it",
+            )
+    for source in read.values() if os.path.isdir(real) else ():
+        if isinstance(source, Path) and real in Path(os.path.realpath(source)).parents:
+            raise NmtError(f"this folder contains the input {source}", path=path, hint="choose another folder")
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Checkpoint
+from nmt.commands.outputs import refuse_replacing
 from nmt.errors import NmtError
 from nmt.find_model import find_run
 from nmt.packed import StoredPrecision
@@ -34,10 +35,11 @@ def pack(
     The file contains the weights of one checkpoint, tokenizer, configuration, model card and scores, but neither the
     training state nor text from the corpus.
     """
+    found = find_run(str(run))
+    refuse_replacing([output], [run], [found])
     if output.exists() and not overwrite:
         hint = "replace it with --overwrite, or choose another name"
         raise NmtError("this path already exists", path=output, hint=hint)
-    found = find_run(str(run))
     if checkpoint is not None:
         found.use_checkpoint(checkpoint)
     from nmt.interop.sharing import pack as write_file

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from nmt.commands.outputs import refuse_replacing
 from nmt.find_model import find_run
 
 log = logging.getLogger(__name__)
@@ -33,5 +34,6 @@ def plot(
         raise typer.BadParameter("only one run can be drawn; give --model once")
     run = find_run(models[0] if models else None)
     picture = output or run.path / "curves.svg"
+    refuse_replacing([picture], [], [run])
     draw_curves(read_metrics(run.metrics), picture)
     log.info("learning curves: %s", picture)

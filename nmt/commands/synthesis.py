@@ -11,12 +11,16 @@ from typing import NamedTuple
 
 import typer
 
+from nmt.commands import streams
+from nmt.commands.corpus_options import refuse_corpus
 from nmt.commands.inputs import read_standard_input, read_text_file
 from nmt.commands.outputs import Settings, exit_code_of, refuse_replacing, stop_on_sigterm, tell_what_is_kept
 from nmt.commands.progress import Progress
 from nmt.commands.synthetic_corpus import CandidateFile, CorpusWriter
 from nmt.config import SearchOptions
 from nmt.data.lines import count_lines, open_text
+from nmt.exportdir import ExportDir
+from nmt.rundir import RunDir
 from nmt.translate.blocks import BlockTranslator, Request
 from nmt.translate.candidates import candidates_of, fault_of_text
 from nmt.translate.selection import Limits
@@ -102,11 +106,13 @@ class Synthesis(NamedTuple):
         return Progress(total=total, start=num_done, bar=on_terminal, log_lines=not on_terminal)
 
 
-def check_files(name: str, output: Path) -> None:
-    """Raise NmtError if the file `name` cannot be opened or `output` would replace it. Pipes are not opened."""
+def check_files(name: str, output: Path, models: list[RunDir] | ExportDir) -> None:
+    """Raise NmtError if the file `name` cannot be opened, or `output` would replace an input. Pipes are not opened."""
+    if name != STANDARD_INPUT:
+        refuse_corpus(Path(name))
     if name != STANDARD_INPUT and not Path(name).is_fifo():
         open_text(Path(name)).close()
-        refuse_replacing([output], [Path(name)])
+    refuse_replacing([output], [streams.STANDARD_INPUT if name == STANDARD_INPUT else Path(name)], models)
 
 
 def describe_search(options: SearchOptions) -> str:

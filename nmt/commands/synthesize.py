@@ -172,7 +172,7 @@ def _run(
 
     form = form_of(options.output)
     computation.check()
-    check_files(options.input, options.output)
+    check_files(options.input, options.output, models)
     scores = limits.needs_scores or form == "jsonl"
     with open_translator(models, computation, token_scores=scores) as translator:
         found = search.change(translator.options)

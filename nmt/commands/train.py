@@ -6,12 +6,14 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from nmt.commands.options import Overrides
+from nmt.commands.outputs import refuse_replacing
 from nmt.config import Config, load_config
 from nmt.evaluate.scores import describe_quality
 from nmt.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
@@ -53,6 +55,8 @@ def train(
     resume_if_exists |= not resume and environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
     if not (resume or resume_if_exists or overwrite):
         refuse_existing(run)  # here too, so that the error comes before torch is imported
+    if settings is not None and not (resume or resume_if_exists):
+        refuse_replacing_parts(run, settings)
     if num_processes > 1 and "WORLD_SIZE" not in os.environ:
         from nmt.training.distributed import launch
 
@@ -61,6 +65,14 @@ def train(
     how: How = "resume" if settings is None or resume else "either" if resume_if_exists else "start"
     train_run(settings, run, how, how_to_resume, overwrite=overwrite)
     log_next_steps(run)
+
+
+def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:
+    """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
+    from nmt.data.corpus import all_paths
+
+    base, tokenizer = settings.training.init_from, settings.tokenizer.path
+    refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)
 
 
 def _changed(run: Path | None, overrides: list[str]) -> Config | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
+from nmt.commands.corpus_options import refuse_corpus
 from nmt.commands.documents import DocumentPaths, document_in, translate_document, warn_of_lines
 from nmt.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.commands.inputs import (
@@ -50,7 +51,7 @@ from nmt.commands.outputs import (
 )
 from nmt.commands.progress import Progress
 from nmt.commands.ray_options import Computation, Ray, RayWorkers, open_translator
-from nmt.commands.streams import to_json
+from nmt.commands.streams import STANDARD_INPUT, to_json
 from nmt.data.glossary_file import read_glossary
 from nmt.data.lines import count_lines
 from nmt.errors import NmtError
@@ -142,8 +143,12 @@ def translate(
     _check_usage(files, prefix, computation)
     wanted = _Wanted(search, format, prefix, to, from_, attention_layer, attention_head)
     document = document_in(files.texts, output, _for_texts(files, wanted))
+    if input is not None:
+        refuse_corpus(input)
     warn_of_lines(input)
-    _run(files, document, wanted, find_models(models, checkpoint), computation)
+    found = find_models(models, checkpoint)
+    _refuse_replacing(files, document, found)
+    _run(files, document, wanted, found, computation)
 
 
 class _Files(NamedTuple):
@@ -174,12 +179,18 @@ def _check_usage(files: _Files, prefix: str | None, computation: Computation) ->
     for option, path in (("--output", files.output), ("--alignments", files.alignments)):
         if path is not None:
             refuse_compressed(path, option)
-    outputs, inputs = (files.output, files.alignments, files.attention), (files.input, files.glossary)
-    refuse_replacing(filter(None, outputs), filter(None, inputs))
     if files.attention is not None:
         from nmt.plots.saving import picture_format
 
         picture_format(files.attention)  # rejects an unknown extension
+
+
+def _refuse_replacing(files: _Files, document: DocumentPaths | None, models: list[RunDir] | ExportDir) -> None:
+    """Raise NmtError if an output would replace something that the command reads."""
+    named = filter(None, (document and document.source, files.input, files.glossary))
+    standard_input = [] if files.texts or files.input else [STANDARD_INPUT]
+    outputs = filter(None, (files.output, files.alignments, files.attention))
+    refuse_replacing(outputs, [*named, *standard_input], models)
 
 
 class _Wanted(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from nmt.commands.options import Overrides
+from nmt.commands.outputs import refuse_replacing
 from nmt.config import load_config
 
 log = logging.getLogger(__name__)
@@ -28,9 +29,11 @@ def vocab(
     """
     settings = load_config(config, overrides)
     folder = output or Path("vocab") / config.stem
+    from nmt.data.corpus import all_paths
     from nmt.data.tokenizer import refuse_existing_tokenizer
     from nmt.training.prepare import train_on_corpus
 
+    refuse_replacing([folder], [config, *all_paths(settings.data)])
     refuse_existing_tokenizer(folder, overwrite=overwrite)  # fail before training, not only after it
     tokenizers = train_on_corpus(settings)
     tokenizers.save(folder, overwrite=overwrite)

@@ -31,7 +31,7 @@ class TrainingConfig(Section):
     compile: bool = Field(
         False, description="compile updates with torch.compile, which takes minutes; for long training runs on a GPU"
     )
-    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0: one per core")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads, at most one per core; 0: one per core")
     batch_tokens: BatchTokens | Literal["auto"] = Field(
         4096,
         description="token budget per batch (sentences x longest side, padding included); "

@@ -6,12 +6,14 @@ around a sentence is stripped. `nmt/data/formats` has a module for each format o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.config.corpora import FORMS, ParallelFiles
+from nmt.config import DataConfig
+from nmt.config.corpora import DATA_SETS, FORMS, ParallelFiles
 from nmt.data.formats.delimited import read_csv, read_tsv
 from nmt.data.formats.jsonl import read_jsonl
 from nmt.data.formats.records import Record
@@ -45,6 +47,11 @@ def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
     return [Path(name) for name in names if name is not None]
 
 
+def all_paths(data: DataConfig) -> list[Path]:
+    """Return the text files of all sets."""
+    return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
+
+
 def path_of(files: ParallelFiles | Sequence[ParallelFiles], pair: SentencePair) -> Path:
     """Return the file that `pair.line` refers to; for two aligned files, the source file."""
     return paths_of(as_corpora(files)[pair.corpus])[0]
@@ -73,11 +80,14 @@ def read_rows(path: Path) -> Iterator[SentencePair]:
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:
-    """Raise DataError if one of `paths` is a pipe, because nmt reads a corpus several times. Missing files pass."""
+    """Raise DataError if one of `paths` is a pipe or a device, because nmt reads a corpus several times, to its end.
+
+    Missing files and folders pass.
+    """
     for path in paths:
-        if path.is_fifo() or path.is_socket():
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"
-            raise DataError("this is a pipe; a file is needed", path=path, hint=hint)
+            raise DataError("this is a pipe or a device; a file is needed", path=path, hint=hint)
 
 
 def _read(files: ParallelFiles, index: int) -> Iterator[SentencePair]:

@@ -29,7 +29,7 @@ from nmt.data.protobuf import protobuf_field, protobuf_fields, protobuf_items
 from nmt.data.sentencepiece_model import with_special_tokens
 from nmt.data.sentencepiece_training import Sentences, train_model, without_surrogates
 from nmt.errors import DataError, RunError
-from nmt.files import new_folder, read_at_most
+from nmt.files import new_folder, read_at_most, restore_replaced
 from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 if TYPE_CHECKING:
@@ -270,6 +270,7 @@ class TokenizerPair:
 
         `foreign` models may have been trained by other programs. One file is then a joint tokenizer.
         """
+        restore_replaced(folder)
         if foreign and folder.is_file():
             found, names = {"joint"}, [folder]
         else:

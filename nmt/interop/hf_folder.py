@@ -215,8 +215,8 @@ class HfFolder:
     def model_type(self) -> ModelType:
         """Return the architecture in config.json. RunError if the file is damaged, or has an unsupported one."""
         found = self.read_json(self.config_file).get("model_type")
-        if found not in NAMES:
-            raise RunError(f"the model_type is {found!r}", path=self.config_file, hint=NOT_IMPORTED)
+        if not isinstance(found, str) or found not in NAMES:
+            raise RunError(f"the model_type is {found!r:.100}", path=self.config_file, hint=NOT_IMPORTED)
         return found
 
     def config(self) -> MarianConfig:

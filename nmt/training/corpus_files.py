@@ -171,7 +171,7 @@ class Corpus:
             }
             corpora = range(len(self.train))
             return held_out if all(pair.corpus in corpora for pairs in held_out.values() for pair in pairs) else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def _held_out_file(self, store_root: Path) -> Path:

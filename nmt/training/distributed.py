@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -21,6 +25,9 @@ T = TypeVar("T")
 
 TIMEOUT_VARIABLE = "NMT_COLLECTIVE_TIMEOUT"
 _DEFAULT_TIMEOUT_SECONDS = 600
+_WATCH_SECONDS = 1.0  # between looks whether torchrun's agent still exists
+
+log = logging.getLogger(__name__)
 
 
 class ProcessGroup:
@@ -124,8 +131,23 @@ def _join(timeout: timedelta) -> ProcessGroup:
             # After a restart, the agent's store still contains the addresses of the previous processes.
             store = dist.PrefixStore(f"restart-{environment_count('TORCHELASTIC_RESTART_COUNT', 0)}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            _end_without_launcher()
         dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
     return ProcessGroup(dist.get_rank(), dist.get_world_size(), store, timeout)
+
+
+def _end_without_launcher() -> None:
+    """Stop this process, as SIGTERM does, when torchrun's agent, which started it, is gone, for example killed."""
+    agent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == agent:
+            time.sleep(_WATCH_SECONDS)
+        log.warning("the process that started this training has been killed")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="watch-launcher", daemon=True).start()
 
 
 def local_world_size() -> int:
@@ -147,11 +169,18 @@ def launch(arguments: Sequence[str], num_processes: int) -> int:
     if "shutdown_timeout" in LaunchConfig.__dataclass_fields__:  # since torch 2.12; fixed at 30 seconds before
         options["shutdown_timeout"] = 600
     try:
-        elastic_launch(LaunchConfig(**options), sys.executable)("-m", "nmt", *arguments)
+        logging.disable(logging.ERROR)  # each process reports its errors; torch's agent would repeat them at length
+        try:
+            elastic_launch(LaunchConfig(**options), sys.executable)("-m", "nmt", *arguments)
+        finally:
+            logging.disable(logging.NOTSET)
     except ChildFailedError as error:
         # Report the process that failed first; the others fail because of it. An exit code of -9 means kill -9.
-        code = error.get_first_failure()[1].exitcode
-        return code if code >= 0 else 128 - code
+        rank, failure = error.get_first_failure()
+        if failure.exitcode < 0:
+            log.error("process %d of this training was killed by signal %d", rank, -failure.exitcode)
+            return 128 - failure.exitcode
+        return failure.exitcode
     except SignalException as error:
         return 128 + error.sigval
     return 0

@@ -17,7 +17,7 @@ from nmt.data.check.stream import check_pairs
 from nmt.data.corpus import SentencePair
 from nmt.data.report import SPLITS
 from nmt.errors import DataError
-from nmt.machine import num_cores
+from nmt.machine import bounded, num_cores
 from nmt.training.corpus_files import Corpus, announced
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class FilteredCorpus(Corpus):
         """The training pairs that the filters drop. DataError if no pair with text on both sides is left."""
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, super().train_pairs, held_out)
-        workers = self.config.training.threads or num_cores()
+        workers = bounded(self.config.training.threads) or num_cores()
         dropped = DroppedRows.find(announced(super().train_pairs(), "filtering"), expected, workers=workers)
         if len(dropped) and not dropped.num_kept:
             hint = "`nmt data check` shows what each rule drops; turn off the rules that are wrong for your data"

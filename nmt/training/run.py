@@ -17,10 +17,10 @@ from nmt.checksum import find_corruption
 from nmt.config import Config, SearchOptions, dump_config
 from nmt.device import choose_device, choose_precision, refuse_unfit_precision
 from nmt.errors import RunError, counted
-from nmt.files import FULL_DISK, remove_leftovers
+from nmt.files import FULL_DISK, remove_leftovers, restore_replaced
 from nmt.find_model import find_run
-from nmt.machine import num_cores
-from nmt.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder, restore_replaced
+from nmt.machine import bounded, num_cores
+from nmt.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
 from nmt.training.checkpoints import checkpoint_name
@@ -216,6 +216,8 @@ def _check_ranks(run: RunDir, config: Config, group: ProcessGroup) -> None:
 def _open_training(run: RunDir, config: Config, group: ProcessGroup) -> Training:
     """Build the parts of a training on this rank's device, from prepared data."""
     _set_threads(config)
+    if (threads := config.training.threads) > (most := bounded(threads)):
+        log.warning("training.threads is %d, but this machine has %s; using as many", threads, counted(most, "core"))
     device, info = choose_device(config.training.device), run.info()
     prepared = open_prepared(run, find_store_root(config, run.path), info.data_fingerprint)
     setup = Setup(device, choose_precision(info.precision, device), group)
@@ -287,7 +289,7 @@ def _describe(training: Training) -> str:
 
 
 def _set_threads(config: Config) -> None:
-    torch.set_num_threads(config.training.threads or max(1, num_cores() // local_world_size()))
+    torch.set_num_threads(bounded(config.training.threads) or max(1, num_cores() // local_world_size()))
 
 
 def _refuse_changes(old: Config, new: Config, path: Path) -> None:

@@ -332,7 +332,7 @@ def test_faults_leave_nothing_behind(runs, client):
         ((runs / "base", "--tsv", runs / "few.tsv", *run), NmtError),
         ((runs / "base", *run), SystemExit),
         ((runs / "base", "--tsv", client, "--run", runs / "base"), RunError),
-        ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), RunError),
+        ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), NmtError),
         (("--resume", *run), RunError),
         ((runs / "base", "--tsv", client, *run, "--old-test", runs / "gone.tsv"), NmtError),
     ):

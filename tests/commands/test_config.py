@@ -228,6 +228,13 @@ def test_check_says_ok_and_sums_up():
     )
 
 
+def test_check_finds_a_tokenizer_whose_replacement_was_killed():
+    new("--src", "a.de", "--tgt", "a.en")
+    Path(".v.0000000a.old").mkdir()
+    Path(".v.0000000a.lock").touch()
+    assert succeed("check", "-c", "my.yaml", "--set", "tokenizer.path=v").stdout.startswith("my.yaml: ok\n")
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

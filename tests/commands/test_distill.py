@@ -18,7 +18,7 @@ from nmt.cli import app
 from nmt.commands import distill as distill_module
 from nmt.config import SearchOptions
 from nmt.data.lines import read_lines
-from nmt.errors import ConfigError, RunError
+from nmt.errors import ConfigError, NmtError, RunError
 from nmt.languages import Direction
 from nmt.rundir import RunDir
 from nmt.training.step import Step
@@ -270,7 +270,7 @@ def test_faults_are_refused_before_anything_is_translated(teacher, student, tmp_
     assert nmt("distill", teacher, "--run", run, "--resume", "--overwrite").exit_code == 2
     for arguments, kind in (
         ((tmp_path / "gone", "--run", run), RunError),
-        ((teacher, "--run", teacher, "--overwrite"), RunError),
+        ((teacher, "--run", teacher, "--overwrite"), NmtError),
         ((teacher, "--run", teacher), RunError),
         ((teacher, "--run", run, "--config", tmp_path / "gone.yaml"), ConfigError),
         ((teacher, "--run", run, "--config", student, "--set", "model.d_modell=3"), ConfigError),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 
 import pytest
@@ -50,7 +51,8 @@ def test_disagreement_is_exit_code_1_and_leaves_nothing(digits_run, tmp_path, mo
 
 
 def test_a_run_is_not_overwritten_and_an_export_is_no_run(digits_run, digits_export, tmp_path, monkeypatch, capsys):
-    arguments = ("export", "ctranslate2", str(digits_run), str(digits_run), "--overwrite")
+    other = shutil.copytree(digits_run, tmp_path / "other")
+    arguments = ("export", "ctranslate2", str(digits_run), str(other), "--overwrite")
     code, _, said = invoke(monkeypatch, capsys, *arguments)
     assert (code, "not an export, so nmt does not overwrite it" in said) == (1, True)
     code, _, said = invoke(monkeypatch, capsys, "export", "ctranslate2", str(digits_export), str(tmp_path / "out"))

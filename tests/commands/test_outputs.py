@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +14,15 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from nmt.cli import app
 from nmt.commands.outputs import PartialFile, refuse_losing_lines, refuse_replacing
 from nmt.errors import NmtError
+from nmt.interop.sharing import pack
+from nmt.rundir import RunDir
 from tests.full_disk import no_room_for
+from tests.tiny import tiny_values
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"models": ["run/step-1"], "format": "text"}
@@ -145,6 +153,98 @@ def test_an_output_with_the_name_of_another_unfinished_one_or_its_input_is_refus
         with pytest.raises(NmtError, match="choose another name"):
             refuse_replacing(outputs, inputs)
     refuse_replacing([out, tmp_path / "pairs"], [tmp_path / "in"])
+
+
+def test_an_output_is_not_in_or_around_an_input_by_any_of_its_names(tmp_path):
+    model = tmp_path / "model"
+    (model / "eval").mkdir(parents=True)
+    for name in ("weights", "curves.svg", "eval/test.hyp"):
+        (model / name).touch()
+    (tmp_path / "link").symlink_to(model)
+    os.link(model / "weights", tmp_path / "hard-link")
+    new = ("model/new", "link/new.hyp", "model/a/b.svg")
+    for name in (*new, "model", "link/weights", "hard-link", "model/eval/test.hyp"):
+        with pytest.raises(NmtError, match=r"is the input|into which no output may be written"):
+            refuse_replacing([tmp_path / name], [model])
+    with pytest.raises(NmtError, match="this folder contains the input"):
+        refuse_replacing([tmp_path], [model])
+    for name in ("curves.svg", "page.html", "eval/page.html", "eval/new.hyp"):
+        refuse_replacing([model / name], [model])
+
+
+def test_an_output_is_not_in_a_model_that_the_command_does_not_read(tmp_path):
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "export").mkdir()
+    for name in ("run/checkpoints/index.json", "run/config.yaml", "export/export.json"):
+        (tmp_path / name).touch()
+    for name in ("run/config.yaml", "export/export.json"):
+        with pytest.raises(NmtError, match="is a model or another input, into which no output may be written"):
+            refuse_replacing([tmp_path / name], [])
+
+
+def test_an_output_is_not_what_an_open_file_descriptor_reads(tmp_path):
+    with open(tmp_path / "in", "w") as file, pytest.raises(NmtError, match="this file is the input"):
+        refuse_replacing([tmp_path / "in"], [file.fileno()])
+
+
+@pytest.fixture(scope="module")
+def folder(digits_run, digits, tmp_path_factory):
+    """A folder with a run, the same model packed, text and a configuration."""
+    folder = tmp_path_factory.mktemp("inputs")
+    shutil.copytree(digits_run, folder / "run")
+    pack(RunDir(folder / "run"), folder / "m.zip")
+    shutil.copy(digits / "test.tsv", folder / "a.tsv")
+    (folder / "in.txt").write_text("12\n")
+    values = tiny_values(digits, tokenizer={"path": "run/tokenizer"}, data={"train": {"tsv": "a.tsv"}})
+    (folder / "c.yaml").write_text(json.dumps(values))
+    return folder
+
+
+CORPUS = "--tsv a.tsv --src-lang en --tgt-lang en"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate -m m.zip -i in.txt -o m.zip",
+        "translate -m run -i in.txt -o run/tokenizer/joint.model",
+        "translate -m run -i in.txt -o run/config.yaml",
+        "translate -m run --alignments run/config.yaml 12",
+        "translate -m run --attention run/checkpoints/a.svg 12",
+        "translate -m run -i in.txt -o ./in.txt",
+        "synthesize -m run -i in.txt -o run/data/test.tsv",
+        "eval -m run --report run/config.yaml",
+        "eval -m m.zip --tsv a.tsv --report m.zip",
+        "eval --hyp in.txt --ref in.txt --to en --compare m.zip --report m.zip",
+        f"data check {CORPUS} --html run/config.yaml",
+        f"data check {CORPUS} -m m.zip --html m.zip",
+        "data check -c c.yaml --html c.yaml",
+        "data clean -c c.yaml -o run/new.tsv",
+        "data clean -c c.yaml -o a.tsv --overwrite",
+        f"config new {CORPUS} -o run/config.yaml --overwrite",
+        "pack run -o run/config.yaml --overwrite",
+        "pack m.zip -o m.zip --overwrite",
+        "plot -m run -o run/checkpoints/a.svg",
+        "export argos run -o run/config.yaml --overwrite",
+        "export ctranslate2 run run/tokenizer --overwrite",
+        "export hf run run/hf",
+        "import hf run run --overwrite",
+        "vocab -c c.yaml -o run/tokenizer --overwrite",
+        "train -c c.yaml --run run --overwrite",
+        "train -c c.yaml --set tokenizer.path=null --set training.init_from=m.zip --run m.zip --overwrite",
+        f"adapt run {CORPUS} --run run --overwrite",
+        "distill run --run run --overwrite",
+    ],
+)
+def test_no_command_replaces_what_it_reads_or_a_file_of_a_model(command, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("NMT_CACHE", str(folder.with_name("cache")))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    result = CliRunner().invoke(app, command.split())
+    assert isinstance(result.exception, NmtError), result.output
+    messages = "is the input|into which no output may be written|contains the input"
+    assert re.search(messages, str(result.exception)), result.exception
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_the_checksum_of_the_sources_is_kept_if_the_command_is_interrupted(tmp_path):

@@ -271,9 +271,17 @@ def check_kills(folder: Path, count: int) -> None:
 
 def test_an_output_never_replaces_its_input(folder):
     Path("mono.tsv").write_text("12\n")
+    Path("link").symlink_to("mono.tsv")
     with pytest.raises(NmtError, match="this file is the input"):
-        synthesize("-i", "mono.tsv", "-o", "mono.tsv")
+        synthesize("-i", "link", "-o", "mono.tsv")
     assert Path("mono.tsv").read_text() == "12\n"
+
+
+def test_a_parallel_corpus_is_not_taken_for_monolingual_text(folder):
+    Path("pairs.tsv").write_text("12\t34\n")
+    with pytest.raises(NmtError, match=r"^pairs\.tsv: a tsv file is not plain text with one sentence per line"):
+        synthesize("-i", "pairs.tsv", "-o", "synthetic.tsv")
+    assert not Path("synthetic.tsv.partial").exists()
 
 
 def test_a_corpus_without_pairs_is_not_recommended_for_training(folder, messages):

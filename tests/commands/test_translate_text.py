@@ -189,6 +189,25 @@ def test_an_output_never_replaces_its_input(digits_run, tmp_path):
     assert glossary.read_text() == "12\t34\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "form", "how"),
+    [
+        ("a b.tsv", "tsv", ", such as: cut -f 1 'a b.tsv' > NAME.txt"),
+        ("a.tsv.gz", "tsv", ""),
+        ("a.JSONL", "jsonl", ", such as: jq -r .src a.JSONL > NAME.txt"),
+        *((name, form, "") for name, form in (("a.csv", "csv"), ("a.tmx", "tmx"), ("a.xlsx", "xlsx"))),
+    ],
+)
+def test_a_parallel_corpus_is_not_translated_as_plain_lines(name, form, how, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("12\t34\n")
+    error = CliRunner().invoke(app, ["translate", "-i", name, "-o", "out"]).exception
+    assert str(error) == (
+        f"{name}: a {form} file is not plain text with one sentence per line\n"
+        f"  write the texts to translate into a file with one per line{how}"
+    )
+
+
 def test_options_that_have_no_meaning_for_documents_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("page.html").write_text("<p>12</p>")

@@ -190,6 +190,14 @@ def test_a_tokenizer_can_be_sent_to_another_process(tokenizer):
     assert copy.encode("Ein Hund") == tokenizer.encode("Ein Hund")
 
 
+def test_a_tokenizer_whose_replacement_was_killed_is_found(tmp_path, tokenizers):
+    tokenizer = tokenizers["bpe"]
+    TokenizerPair(tokenizer, tokenizer, joint=True).save(tmp_path / ".vocab.0000000a.old")
+    (tmp_path / ".vocab.0000000a.lock").touch()
+    assert TokenizerPair.load(tmp_path / "vocab").src.model_bytes == tokenizer.model_bytes
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab"]
+
+
 def test_a_folder_without_a_whole_tokenizer_is_refused(tmp_path, tokenizers):
     with pytest.raises(DataError, match="no such tokenizer folder"):
         TokenizerPair.load(tmp_path / "none")

@@ -128,6 +128,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"it has no model\.safetensors"),
     "no vocabulary": (lambda folder: (folder / "vocab.json").unlink(), r"it has no vocab\.json"),
     "another architecture": (config_of(model_type="bart"), r"config\.json: the model_type is 'bart'"),
+    "a list of architectures": (config_of(model_type=["marian"]), r"config\.json: the model_type is \['marian'\]"),
+    "an object as architecture": (config_of(model_type={"marian": 1}), r"config\.json: the model_type is \{'marian'"),
     "pre-norm": (config_of(normalize_before=True), "normalize_before is True; nmt imports models with False"),
     "more layers than weights": (config_of(encoder_layers=900), r"these weights have no model\.encoder\.layers\.2\."),
     "a model of 1,000 billion": (

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -222,7 +223,6 @@ def test_a_world_size_without_torchrun_is_one_error(config_file, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_file, tmp_path):
     config = config_file()
     text = config.read_text(encoding="utf-8").replace("train.tsv", "missing.tsv")
@@ -233,6 +233,7 @@ def test_the_error_of_the_first_process_is_told_once_and_ends_the_others(config_
     assert done.stderr.count("missing.tsv") == 1
     assert "stopped" not in done.stderr
     assert "Traceback" not in done.stderr
+    assert "torch" not in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -309,4 +310,27 @@ def test_an_interrupt_stops_all_processes_after_the_same_update(config_file, tmp
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "the state is saved" in errors
+    assert "torch" not in errors
+    assert TrainState.load(run.state).counters.update > 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="reads the processes of a session")
+def test_processes_whose_launcher_is_killed_save_and_stop(config_file, tmp_path):
+    config = config_file(training={"max_updates": 100_000, "validate_every": 100_000, "warmup_updates": 10})
+    run = RunDir(tmp_path / "run")
+    train = ["train", "--config", str(config), "--run", str(run.path), "--num-processes", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nmt", *train],
+        env=quiet_environment(), stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        while not run.metrics.exists() and process.poll() is None:
+            time.sleep(0.1)
+        process.kill()
+        _, errors = process.communicate(timeout=60)  # until the last of the processes has closed it
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "warning: the process that started this training has been killed\n" in errors
+    assert "stopped; the state is saved" in errors
     assert TrainState.load(run.state).counters.update > 0

@@ -80,7 +80,7 @@ def test_what_is_prepared_already_is_found_without_a_pass_over_the_training_pair
     assert passes == []
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"valid": 3}', b"\xff"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"valid": 3}', b"\xff", b"[" * 200_000])
 def test_held_out_sets_that_cannot_be_read_are_chosen_as_before(tmp_path, damage):
     first, second = RunDir(tmp_path / "one"), RunDir(tmp_path / "two")
     prepare(held_out_of(tmp_path), first, tmp_path / "store")
@@ -127,6 +127,15 @@ def test_a_pipe_is_refused_because_a_corpus_is_read_several_times(digits, tmp_pa
         prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
     assert "a pipe can be read only once" in caught.value.hint
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_a_resumed_run_does_not_read_a_device_for_ever(digits, tmp_path, monkeypatch):
+    run, store = RunDir(tmp_path / "run"), tmp_path / "store"
+    fingerprint = prepare(tiny_config(digits), run, store).fingerprint
+    monkeypatch.setattr("nmt.files.sha256_of", lambda path: pytest.fail(f"{path} is read"))
+    with pytest.raises(DataError, match="this is a pipe or a device; a file is needed"):
+        prepare(tiny_config(digits, data={"train": {"tsv": "/dev/zero"}}), run, store, fingerprint)
 
 
 def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_is_set_back(tmp_path):

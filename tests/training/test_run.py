@@ -1021,3 +1021,11 @@ def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path,
     assert f"warning: {run.checkpoint('step-00000004')}: these weights are missing" in messages
     assert "continuing without step-00000004" in messages
     assert "step-00000004" not in run.index().checkpoints
+
+
+def test_threads_are_limited_to_the_cores_of_the_machine(digits, tmp_path, monkeypatch, messages):
+    monkeypatch.setattr("nmt.machine.os.cpu_count", lambda: 1)
+    start_run(tiny_config(digits, training={"max_updates": 4, "threads": 1000}), tmp_path / "run")
+    assert RunDir(tmp_path / "run").info().threads == 1
+    warning = "warning: training.threads is 1000, but this machine has 1 core; using as many"
+    assert messages.count(warning) == 1
