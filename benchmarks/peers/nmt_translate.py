@@ -9,7 +9,7 @@ import torch
 from common import read_job
 from translate_loop import measure_translation
 
-from nmt import DISTRIBUTION, Translator
+from nmt import Translator
 from nmt.config import SearchOptions
 from nmt.engines.native_engine import NativeEngine
 from nmt.rundir import RunDir
@@ -37,7 +37,7 @@ def main() -> None:
         done = [translation for block in blocks for translation in translator.translate(block, asked)]
         return [t.text for t in done], [sum(len(s.tgt_ids) + s.finished for s in t.segments) for t in done]
 
-    measure_translation(job, translate, ["torch", DISTRIBUTION])
+    measure_translation(job, translate, ["torch", "nmt-toolkit"])
 
 
 def force_length(options: SearchOptions, length: int) -> SearchOptions:

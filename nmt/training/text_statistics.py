@@ -90,8 +90,8 @@ def measure_placeholders(run: RunDir) -> None:
     Nothing is measured if the model was not trained with data.protect. A failure is only a warning, because the
     training itself is complete.
     """
-    config = run.config()
-    if not config.data.protect or not run.statistics_file.exists():
+    config, statistics = run.config(), run.statistics()
+    if not config.data.protect or statistics is None:
         return
     try:
         with Translator.load(run, scores=False) as translator:
@@ -99,7 +99,7 @@ def measure_placeholders(run: RunDir) -> None:
     except NmtError as error:
         log.warning("placeholders were not checked: %s", error.message)
         return
-    statistics = run.statistics().model_copy(update={"placeholders_copied": round(share, 4)})
+    statistics = statistics.model_copy(update={"placeholders_copied": round(share, 4)})
     run.write_statistics(statistics)
     choice = "" if statistics.copies_placeholders else "; too few, so nmt translates URLs and tags as they are"
     log.info("placeholders: %.0f%% copied in the validation set%s", 100 * share, choice)

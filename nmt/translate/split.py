@@ -268,7 +268,8 @@ class _Text(NamedTuple):
         starts = None
         if max_sentences is not None:
             starts = line_sentence_starts(self.text, start, end, self.spans, language)
-        if (starts is None or len(starts) < max_sentences) and self.size(start, end) <= self.limit:
+        is_short = starts is None or max_sentences is None or len(starts) < max_sentences
+        if is_short and self.size(start, end) <= self.limit:
             yield start, end, False
             return
         if starts is None:
