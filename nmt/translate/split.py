@@ -38,6 +38,7 @@ _SENTENCE_END = re.compile(
 _OPENING = re.compile(r"(?:[“\"«»„「『（(\[‘¿¡]|(?<!\S)«\s)+\Z")
 _ELLIPSIS = re.compile(r"\.{2,}|…+")
 _MARKS_IN_A_ROW = re.compile(r"[.!?]{2,}|(?<!…)…(?=\s)")
+_DIGIT_START = re.compile(r"(?<=[^\W\d_]{5}[.!?]\s)(?<!str\.\s)\d")  # before it, sentencex ends no sentence
 _SMALL_START = re.compile(r"(?<=[.!?]\s)\w")
 # Words that sentencex takes for abbreviations: "no", "me", "OK", "May".
 _ENGLISH_WORD = re.compile(r"(?<![\w.])(?!(?:vs|cf|approx)\b)(?:[a-z]{2,}|O[Kk]|May)(?=\.\s+[A-Z])")
@@ -176,7 +177,7 @@ def _proposed_starts(text: str, language: str) -> Iterator[int]:
 def _simplified(text: str, language: str) -> str:
     """Return `text`, of the same length, without what keeps sentencex from finding sentences."""
     # sentencex counts white space as one byte and rejects surrogates; it does not look into quotes and parentheses.
-    plain = without_surrogates(_HIDDEN.sub(" ", text))
+    plain = _DIGIT_START.sub("X", without_surrogates(_HIDDEN.sub(" ", text)))
     if text.islower():  # chat: any word may start a sentence
         plain = _SMALL_START.sub(lambda match: match[0].upper()[0], plain)
     if language.startswith("en"):

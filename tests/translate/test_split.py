@@ -206,3 +206,9 @@ def test_finding_sentences_takes_linear_time(unit):
 def test_no_sentence_ends_where_a_window_of_the_search_does():
     text = "word " * 2000 + "x" * 10_000 + " a. b. c." * 1000
     assert sentence_starts(text + " The end", "en") == sentence_starts(text[10_000:] + " The end", "en") == []
+
+
+def test_a_sentence_may_begin_with_a_number_but_not_that_of_a_house():
+    text = "Ein Kind sitzt lächelnd auf dem Motorrad. 6 Personen versammeln sich."
+    assert sentence_starts(text, "de") == [text.index("6")]
+    assert sentence_starts("Wir wohnen in der Bahnhofstr. 12 in Köln.", "de") == []
