@@ -108,7 +108,8 @@ def retry_missed(segments: Sequence[TextSegment], search: Search, options: Searc
     """For segments whose best translation misses terms or numbers, rank the hypotheses that miss fewest first.
 
     The other hypotheses come from an n-best search and a beam search. Hypotheses that lost a protected span or repeat
-    themselves always rank after those that did not.
+    themselves always rank after those that did not. Of numbers, all must be right: a hypothesis with fewer wrong ones
+    is not a better translation.
     """
     missing = [s for s in segments if s.around is None and (_num_missed_terms(s, s.hypotheses[0]) or wrong_numbers(s))]
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
@@ -116,7 +117,7 @@ def retry_missed(segments: Sequence[TextSegment], search: Search, options: Searc
 
         def faults(hypothesis: SegmentTranslation, segment: TextSegment = segment) -> tuple[int, int, int]:
             degenerate = len(lost_spans(segment, hypothesis)) + has_loop(hypothesis)
-            return degenerate, _num_missed_terms(segment, hypothesis), len(wrong_numbers(segment, hypothesis.text))
+            return degenerate, _num_missed_terms(segment, hypothesis), bool(wrong_numbers(segment, hypothesis.text))
 
         found: dict[tuple[int, ...], SegmentTranslation] = {}
         for hypothesis in [*segment.hypotheses, *hypotheses]:
