@@ -47,7 +47,7 @@ test: $(DEV)  ## run the tests that take seconds, in one process per core
 test-slow: $(DEV)  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
 
-test-machines: $(DEV)  ## run the tests of the numerics on emulated machines: no AVX-512, AVX2 or MKL, one core, four threads (scripts/machines.py)
+test-machines: $(DEV)  ## run the tests on emulated machines: no AVX-512, AVX2 or MKL, one core, four threads, under load (scripts/machines.py)
 	$(BIN)/python scripts/machines.py $(MACHINES) -- $(TEST_ARGS)
 
 coverage: $(DEV)  ## run the tests with coverage; fails below the floor in pyproject.toml

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import logging
 import os
-import shutil
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import portalocker
 import pytest
 from hypothesis import settings
 
-from tests.letters import write_letters
-from tests.tiny import tiny_config, write_digits
-from tests.two_directions import two_directions, write_two_directions
-from tests.words import words_config, write_words
+from tests.stored import copy_run
+from tests.tiny import write_digits
+from tests.two_directions import write_two_directions
 
 settings.register_profile("nmt", deadline=None)  # a machine may be busy
 settings.load_profile("nmt")
@@ -33,13 +37,68 @@ class _Messages(logging.Handler):
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_before() -> Iterator[None]:
-    """Undo what a command line run by a test set up: later tests would log to the terminal."""
+def _state_as_before() -> Iterator[None]:
+    """Undo what a test, or a command line that it ran, set for the whole process, even if the test failed."""
     logger = logging.getLogger("nmt")
     handlers, level = logger.handlers[:], logger.level
+    environment, folder = dict(os.environ), Path.cwd()
+    torch = sys.modules.get("torch")
+    threads, dtype = (torch.get_num_threads(), torch.get_default_dtype()) if torch else (0, None)
     yield
     logger.handlers[:] = handlers
     logger.setLevel(level)
+    os.chdir(folder)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    if torch and (threads, dtype) != (torch.get_num_threads(), torch.get_default_dtype()):
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(dtype)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    """End the processes that a test started and did not wait for, because it failed, and close their pipes."""
+    started: list[subprocess.Popen[Any]] = []
+    start = subprocess.Popen.__init__
+
+    def record(process: subprocess.Popen[Any], *arguments: Any, **options: Any) -> None:
+        start(process, *arguments, **options)
+        started.append(process)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", record)
+        yield
+    for process in started:
+        if process.poll() is None:
+            process.terminate()  # which a training passes on to its other processes
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+_failed: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        _failed.append(report.nodeid)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Collect what the traceback of a failed test kept alive: its warnings about open files would fail another test."""
+    if _failed:
+        _failed.clear()
+        sys.last_exc = sys.last_value = sys.last_traceback = None  # type: ignore[attr-defined]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
 
 
 @pytest.fixture
@@ -64,32 +123,27 @@ def shared_data() -> Path:
     return folder
 
 
-def once(tmp_path_factory: pytest.TempPathFactory, name: str, train: Callable[[Path], object]) -> Path:
-    """A copy of the run `name`, which the first of the test processes to want it trains."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    trained = shared / f"trained-{name}"
-    with open(shared / f"{name}.lock", "w") as lock:
-        portalocker.lock(lock, portalocker.LOCK_EX)
-        if not trained.exists():
-            train(trained)
-    return Path(shutil.copytree(trained, tmp_path_factory.mktemp("runs") / name))
+@pytest.fixture(scope="session")
+def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Copy a run in tests/models, once per process, with its corpus; see tests/stored.py."""
+
+    @functools.cache
+    def copy(name: str) -> Path:
+        return copy_run(name, tmp_path_factory.mktemp("runs") / name, tmp_path_factory.mktemp(f"corpus-{name}"))
+
+    return copy
 
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus of digit strings and their reverse."""
-    return write_digits(tmp_path_factory.mktemp("digits"))
+    return write_digits(tmp_path_factory.mktemp("digits"), num_train=600, num_held_out=10)
 
 
 @pytest.fixture(scope="session")
-def digits_run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def digits_run(stored_run: Callable[[str], Path]) -> Path:
     """A run that has learned to reverse digits."""
-    from nmt.training.run import start_run
-
-    training = {"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "batch_tokens": 1024}
-    config = tiny_config(digits, tokenizer={"max_sentences": 3000}, training=training)
-    return once(tmp_path_factory, "digits", lambda path: start_run(config, path))
+    return stored_run("digits")
 
 
 @pytest.fixture(scope="session")
@@ -99,13 +153,9 @@ def two_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_run(two_corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learned to write digits for de and letters for fr."""
-    from nmt.training.run import start_run
-
-    training = {"max_updates": 100, "warmup_updates": 20, "validate_every": 100, "lr": 1e-2, "log_every": 50}
-    config = two_directions(two_corpora, training=training)
-    return once(tmp_path_factory, "two-directions", lambda path: start_run(config, path))
+def two_run(stored_run: Callable[[str], Path]) -> Path:
+    """A run that has learned to reverse digits for de, and to write letters for fr."""
+    return stored_run("two-directions")
 
 
 @pytest.fixture(scope="session")
@@ -121,17 +171,9 @@ def digits_export(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def letters_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def letters_run(stored_run: Callable[[str], Path]) -> Path:
     """A run that has learned to spell digits as letters, and to copy placeholders."""
-    from nmt.training.run import start_run
-
-    corpus = write_letters(tmp_path_factory.mktemp("letters"))
-    config = tiny_config(
-        corpus,
-        data={"src_lang": "de", "protect": True, "placeholder_share": 0.9},
-        training={"max_updates": 400, "warmup_updates": 50, "validate_every": 200, "log_every": 200},
-    )
-    return once(tmp_path_factory, "letters", lambda path: start_run(config, path))
+    return stored_run("letters")
 
 
 @pytest.fixture
@@ -143,9 +185,6 @@ def int8_faster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def words_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that knows the symbols of terms, and little else."""
-    from nmt.training.run import start_run
-
-    config = words_config(write_words(tmp_path_factory.mktemp("words"), 400))
-    return once(tmp_path_factory, "words", lambda path: start_run(config, path))
+def words_run(stored_run: Callable[[str], Path]) -> Path:
+    """A run that has learned to write words backwards, and to obey a glossary."""
+    return stored_run("words")

@@ -116,7 +116,7 @@ def test_a_process_that_finds_a_model_being_removed_waits_and_makes_it_anew():
     os.rename(folder, folder.with_name(".model.removed"))  # as pruning does
     _use_file(folder).unlink()
     os.close(lock)
-    thread.join(timeout=10)
+    thread.join(timeout=120)
     assert made == [False]
     prune(1)
     assert not folder.with_name(".model.removed").exists()  # its remover was killed

@@ -81,7 +81,7 @@ def test_a_second_process_waits_until_the_first_has_made_it(wanted, messages):
     assert messages == [f"another process is creating {folder}; waiting for it"]
     folder.mkdir()  # as the other process does at its end
     os.close(lock)
-    waiting.join(timeout=10)
+    waiting.join(timeout=120)
     assert not waiting.is_alive()
     assert list(folder.iterdir()) == []
 

@@ -44,7 +44,7 @@ def without_torch(*commands: Sequence[str], cwd: Path) -> list[tuple[int, str, s
     """(exit code, output, messages) of each command."""
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n{RUN_ALL}"
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(commands)], capture_output=True, text=True, cwd=cwd, timeout=120
+        [sys.executable, "-c", code, json.dumps(commands)], capture_output=True, text=True, cwd=cwd, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return [tuple(each) for each in json.loads(done.stdout)]

@@ -11,9 +11,9 @@ from tests.tiny import tiny_values, write_digits
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
-def write_two_directions(folder: Path) -> Path:
+def write_two_directions(folder: Path, num_train: int = 600) -> Path:
     """Write digits and their reverse (en to de), the same digits as letters (en to fr), and sets of both."""
-    write_digits(folder, num_train=600, num_held_out=10)
+    write_digits(folder, num_train, num_held_out=10)
     for split in ("train", "valid", "test"):
         rows = [line.split("\t")[0] for line in (folder / f"{split}.tsv").read_text().splitlines()]
         (folder / f"{split}-fr.tsv").write_text("".join(f"{row}\t{row.translate(LETTERS)}\n" for row in rows))

@@ -27,7 +27,7 @@ def write_words(folder: Path, num_train: int = 2000) -> Path:
     draw = random.Random(7)
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in (("train", num_train), ("valid", 30), ("test", 30)):
-        rows = [draw.choices(WORDS, k=draw.randint(3, 6)) for _ in range(count)]
+        rows = [draw.choices(WORDS, k=draw.randint(1, 6)) for _ in range(count)]
         text = "".join(f"{' '.join(row)}.\t{' '.join(word[::-1] for word in row)}.\n" for row in rows)
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
     return folder

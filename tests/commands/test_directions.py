@@ -68,6 +68,9 @@ def test_files_for_evaluation_need_a_language(run, tmp_path):
 
 
 def test_eval_scores_each_direction_and_their_mean(run):
+    references = (run / "data" / "test.tgt").read_text().splitlines()
+    references[::4] = ["9876"] * len(references[::4])  # so that the scores of sentences differ
+    (run / "data" / "test.tgt").write_text("\n".join(references) + "\n")
     text = nmt("eval", "-m", run).splitlines()
     assert [line.split()[:2] for line in text] == [
         [name, metric] for name in ("en-de", "en-fr", "mean") for metric in ("BLEU", "chrF2")

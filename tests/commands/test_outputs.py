@@ -333,7 +333,7 @@ def test_a_stopped_translation_is_resumed_to_the_same_bytes(number, code, digits
 
 
 def wait_for_lines(path: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not (path.exists() and path.read_bytes().count(b"\n") >= count):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -48,8 +48,16 @@ class Server:
         return self.wait()
 
     def wait(self) -> tuple[int, str]:
-        _, rest = self.process.communicate(timeout=60)
+        _, rest = self.process.communicate(timeout=600)
         return self.process.returncode, rest
+
+
+def accepts_connections(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port)).close()
+    except ConnectionError:
+        return False
+    return True
 
 
 def test_sigterm_finishes_the_request_that_runs_and_then_stops(two_run):
@@ -59,13 +67,16 @@ def test_sigterm_finishes_the_request_that_runs_and_then_stops(two_run):
     host, port = server.url.removeprefix("http://").split(":")
     body = b'{"q":"' + b"12345\\n" * 2000 + b'","source":"en","target":"de"}'
     head = (
-        f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(head.encode() + body[:-9])
-        time.sleep(0.3)
+        connection.sendall(head.encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100")  # the server waits for the body
+        connection.sendall(body[:-9])
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        while accepts_connections(host, int(port)):
+            time.sleep(0.01)
         connection.sendall(body[-9:])
         answer = b""
         while chunk := connection.recv(65536):

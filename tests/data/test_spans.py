@@ -60,6 +60,6 @@ def test_spans_ascend_and_putting_them_back_gives_the_text(text):
 )
 def test_the_time_is_linear_in_the_text(unit):
     text = unit * (200_000 // len(unit))
-    start = time.perf_counter()
+    start = time.process_time()
     find_spans(text)
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0

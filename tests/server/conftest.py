@@ -31,10 +31,11 @@ class Running:
         self._server = uvicorn.Server(make_config(app, self.settings))
         self._listener = bind(self.settings)
         self.url = address(self._listener)
-        self.client = httpx.Client(base_url=self.url, timeout=60)
+        self.client = httpx.Client(base_url=self.url, timeout=300)
         self._thread = threading.Thread(target=self._server.run, args=([self._listener],))
         self._thread.start()
         while not self._server.started:
+            assert self._thread.is_alive(), "the server did not start"
             time.sleep(0.005)
 
     def translate(self, **body: object) -> httpx.Response:

@@ -40,7 +40,7 @@ class Gate:
 
     def translate(self, batch):
         self.batches.append([unit.text for unit in batch])
-        assert self.go.wait(20)
+        assert self.go.wait(120)
         if any(unit.text == "bad" for unit in batch):
             raise ValueError("bad")
         return [UnitTranslation(unit.text.upper(), [], 1, 1, True, {}) for unit in batch]
@@ -180,7 +180,7 @@ def test_an_engine_may_be_told_to_wait_for_more():
         assert [await texts_of(job) for job in jobs] == [["A"], ["B"], ["C"]]
         assert gate.batches == [["a", "b", "c"]]
 
-    run(test, batch_wait=0.2)
+    run(test, batch_wait=1.0)
 
 
 def translating_threads(gate: Gate) -> list[bool]:

@@ -49,7 +49,7 @@ def page(browser, running):
 def wait_for(browser, condition):
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(browser, 20).until(lambda _: condition())
+    return WebDriverWait(browser, 120).until(lambda _: condition())
 
 
 def by_id(browser, name):

@@ -77,7 +77,7 @@ def test_a_load_goes_on_when_its_client_has_gone_and_is_the_only_one(two_run, le
 
     def load_slowly(served):
         loads.append(served)
-        assert go.wait(20)
+        assert go.wait(120)
         return load(served)
 
     found._load = load_slowly

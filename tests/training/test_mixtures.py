@@ -196,7 +196,8 @@ def test_the_share_of_the_batches_follows_the_weights(two_corpora, tmp_path):
 def grown_run(two_corpora, two_run, tmp_path_factory):
     """A run that begins with the weights of `two_run`, and has a third target language and a tag; after one update."""
     (two_corpora / "train-it.tsv").write_text((two_corpora / "train.tsv").read_text())
-    values = two_values(two_corpora, train=({"tag": "<web>"}, {}))
+    model = RunDir(two_run).config().model.model_dump()
+    values = two_values(two_corpora, train=({"tag": "<web>"}, {}), model=model)
     values["data"]["train"].append({"tsv": str(two_corpora / "train-it.tsv"), "tgt_lang": "it"})
     values["training"] |= {"init_from": str(two_run), "max_updates": 1, "warmup_updates": 0, "lr": 1e-12}
     path = tmp_path_factory.mktemp("grown") / "run"

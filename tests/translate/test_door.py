@@ -59,14 +59,14 @@ def test_the_command_and_the_python_interface_give_the_same_texts(letters_run, f
     assert written == "".join(text + "\n" for text in texts_of(translator, lines, options))
 
 
-def looping_config(folder: Path):
-    """A model that has learned little of numbers in letters, so that it loops and loses spans; some lines are long."""
+def early_config(folder: Path):
+    """A training on numbers in letters that sees no placeholders, so that the model loses them; some lines are long."""
     corpus = write_letters(folder)
     for split in ("valid", "test"):
         rows = (corpus / f"{split}.tsv").read_text(encoding="utf-8").splitlines()
         long = ["\t".join(" ".join([side] * 9) for side in row.split("\t")) for row in rows[:9]]
         spans = ["\t".join(side + " {name}" for side in row.split("\t")) for row in rows[9:18]]
-        (corpus / f"{split}.tsv").write_text("\n".join([*long, *spans, *rows[18:]]) + "\n", encoding="utf-8")
+        (corpus / f"{split}.tsv").write_text("\n".join([*long, *spans, *rows[18:30]]) + "\n", encoding="utf-8")
     training = {"max_updates": 60, "warmup_updates": 10, "validate_every": 30, "log_every": 30}
     return tiny_config(corpus, training=training)
 
@@ -74,7 +74,7 @@ def looping_config(folder: Path):
 @pytest.fixture(scope="module")
 def early_run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("early")
-    assert start_run(looping_config(folder), folder / "run")
+    assert start_run(early_config(folder), folder / "run")
     return folder / "run"
 
 
@@ -82,7 +82,7 @@ def test_evaluation_of_the_validation_set_prints_the_score_that_training_found(e
     run = RunDir(early_run)
     translations = Translator.load(run, engine="torch", device="cpu").translate(run.read_pairs("valid")[0])
     assert any(translation.num_segments > 1 for translation in translations)
-    assert any(translation.loop_retried or translation.protected_retried for translation in translations)
+    assert any(translation.protected_retried for translation in translations)
     index = json.loads((early_run / "checkpoints" / "index.json").read_text(encoding="utf-8"))
     printed = json.loads(nmt("eval", "-m", early_run, "--split", "valid", "--engine", "torch", "--format", "json"))
     best = index["checkpoints"][index["best"]]
@@ -154,29 +154,17 @@ def test_alternatives_are_the_other_hypotheses_best_first(translator):
     assert not any(t.alternatives for t in short.alternatives)
 
 
-def test_symbols_at_the_beginning_of_a_text_stand_before_each_of_its_segments(tmp_path):
-    """The tag says what to do: <up> to spell in letters, <rev> to turn round."""
-    from random import Random
-
-    draw = Random(9)
-    for split, count in (("train", 2000), ("valid", 20), ("test", 20)):
-        rows = ["".join(draw.choices("0123456789", k=draw.randint(2, 5))) for _ in range(count)]
-        tagged = [(f"<up> {row}.", "".join("abcdefghij"[int(c)] for c in row)) for row in rows]
-        tagged += [(f"<rev> {row}.", row[::-1]) for row in rows]
-        (tmp_path / f"{split}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in tagged))
-    training = {"max_updates": 120, "warmup_updates": 20, "validate_every": 120, "log_every": 120}
-    tokenizer = {"user_symbols": ["<up>", "<rev>"]}
-    config = tiny_config(tmp_path, tokenizer=tokenizer, training={**training, "batch_tokens": 1024})
-    assert start_run(config, tmp_path / "run")
-    translator = Translator.load(tmp_path / "run", device="cpu")
+def test_symbols_at_the_beginning_of_a_text_stand_before_each_of_its_segments(stored_run):
+    """The tag says what to do: <spell> digits as letters, or <copy> them."""
+    translator = Translator.load(stored_run("tags"), device="cpu")
     parts = ["123.", "4567.", "890.", "2468.", "13579.", "864.", "975."]
-    for tag in ("<up>", "<rev>"):
+    for tag in ("<spell>", "<copy>"):
         expected = texts_of(translator, [f"{tag} {part}" for part in parts])
         assert texts_of(translator, [f"{tag} {' '.join(parts)}"]) == [" ".join(expected)]
         assert texts_of(translator, [f"{tag} " + "\n".join(parts)]) == ["\n".join(expected)]
-    (up, reverse) = texts_of(translator, ["<up> 123.", "<rev> 45."])
-    assert texts_of(translator, ["<up> 123.\n<rev> 45."]) == [f"{up}\n{reverse}"]  # a line's own tag counts
-    assert up != reverse
+    (spelled, copied) = texts_of(translator, ["<spell> 123.", "<copy> 45."])
+    assert texts_of(translator, ["<spell> 123.\n<copy> 45."]) == [f"{spelled}\n{copied}"]  # a line's own tag counts
+    assert (spelled, copied) == ("bcd.", "45.")
 
 
 def test_a_segment_with_its_symbols_is_within_the_limit(digits_run):
@@ -294,7 +282,7 @@ if os.fork() == 0:
 sys.exit(os.waitstatus_to_exitcode(status) or os.waitstatus_to_exitcode(os.wait()[1]))
 """
     command = [sys.executable, "-c", code, str(digits_export), str(used_before)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=Path(__file__).parents[2])
     assert (done.returncode, done.stderr) == (0, "")
 
 

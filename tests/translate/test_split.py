@@ -116,9 +116,9 @@ def test_full_stops_in_a_url_end_no_sentence():
 @pytest.mark.parametrize("unit", ["a", "a. ", "A.\u00a0B ", "1. ", '"', "。", "(", "w" * 40 + " ", "%s ", "e\u0301"])
 def test_time_is_bounded_for_long_text(unit):
     text = unit * (300_000 // len(unit))
-    start = time.perf_counter()
+    start = time.process_time()
     made = split(text, 100)
-    assert time.perf_counter() - start < 30.0
+    assert time.process_time() - start < 30
     assert together(text, made) == text
 
 

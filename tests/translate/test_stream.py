@@ -83,7 +83,7 @@ def test_the_thread_ends_when_nobody_reads_on():
     blocks = read_blocks(str(i) for i in range(100_000))
     next(blocks)
     blocks.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while any(thread.name == "read-ahead" for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(thread.name == "read-ahead" for thread in threading.enumerate())

@@ -17,7 +17,6 @@ from nmt.translate import Glossary, LanguagePair, SearchOptions
 from nmt.translate.segments import untranslated
 from nmt.translate.texts import TextSegmenter
 from nmt.translate.translation import put_together
-from tests.tiny import tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -134,23 +133,8 @@ def test_at_least_99_percent_of_lines_keep_their_spans_and_no_failure_is_silent(
     assert found["not_whole_and_not_flagged"] == 0, found
 
 
-@pytest.fixture(scope="module")
-def looping_run(tmp_path_factory):
-    """A run that says "ab" ten times, whatever it is told."""
-    from nmt.training.run import start_run
-
-    folder = tmp_path_factory.mktemp("loop")
-    draw = random.Random(3)
-    for split, count in (("train", 600), ("valid", 10), ("test", 10)):
-        rows = ["".join(draw.choices("0123456789", k=draw.randint(4, 7))) for _ in range(count)]
-        (folder / f"{split}.tsv").write_text("".join(f"{row}\t{'ab' * 10}\n" for row in rows))
-    training = {"max_updates": 60, "warmup_updates": 10, "validate_every": 30, "log_every": 30}
-    assert start_run(tiny_config(folder, training=training), folder / "run")
-    return folder / "run"
-
-
-def test_a_loop_is_flagged_and_decoded_again_without_it(looping_run):
-    translator = Translator.load(looping_run, device="cpu")
+def test_a_loop_is_flagged_and_decoded_again_without_it(stored_run):
+    translator = Translator.load(stored_run("loops"), device="cpu")  # says "ab" ten times, whatever it is told
     plain = translator.translate(["12345", "7654321"], SearchOptions(retry_loops=False))
     assert all("abab" * 2 in translation.text for translation in plain)
     assert [(t.loop_retried, t.loop_unresolved) for t in plain] == [(False, True)] * 2
@@ -285,16 +269,16 @@ def random_line(draw: random.Random) -> str:
 def test_ten_thousand_generated_lines_are_all_translated_soundly(letters):
     draw = random.Random(11)
     lines = [random_line(draw) for _ in range(10_000)]
-    start = time.perf_counter()
+    start = time.process_time()
     outputs = [output for i in range(0, len(lines), 500) for output in texts_of(letters, lines[i : i + 500])]
     assert len(outputs) == len(lines)
     for line, output in zip(lines, outputs, strict=True):
         assert_sound(line, output)
-    assert time.perf_counter() - start < 3000
+    assert time.process_time() - start < 3000
 
 
 def test_a_very_long_line_takes_bounded_time(reverse):
-    start = time.perf_counter()
+    start = time.process_time()
     (done,) = reverse.translate(["12345 " * 500 + "x" * 2000])
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
     assert done.sentence_split

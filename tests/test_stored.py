@@ -1,0 +1,75 @@
+"""The stored models say the same on every processor: no decision of theirs is a close one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt import Translator
+from nmt.checkpoint import load_model
+from nmt.config import SearchOptions
+from nmt.data.batching import collate_sources, pad_rows
+from nmt.engines import native_engine
+from nmt.rundir import RunDir
+from nmt.special_tokens import BOS_ID
+from tests.stored import MODELS, RECIPES
+
+# In nats; the smallest is 2.0 (tags; 3.4 without these). The rounding of another processor differs by some 1e-6 of a
+# value, and by 1e-4 at most after all layers: it moves log-probabilities by thousandths.
+MIN_MARGIN = 1.5
+GREEDY = SearchOptions(retry_loops=False)
+TEXTS = {  # that tests compare with translations they know, besides the validation and test sets of the runs
+    "digits": ["12", "33", "123", "345", "9876"],
+    "two-directions": ["<2de> 12", "<2fr> 12", "<2de> 345"],
+    "letters": ["7", "12", "12.", "12 34", "34 56. 78."],
+    "words": [],
+    "loops": ["12345", "7654321"],
+    "tags": [f"{tag} {text}" for tag in ("<spell>", "<copy>") for text in ("123.", "45.")],
+}
+
+
+def known_texts(run: RunDir, translator: Translator) -> list[str]:
+    sets = [each for split in ("valid", "test") for each in run.read_sets(split, run.config().data.directions[0])]
+    tags = [translator.languages.direct("", each.direction.tgt).tag for each in sets]
+    return [*(tag + text for tag, each in zip(tags, sets, strict=True) for text in each.sources), *TEXTS[run.path.name]]
+
+
+@torch.inference_mode()
+def smallest_margin(run: RunDir, translator: Translator, texts: list[str]) -> tuple[float, str]:
+    """The smallest difference between the log-probabilities of the first and the second token in fp32, and its text."""
+    model = load_model(run, translator.tokenizers, torch.device("cpu"))
+    found = []
+    for text, translation in zip(texts, translator.translate(texts, GREEDY), strict=True):
+        src = collate_sources([each.src_ids for each in translation.segments], translator.max_src_len)
+        tgt_in = pad_rows([[BOS_ID, *each.tgt_ids] for each in translation.segments])
+        first, second = model(src, tgt_in).log_softmax(-1).topk(2).values.unbind(-1)
+        steps = pad_rows([[1] * (len(each.tgt_ids) + 1) for each in translation.segments]) > 0
+        found.append((float((first - second)[steps].min()), text))
+    return min(found)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_first_token_is_much_more_probable_than_the_second(name):
+    run = RunDir(MODELS / name)
+    with Translator.load(run, engine="torch", device="cpu") as translator:
+        margin, text = smallest_margin(run, translator, known_texts(run, translator))
+    assert margin > MIN_MARGIN, text
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
+def test_the_native_engine_says_the_same_in_int8_and_no_token_is_in_doubt(name):
+    run = RunDir(MODELS / name)
+    with Translator.load(run, engine="torch", device="cpu") as translator:
+        texts = known_texts(run, translator)
+        expected = [translation.text for translation in translator.translate(texts, GREEDY)]
+    with Translator.load(run, engine="native", device="cpu", precision="int8") as translator:
+        found = translator.translate(texts, GREEDY)
+    assert [translation.text for translation in found] == expected
+    assert min(min(translation.token_scores) for translation in found) > -0.5  # 0.61: no other token has over 0.39
+
+
+def test_stored_files_name_no_place_on_the_machine_that_made_them():
+    for path in MODELS.rglob("*"):
+        if path.suffix in {".json", ".jsonl", ".yaml", ".md"}:
+            assert " /" not in path.read_text(encoding="utf-8").replace(" / ", "")
