@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 
 RUN = Path("runs/demo-en-zh")
-# Two sentences of the training set, and one of the test set, which the model has not seen.
+# A text of two sentences of the training set, and a sentence of the test set, which the model has not seen.
 SENTENCES = [
-    "I am from China",
-    "You and me are best friends",
+    "I am from China. You and me are best friends.",
     "If it is cold tomorrow, my friend will read books at home.",
 ]
 
@@ -31,7 +30,7 @@ def main() -> None:
     nmt("train", "--config", "configs/demo-en-zh.yaml", "--overwrite")
     nmt("eval", "--model", str(RUN))
     nmt("translate", "--model", str(RUN), *SENTENCES)
-    nmt("translate", "--model", str(RUN), "--attention", str(attention), SENTENCES[0])
+    nmt("translate", "--model", str(RUN), "--attention", str(attention), "I am from China")
     sys.stdout.write(f"""
 Done in {time.perf_counter() - started:.0f} seconds. The model is the folder {RUN}.
 The attention heat map is {attention}; open it in a browser.
