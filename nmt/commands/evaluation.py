@@ -341,7 +341,7 @@ def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Me
     from nmt.evaluate.statistics import Scorer
 
     if fault := tokenization_fault(hypotheses, test_set.references[0]):
-        log.warning("%s", fault)
+        log.warning("%s: %s", name, fault)
     system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
     if metrics.comet is None:
         return system

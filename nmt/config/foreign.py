@@ -19,8 +19,9 @@ _NAMES = {
     "encoder_ffn_dim decoder_ffn_dim encoder_ffn_embed_dim decoder_ffn_embed_dim",
     "model.num_heads": "heads n_heads nhead transformer_heads num_attention_heads encoder_attention_heads "
     "decoder_attention_heads",
-    "model.encoder_layers": "layers num_layers n_layers enc_layers enc_depth num_encoder_layers num_hidden_layers",
-    "model.decoder_layers": "dec_layers dec_depth num_decoder_layers",
+    "model.encoder_layers": "encoder layers num_layers n_layers enc_layers enc_depth num_encoder_layers "
+    "num_hidden_layers",
+    "model.decoder_layers": "decoder dec_layers dec_depth num_decoder_layers",
     "model.positions": "position_encoding encoder_learned_pos",
     "model.norm_position": "normalize_before encoder_normalize_before layer_norm transformer_preprocess",
     "model.activation": "activation_fn activation_function pos_ffn_activation_fn",
@@ -55,6 +56,7 @@ _NAMES = {
     "training.early_stopping_metric": "best_checkpoint_metric metric_for_best_model valid_metrics",
     "training.keep_checkpoints": "keep_best_ckpts keep_checkpoint keep_last_epochs save_total_limit",
     "training.init_from": "restore_file finetune_from_model load_model train_from pretrained_model model_name_or_path",
+    "decoding": "testing generation generate inference",
     "decoding.beam_size": "beam num_beams",
     "decoding.num_hypotheses": "nbest n_best num_return_sequences",
     "decoding.length_penalty": "lenpen normalize beam_alpha",

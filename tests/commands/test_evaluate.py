@@ -513,5 +513,5 @@ def test_tokenized_translations_are_reported(tmp_path):
     (tmp_path / "ref").write_text("A dog.\n" * 120)
     arguments = ["eval", "--hyp", str(tmp_path / "hyp"), "--ref", str(tmp_path / "ref"), "--to", "en"]
     done = CliRunner().invoke(app, arguments)
-    assert 'warning: 120 translations end in " .", but only 0 references' in done.stderr
+    assert f'warning: {tmp_path}/hyp: 120 translations end in " .", but only 0 references' in done.stderr
     assert "force" not in done.stderr

@@ -33,6 +33,7 @@ def test_svg_marks_the_best_validation_of_each_curve(tmp_path):
     assert "BLEU: best 23.5 at update 1,000" in shown
     assert "chrF: best 48.5 at update 1,500" in shown
     assert "training" in shown
+    assert "Validation scores (fp32)" in shown
 
 
 def test_png_is_a_png(tmp_path):
