@@ -80,6 +80,8 @@ def new_folder(path: Path, *, replace: Guard | None = None) -> Iterator[Path]:
     `remove_leftovers` or `new_folder` there restores the old name.
     """
     path = Path(os.path.realpath(path))
+    if not path.name:
+        raise NmtError("the root folder cannot be replaced", path=path, hint="choose another folder")
     with _temporary_names(path) as (partial, old, _):
         _set_aside(path, None, replace)
         partial.mkdir()

@@ -78,6 +78,14 @@ def test_an_edit_is_noticed_though_size_and_time_of_modification_are_as_before(t
     assert FileHashes(memory).sha256(file) == sha256_of(file) != before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are several roots")
+def test_the_root_folder_is_not_replaced(tmp_path):
+    (tmp_path / "link").symlink_to("/")
+    for path in (Path("/"), tmp_path / "link"):
+        with pytest.raises(NmtError, match="the root folder cannot be replaced"), new_folder(path, replace=print):
+            pass
+
+
 @pytest.mark.parametrize(
     "damaged", ['["not", "a dict"', "[" * 200_000, '{"a": ' + "[" * 200_000, '{"a": ' + "[" * 800 + "]" * 800 + "}"]
 )

@@ -59,8 +59,16 @@ class Prepared:
 
 
 def find_store_root(config: Config, path: Path) -> Path:
-    """Return the folder for tokenized corpora of the run at `path`: `data.store_dir`, or `.store` beside the run."""
-    return Path(config.data.store_dir) if config.data.store_dir else Path(os.path.abspath(path)).parent / ".store"
+    """Return the folder for tokenized corpora of the run at `path`: `data.store_dir`, or `.store` beside the run.
+
+    ConfigError if it would be in the run, which has no folder until its data is prepared.
+    """
+    if not (named := config.data.store_dir):
+        return Path(os.path.abspath(path)).parent / ".store"
+    if Path(os.path.realpath(named)).is_relative_to(os.path.realpath(path)):
+        hint = "set it to a folder outside the run"
+        raise ConfigError(f"data.store_dir is {named}, which is in the run", path=path, hint=hint)
+    return Path(named)
 
 
 def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:

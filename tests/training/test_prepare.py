@@ -19,6 +19,7 @@ from nmt.rundir import RunDir
 from nmt.training import corpus_files
 from nmt.training.corpus_files import Corpus
 from nmt.training.prepare import prepare, train_on_corpus
+from nmt.training.run import start_run
 from tests.tiny import tiny_config, write_digits
 
 
@@ -116,6 +117,14 @@ def test_a_run_that_is_resumed_in_another_folder_says_where_its_files_were_looke
     with pytest.raises(RunError, match="the corpus has changed") as changed:
         prepare(config, run, store, fingerprint)
     assert f"are resolved against {elsewhere}, so resume in the folder where the run was started" in changed.value.hint
+
+
+@pytest.mark.parametrize("store", ["new", "new/store"])
+def test_a_store_in_the_run_is_refused_and_leaves_no_folder(digits, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"^new: data.store_dir is {store}, which is in the run"):
+        start_run(tiny_config(digits, data={"store_dir": store}), Path("new"))
+    assert not Path("new").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
