@@ -159,7 +159,7 @@ def with_losses(
     checked = []
     for block, each in zip(blocks, found, strict=True):
         flags = {name: value for name, value in each.flags.items() if name != "protected_lost"}
-        if options.protect and (lost := _lost(block, each.text, segmenter.languages.user_symbols)):
+        if lost := _lost(block, each.text, segmenter.languages.user_symbols if options.protect else None):
             flags["protected_lost"] = lost
         matches = segmenter.terms_to_keep(glossary, block.plain(), options) if glossary is not None else []
         missed = missed_terms([match.term for match in matches], each.text) if matches else []
@@ -167,9 +167,12 @@ def with_losses(
     return checked
 
 
-def _lost(block: Block, text: str, symbols: Collection[str]) -> list[str]:
-    """Return the protected spans, and the placeholders of a gettext entry, that are not in `text` as in the block."""
+def _lost(block: Block, text: str, symbols: Collection[str] | None) -> list[str]:
+    """Return the placeholders of a gettext entry, and the protected spans, that are not in `text` as in the block.
+
+    `symbols` are those of the model, which are not spans; None: spans are not protected.
+    """
     source = " ".join(block.stretches())
-    spans = [source[span.start : span.end] for span in find_spans(source, symbols)]
+    spans = [source[span.start : span.end] for span in find_spans(source, symbols)] if symbols is not None else []
     lost = [span for span in missing(spans, text) if not is_excluded(span, block.formats)] if spans else []
     return list(dict.fromkeys(lost + changed_placeholders(source, text, block.formats)))
