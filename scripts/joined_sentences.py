@@ -3,7 +3,7 @@
     python scripts/joined_sentences.py runs/multi30k-de-en runs/tatoeba-en-zh
 
 Each text is translated with --split long (whole) and --split auto. A text is kept if its translation has as many
-sentences as the source, as nmt counts them. BLEU is sacreBLEU's, greedy, in the run's own precision.
+sentences as the source, as nmt counts them. MODEL=RUN takes the test set of RUN for a model without one. BLEU is sacreBLEU's, greedy, in the run's own precision.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def joined(texts: Sequence[str], size: int, language: str) -> list[str]:
     return [space.join(stripped[start : start + size]) for start in range(0, len(texts) - size + 1, size)]
 
 
-def measure(path: Path) -> None:
-    """Print one row per number of sentences and way of splitting for the run at `path`."""
+def measure(path: Path, test: Path) -> None:
+    """Print one row per number of sentences and way of splitting for the run at `path`, on the test set of `test`."""
     run = RunDir(path)
     statistics = run.statistics()
     known = "unknown" if statistics is None else str(statistics.max_sentences)
     with Translator.load(run, scores=False) as translator:
         src, tgt = translator.languages.src, translator.languages.tgt
-        pairs = [pair for pair in zip(*run.read_pairs("test"), strict=True) if count_sentences(pair[0], src) == 1]
+        pairs = [pair for pair in zip(*RunDir(test).read_pairs("test"), strict=True) if count_sentences(pair[0], src) == 1]
         for size in (1, 2, 3):
             sources, references = (
                 joined([pair[side] for pair in pairs], size, language) for side, language in enumerate((src, tgt))
@@ -52,7 +52,8 @@ def main() -> None:
     """Measure the runs named on the command line."""
     sys.stdout.write("| run | sentences known | joined | split | kept | BLEU |\n|---|---|---|---|---|---|\n")
     for name in sys.argv[1:]:
-        measure(Path(name))
+        model, _, test = name.partition("=")
+        measure(Path(model), Path(test or model))
 
 
 if __name__ == "__main__":
