@@ -3,7 +3,8 @@
     python scripts/joined_sentences.py runs/multi30k-de-en runs/tatoeba-en-zh
 
 Each text is translated with --split long (whole) and --split auto. A text is kept if its translation has as many
-sentences as the source, as nmt counts them. MODEL=RUN takes the test set of RUN for a model without one. BLEU is sacreBLEU's, greedy, in the run's own precision.
+sentences as the source, as nmt counts them. BLEU is sacreBLEU's, greedy, in the run's own precision. MODEL=RUN takes
+the test set of RUN for a model without one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def measure(path: Path, test: Path) -> None:
     known = "unknown" if statistics is None else str(statistics.max_sentences)
     with Translator.load(run, scores=False) as translator:
         src, tgt = translator.languages.src, translator.languages.tgt
-        pairs = [pair for pair in zip(*RunDir(test).read_pairs("test"), strict=True) if count_sentences(pair[0], src) == 1]
+        pairs = [
+            pair for pair in zip(*RunDir(test).read_pairs("test"), strict=True) if count_sentences(pair[0], src) == 1
+        ]
         for size in (1, 2, 3):
             sources, references = (
                 joined([pair[side] for pair in pairs], size, language) for side, language in enumerate((src, tgt))

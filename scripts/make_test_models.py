@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -39,7 +40,7 @@ def make_model(name: str) -> None:
             if not start_run(config(Path(CORPUS), **sections), run.path):
                 sys.exit("stopped: the model is not stored")
             shutil.rmtree(run.state.parent)
-            facts = {"commit": None, "command": [], "platform": "", "processor": ""}
+            facts: dict[str, Any] = {"commit": None, "command": [], "platform": "", "processor": ""}
             run.write_info(run.info().model_copy(update=facts))
             shutil.rmtree(MODELS / name, ignore_errors=True)
             shutil.copytree(run.path, MODELS / name)
