@@ -47,7 +47,6 @@ _ITEM = re.compile(r"\W*(?:\d{1,2}|[^\W\d_])[.)]\s*")
 _FIRST_ITEM = re.compile(r"(\d{1,2})[.)]\s")
 _NEXT_ITEM = re.compile(r"(?<=\s)(\d{1,2})[.)]\s+\Z")
 _SYMBOLS = re.compile(r"(?:(?:[\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+|[:;]-?[()DP](?!\w))\s*)+")
-_INITIAL = re.compile(r"[^\W\d_\u2e80-\U0003ffff]")
 _ORDINAL = re.compile(r"\d{1,2}|[IVX]+")
 _ORDINAL_LANGUAGES = frozenset(
     ("cs", "da", "de", "et", "eu", "fi", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr")
@@ -224,9 +223,14 @@ def _is_abbreviation(word: str, first: str, language: str, chat: bool) -> bool:
         return True
     if first.isdigit():
         return len(word) <= 4 and word.isalpha()  # "Vol. 2", "art. 5"
-    if word in _ABBREVIATIONS or (_INITIAL.fullmatch(word) and not word.islower() and not english):
+    if word in _ABBREVIATIONS or (_is_initial(word) and not english):
         return True
     return first.islower() and not chat and (len(word) <= (1 if english else 2) or word.isdigit())
+
+
+def _is_initial(word: str) -> bool:
+    """Return whether `word` is a capital letter, or one of a script without case, but not an ideograph."""
+    return len(word) == 1 and word.isalpha() and not word.islower() and word < "\u2e80"
 
 
 def line_sentence_starts(text: str, start: int, end: int, spans: Sequence[Span], language: str) -> list[int]:
