@@ -75,7 +75,7 @@ def test_the_tokens_of_an_update_are_those_of_its_batches_and_within_the_budget(
 
 def test_a_batch_holds_the_pairs_as_they_were_drawn(batches):
     one = batches()
-    redraw, ranks = one.sampler.redraw, np.arange(3000)
+    redraw, ranks = one.sampler.redraw, np.arange(len(one.store))
     pool = redraw.pool(one.sampler.order.indices(ranks, 0), ranks, 0)
     indices = one.sampler.next_indices()
     batch = read_batch(one.store, indices)
@@ -113,4 +113,4 @@ def test_a_resumed_run_with_drawn_pairs_equals_the_uninterrupted_one(digits, tmp
     whole, stopped = (RunDir(tmp_path / name).checkpoint("step-00000006") for name in ("whole", "stopped"))
     assert whole.read_bytes() == stopped.read_bytes()
     (info,) = (tmp_path / ".store").glob("*/store.json")
-    assert json.loads(info.read_text())["num_pairs"] == 3000  # no drawn segmentation is stored
+    assert json.loads(info.read_text())["num_pairs"] == 600  # no drawn segmentation is stored

@@ -28,7 +28,7 @@ def test_sets_that_are_named_are_written_into_the_run(digits, tmp_path):
     prepared = prepare(tiny_config(digits), run, tmp_path / "store")
     rows = [row.split("\t") for row in (digits / "test.tsv").read_text().splitlines()]
     assert run.read_pairs("test") == ([row[0] for row in rows], [row[1] for row in rows])
-    assert len(prepared.store) == 3000
+    assert len(prepared.store) == 600
 
 
 def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(tmp_path):
@@ -375,7 +375,7 @@ def test_a_configuration_is_not_read_again_for_each_pair(digits, tmp_path, monke
     reads, corpora = [], DataConfig.corpora
     monkeypatch.setattr(DataConfig, "corpora", lambda data, name: reads.append(name) or corpora(data, name))
     prepared = prepare(tiny_config(digits, data={"protect": True}), RunDir(tmp_path / "run"), tmp_path / "store")
-    assert len(prepared.store) >= 3000
+    assert len(prepared.store) >= 600
     assert len(reads) < 300
 
 

@@ -129,6 +129,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_bit_for_bit(
         assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
 
 
+SMALL = {"encoder_layers": 1, "decoder_layers": 1}
 OPTIONS = {
     "r_drop, ema": {"training": {"r_drop": 5.0, "ema": 0.9, "tokens_per_update": 500}},
     "muon, bf16": {
@@ -163,7 +164,7 @@ def slow_clock(monkeypatch):
 def test_a_training_of_some_minutes_ends_in_time_and_its_schedule_with_it(digits, tmp_path, monkeypatch):
     slow_clock(monkeypatch)
     training = {"max_minutes": 0.8, "max_updates": 1000, "schedule": "linear", "average_checkpoints": 0}
-    config = tiny_config(digits, training=training, model={"encoder_layers": 1, "decoder_layers": 1})
+    config = tiny_config(digits, training=training, model=SMALL)
     assert start_run(config, tmp_path / "whole")
     whole = RunDir(tmp_path / "whole")
     state = TrainState.load(whole.state)
@@ -213,8 +214,7 @@ def test_stages_share_the_minutes_in_proportion_and_each_schedule_ends_with_its_
     slow_clock(monkeypatch)
     stages = [{"max_updates": 600, "schedule": "constant"}, {"max_updates": 400, "warmup_updates": 0}]
     training = {"max_minutes": 1.6, "max_updates": 1000, "schedule": "linear", "average_checkpoints": 0, "log_every": 1}
-    model = {"encoder_layers": 1, "decoder_layers": 1}
-    config = tiny_config(digits, training=training | {"stages": stages, "warmup_updates": 2}, model=model)
+    config = tiny_config(digits, training=training | {"stages": stages, "warmup_updates": 2}, model=SMALL)
     assert start_run(config, tmp_path / "whole")
     whole = RunDir(tmp_path / "whole")
     train = [record for record in read_metrics(whole.metrics) if record["kind"] == "train"]
@@ -242,7 +242,7 @@ def test_a_finished_stage_keeps_its_end_if_there_is_more_time_for_the_next(
     slow_clock(monkeypatch)
     stages = [{"max_updates": 30}, {"max_updates": 20, "warmup_updates": 0}]
     training = {"max_minutes": 1.6, "max_updates": 50, "average_checkpoints": 0, "log_every": 1, "stages": stages}
-    config = tiny_config(digits, training=training | {"warmup_updates": 2})
+    config = tiny_config(digits, training=training | {"warmup_updates": 2}, model=SMALL)
     assert start_run(config, tmp_path / "short")
     (first, end) = TrainState.load(RunDir(tmp_path / "short").state).counters.plan.ends
     assert first < 30
@@ -262,7 +262,7 @@ def test_a_stage_that_the_time_cut_short_goes_on_if_there_is_more_time(digits, t
     slow_clock(monkeypatch)
     stages = [{"max_updates": 40}, {"max_updates": 40}]
     training = {"max_minutes": 0.2, "max_updates": 80, "average_checkpoints": 0, "log_every": 50, "stages": stages}
-    config = tiny_config(digits, training=training | {"warmup_updates": 1})
+    config = tiny_config(digits, training=training | {"warmup_updates": 1}, model=SMALL)
     run = RunDir(tmp_path / "run")
     assert start_run(config, run.path)
     first, end = TrainState.load(run.state).counters.plan.ends
@@ -446,7 +446,7 @@ def test_a_training_asked_to_stop_while_it_derives_its_final_weights_stops_after
 ):
     """After the last update come one validation of a checkpoint, one of the average, and those of the calibration."""
     options = {"max_updates": 4, "validate_every": 2, "average_checkpoints": 2, "calibrate_length": True}
-    config = tiny_config(digits, training=options, model={"output_bias": True})
+    config = tiny_config(digits, training=options, model={"output_bias": True, **SMALL})
     assert start_run(config, tmp_path / "whole")
     validate, numbers = Validator.__call__, itertools.count()
 

@@ -51,9 +51,9 @@ def test_a_text_without_terms_is_translated_as_without_a_glossary(translator):
 
 def test_a_batch_of_one_gives_what_a_batch_of_many_gives(translator):
     draw, glossary = random.Random(1), Glossary({word: word[::-1] for word in WORDS[:20]})
-    texts = [" ".join(draw.choices(WORDS, k=draw.randint(2, 6))) for _ in range(64)]
+    texts = [" ".join(draw.choices(WORDS, k=draw.randint(2, 6))) for _ in range(32)]
     many = translator.translate(texts, glossary=glossary)
-    assert sum(each.num_terms for each in many) > 30
+    assert sum(each.num_terms for each in many) > 15
     alone = [translator.translate([text], glossary=glossary)[0] for text in texts]
     assert [(each.text, each.tgt_ids, each.terms_missed) for each in alone] == [
         (each.text, each.tgt_ids, each.terms_missed) for each in many
