@@ -6,9 +6,10 @@ import errno
 import logging
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from nmt.commands import (
     adapt,
@@ -31,12 +32,29 @@ from nmt.commands import (
     translate,
     vocab,
 )
+from nmt.commands.outputs import exit_code_of, stop_on_sigterm
 from nmt.commands.streams import discard_output, prepare_streams, print_text
 from nmt.errors import NmtError, printable
 from nmt.missing_torch import missing_torch
 
+log = logging.getLogger(__name__)
+
+
+class _Commands(TyperGroup):
+    """The commands; one that does not handle Ctrl-C or SIGTERM itself ends with one line and exit code 130 or 143."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            log.info("stopped")
+            raise typer.Exit(exit_code_of(stop)) from None
+
+
 app = typer.Typer(
     name="nmt",
+    cls=_Commands,
     help="Train, evaluate, run and ship your own neural translation model.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,6 +86,8 @@ _HINTS = {  # by the error of the system
     errno.EROFS: "choose a path that can be written to",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
+_LACKS_MEMORY = ("failed to map segment", "annot allocate memory", "can't allocate memory")  # of libraries, and torch
+_MORE_MEMORY = "close other programs, or raise the limit (`ulimit -v` shows the one of the shell)"
 
 
 def _print_version(requested: bool) -> None:
@@ -122,11 +142,19 @@ def main() -> None:
     """Run the command line and exit."""
     prepare_streams()
     try:
-        app()
+        with stop_on_sigterm():
+            app()
+    except KeyboardInterrupt as stop:  # while typer builds the commands
+        sys.stderr.write("stopped\n")
+        sys.exit(exit_code_of(stop))
     except NmtError as error:
         _fail(error)
     except ModuleNotFoundError as error:
         _fail(missing_torch(error))
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not (isinstance(error, MemoryError) or any(words in str(error) for words in _LACKS_MEMORY)):
+            raise
+        _fail(NmtError("there is not enough memory", hint=_MORE_MEMORY))
     except OSError as error:  # a full disk, a folder that cannot be written to
         hint = _HINTS.get(error.errno or 0, "")
         _fail(NmtError(str(error.strerror or error), path=error.filename, hint=hint))

@@ -26,6 +26,7 @@ from nmt.locks import try_lock
 MAX_METRICS_BYTES = 200_000_000
 """The largest metrics.jsonl that is read; a day of training writes a few million bytes."""
 
+_BLOCK_BYTES = 1 << 20
 _LOCK_NAME = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9a-f]{8})\.lock", re.DOTALL)
 _NO_WAITING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # in case a lock's name is a link or a pipe
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # raised by a write, without a file name
@@ -290,11 +291,14 @@ class FileHashes:
 
 def read_at_most(path: Path, limit: int) -> bytes:
     """Read a file's bytes. Raises ValueError if there are over `limit`, without reading further."""
+    content = bytearray()
     with open(path, "rb") as file:
-        content = file.read(limit + 1)
+        # In blocks, because `read(limit)` takes the memory for so many bytes before it reads the first.
+        while len(content) <= limit and (block := file.read(min(_BLOCK_BYTES, limit + 1 - len(content)))):
+            content += block
     if len(content) > limit:
         raise ValueError(f"over {limit:,} bytes")
-    return content
+    return bytes(content)
 
 
 def sha256_of(path: Path) -> str:

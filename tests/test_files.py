@@ -78,6 +78,13 @@ def test_an_edit_is_noticed_though_size_and_time_of_modification_are_as_before(t
     assert FileHashes(memory).sha256(file) == sha256_of(file) != before
 
 
+def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path):
+    (tmp_path / "a").write_bytes(b"12")
+    assert read_at_most(tmp_path / "a", 10**15) == read_at_most(tmp_path / "a", 2) == b"12"
+    with pytest.raises(ValueError, match="over 1 bytes"):
+        read_at_most(tmp_path / "a", 1)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there are several roots")
 def test_the_root_folder_is_not_replaced(tmp_path):
     (tmp_path / "link").symlink_to("/")

@@ -16,7 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nmt import __version__
-from nmt.cli import ConsoleHandler, app
+from nmt.cli import ConsoleHandler, app, main
 from tests.tiny import tiny_values
 
 NAMES = (
@@ -281,3 +281,118 @@ def test_a_place_that_cannot_be_written_to_is_one_message(digits_run, tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {tmp_path / 'file'}")
     assert "Traceback" not in done.stderr
+
+
+STOPPED_IN_IMPORT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), {number})
+
+sys.meta_path.insert(0, Finder())
+from nmt.__main__ import main
+main()
+"""
+STOPPED_IN_TYPER = """
+import os, typer.main
+from nmt.__main__ import main
+
+typer.main.get_command = lambda *_: os.kill(os.getpid(), {number})
+main()
+"""
+STOPPED_WITH_PROCESSES = """
+import os
+from concurrent.futures import ProcessPoolExecutor
+from nmt.__main__ import main
+
+submit = ProcessPoolExecutor.submit
+
+def stopping(*arguments):
+    future = submit(*arguments)
+    os.kill({process}, {number})
+    return future
+
+if __name__ == "__main__":
+    ProcessPoolExecutor.submit = stopping
+    main()
+"""
+
+
+def stopped(script: str, *arguments: str, cwd: Path) -> tuple[int, str]:
+    """The exit code and what is printed to standard error by a command, in a session of its own, that stops itself."""
+    (cwd / "stops.py").write_text(script)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "stops.py", *arguments]
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, start_new_session=True)
+    return done.returncode, done.stderr
+
+
+ENDINGS = pytest.mark.parametrize(("number", "code"), [(int(signal.SIGINT), 130), (int(signal.SIGTERM), 143)])
+UNIX = pytest.mark.skipif(os.name == "nt", reason="sends signals")
+
+
+@UNIX
+@ENDINGS
+@pytest.mark.parametrize("module", ["typer", "nmt.commands.vocab", "nmt.interop.describe", "torch"])
+def test_a_signal_while_modules_are_imported_ends_in_one_line(digits_run, tmp_path, module, number, code):
+    arguments = ["export", "hf", str(digits_run), "out"] if module == "torch" else ["info", str(digits_run)]
+    script = STOPPED_IN_IMPORT.format(module=module, number=number)
+    assert stopped(script, *arguments, cwd=tmp_path) == (code, "stopped\n")
+
+
+@UNIX
+@ENDINGS
+def test_a_signal_before_the_command_is_known_ends_in_one_line(tmp_path, number, code):
+    assert stopped(STOPPED_IN_TYPER.format(number=number), "info", cwd=tmp_path) == (code, "stopped\n")
+
+
+@UNIX
+@pytest.mark.parametrize(
+    ("process", "number", "code"),
+    [("-os.getpgrp()", int(signal.SIGINT), 130), ("os.getpid()", int(signal.SIGTERM), 143)],
+)
+@pytest.mark.parametrize("command", ["check", "clean"])
+def test_a_signal_while_a_corpus_is_checked_by_processes_ends_in_one_line(tmp_path, command, process, number, code):
+    (tmp_path / "a.tsv").write_text("".join(f"{n} a b c\t{n} d e f\n" for n in range(40_000)))
+    output = ["-o", "kept.tsv"] if command == "clean" else []
+    arguments = ["data", command, "--tsv", "a.tsv", "--src-lang", "en", "--tgt-lang", "de", "--workers", "2", *output]
+    script = STOPPED_WITH_PROCESSES.format(process=process, number=number)
+    assert stopped(script, *arguments, cwd=tmp_path) == (code, "stopped\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "stops.py"]
+
+
+def test_a_lack_of_memory_while_modules_are_imported_is_one_message(tmp_path):
+    script = STOPPED_IN_IMPORT.replace("os.kill(os.getpid(), {number})", "raise MemoryError")
+    expected = (1, "error: there is not enough memory\n")
+    assert stopped(script.format(module="typer"), "info", cwd=tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:118] . DefaultCPUAllocator: can't allocate memory: you tried to"),
+    ],
+)
+def test_a_lack_of_memory_is_one_message(error, monkeypatch, capsys):
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.cli.app", fail)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("error: there is not enough memory\n  close other programs, or raise")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
+def test_a_command_in_a_limit_of_memory_ends_in_one_message(work):
+    command = f"ulimit -v 300000; exec {sys.executable} -m nmt train -c digits.yaml --run small"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", command], cwd=work, env=env, capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert done.stderr.count("error: there is not enough memory\n") == 1

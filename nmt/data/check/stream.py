@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import chain, groupby
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
+from multiprocessing.resource_tracker import ensure_running
 from typing import NamedTuple
 
 import numpy as np
@@ -111,7 +113,8 @@ def _map_in_processes(
     pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
     try:
         for chunk in chunks:
-            pending.append((chunk, pool.submit(_check_chunk, *_texts(chunk))))
+            with _deaf_to_ctrl_c():  # for the processes that this starts, which inherit it
+                pending.append((chunk, pool.submit(_check_chunk, *_texts(chunk))))
             if len(pending) >= _IN_FLIGHT * workers:
                 first, future = pending.popleft()
                 yield first, future.result()
@@ -123,6 +126,20 @@ def _map_in_processes(
         raise NmtError("a process that checks the corpus was killed", hint=hint) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Block SIGINT in this thread and in processes that it starts: Ctrl-C is the parent's to handle."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    ensure_running()  # the process that tracks semaphores; starting it unblocks SIGINT
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _texts(chunk: list[SentencePair]) -> tuple[list[str], list[str]]:
