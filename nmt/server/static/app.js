@@ -218,7 +218,7 @@ function choice(other) {
   button.addEventListener("click", () => {
     const [unit] = units;
     const alternatives = [unit.text, ...unit.alternatives.filter((each) => each !== other)];
-    show([{ ...unit, text: other, alternatives, details: undefined }]);
+    show([{ ...unit, text: other, alternatives, details: undefined, flags: undefined }]);
     $("output").focus();
   });
   item.append(button);
