@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from nmt.cli import app
 from nmt.config import load_config
 from nmt.errors import ConfigError, DataError, NmtError
+from tests.stored import MODELS
 
 NUM_PAIRS = 131
 
@@ -230,7 +232,7 @@ def test_check_says_ok_and_sums_up():
 
 def test_check_finds_a_tokenizer_whose_replacement_was_killed():
     new("--src", "a.de", "--tgt", "a.en")
-    Path(".v.0000000a.old").mkdir()
+    shutil.copytree(MODELS / "letters" / "tokenizer", ".v.0000000a.old")
     Path(".v.0000000a.lock").touch()
     assert succeed("check", "-c", "my.yaml", "--set", "tokenizer.path=v").stdout.startswith("my.yaml: ok\n")
 

@@ -123,6 +123,17 @@ def test_a_small_corpus_is_not_all_held_out_unless_that_was_asked_for():
     assert suggest_config(1000, asked).data.holdout_size == 300
 
 
+def test_a_few_pairs_are_written_in_capitals_if_the_source_has_them_and_never_in_both_directions():
+    first, second = stage_spans(suggest_config(29_000, DATA))
+    assert (first.config.data.augment.upper, second.config.data.augment.upper) == (0.0, 0.03)
+    assert suggest_config(1000, DATA).data.augment == AugmentConfig(upper=0.03)
+    chinese = DataConfig(src_lang="zh", tgt_lang="en", train=DATA.train)
+    assert not suggest_config(1000, chinese).data.augment.is_on
+    assert not suggest_config(1000, DATA, student=True).data.augment.is_on
+    declined = DataConfig(src_lang="de", tgt_lang="en", train=DATA.train, augment=AugmentConfig())
+    assert not suggest_config(1000, declined).data.augment.is_on
+
+
 def test_spans_are_protected_unless_that_was_declined():
     assert suggest_config(1000, DATA).data.protect
     declined = DataConfig(src_lang="de", tgt_lang="en", train=DATA.train, protect=False)
