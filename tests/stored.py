@@ -117,14 +117,18 @@ RECIPES = {
 }
 
 
-def copy_run(name: str, path: Path, corpus: Path) -> Path:
-    """Copy the stored run `name` to `path` and write its corpus into `corpus`, where its configuration names it."""
+def copy_run(name: str, path: Path, corpus: Path, disturbance: float | None = None) -> Path:
+    """Copy the stored run `name` to `path` and write its corpus into `corpus`, where its configuration names it.
+
+    Multiply each weight by 1 + `disturbance` (default: $NMT_TEST_DISTURB, or 0) times normal noise.
+    """
     RECIPES[name].write(corpus)
     shutil.copytree(MODELS / name, path)
     config = path / "config.yaml"
     text = config.read_text(encoding="utf-8").replace(f": {CORPUS}/", f": {corpus.as_posix()}/")
     config.write_text(text, encoding="utf-8", newline="\n")
-    if disturbance := float(os.environ.get("NMT_TEST_DISTURB", 0)):
+    disturbance = float(os.environ.get("NMT_TEST_DISTURB", 0)) if disturbance is None else disturbance
+    if disturbance:
         _disturb(path, disturbance)
     return path
 
@@ -139,7 +143,6 @@ def add_last_checkpoint(run: RunDir) -> str:
 
 
 def _disturb(path: Path, disturbance: float) -> None:
-    """Multiply each weight of a run by 1 + `disturbance` times normal noise."""
     import torch
 
     from nmt.checkpoint import read_weights, save_weights

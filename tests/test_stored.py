@@ -12,7 +12,7 @@ from nmt.data.batching import collate_sources, pad_rows
 from nmt.engines import native_engine
 from nmt.rundir import RunDir
 from nmt.special_tokens import BOS_ID
-from tests.stored import MODELS, RECIPES
+from tests.stored import MODELS, RECIPES, copy_run
 
 # In nats; the smallest is 2.0 (tags; 3.4 without these). The rounding of another processor differs by some 1e-6 of a
 # value, and by 1e-4 at most after all layers: it moves log-probabilities by thousandths.
@@ -67,6 +67,18 @@ def test_the_native_engine_says_the_same_in_int8_and_no_token_is_in_doubt(name):
         found = translator.translate(texts, GREEDY)
     assert [translation.text for translation in found] == expected
     assert min(min(translation.token_scores) for translation in found) > -0.5  # 0.61: no other token has over 0.39
+
+
+@pytest.mark.parametrize("name", ["digits", "two-directions", "letters"])
+def test_weights_that_differ_by_the_rounding_of_another_processor_say_the_same_with_any_beam(name, tmp_path):
+    """A beam also depends on the order of improbable tokens, whose margins are small."""
+    disturbed = copy_run(name, tmp_path / "run", tmp_path / "corpus", disturbance=1e-4)
+    texts = TEXTS[name]
+    with Translator.load(RunDir(MODELS / name), device="cpu", precision="fp32") as translator:
+        expected = [[t.text for t in translator.translate(texts, SearchOptions(beam_size=n))] for n in (1, 2, 3, 4, 5)]
+    with Translator.load(RunDir(disturbed), device="cpu", precision="fp32") as translator:
+        found = [[t.text for t in translator.translate(texts, SearchOptions(beam_size=n))] for n in (1, 2, 3, 4, 5)]
+    assert found == expected
 
 
 def test_stored_files_name_no_place_on_the_machine_that_made_them():

@@ -54,7 +54,7 @@ def work(digits, tmp_path_factory) -> Path:
     done = nmt("train", "--config", "digits.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
-    assert "corpus: 3,000 training pairs" in done.stderr
+    assert "corpus: 600 training pairs" in done.stderr
     assert "update 12/12" in done.stderr
     assert "nmt translate --model runs/digits" in done.stderr
     return folder

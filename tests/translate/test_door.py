@@ -315,9 +315,9 @@ def without_torch(*arguments: str, numpy: bool = True) -> subprocess.CompletedPr
 @pytest.mark.parametrize("command", [("translate",), ("translate", "--beam", "3"), ("translate", "--format", "jsonl")])
 def test_a_run_translates_without_torch_and_numpy(digits_run, command):
     """Importing numpy would take a fifth of the whole command."""
-    done = without_torch(*command, "-m", str(digits_run), "12", numpy=False)
+    done = without_torch(*command, "-m", str(digits_run), "123", numpy=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "21" in done.stdout
+    assert "321" in done.stdout
 
 
 def test_what_needs_torch_is_one_message_without_it(digits_run):
