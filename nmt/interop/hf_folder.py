@@ -148,17 +148,20 @@ class GenerationConfig(BaseModel):
     early_stopping: bool | str | None = False
 
 
+_Name = Annotated[str, Field(max_length=100)]  # is printed
+
+
 class TokenizerSettings(BaseModel):
     """The part of tokenizer_config.json that nmt reads."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    source_lang: str | None = None
-    target_lang: str | None = None
+    source_lang: _Name | None = None
+    target_lang: _Name | None = None
     separate_vocabs: bool = False
-    tokenizer_class: str | None = None
+    tokenizer_class: _Name | None = None
     legacy_behaviour: bool = False
-    language_codes: str = "m2m100"
+    language_codes: _Name = "m2m100"
 
 
 class HfFolder:

@@ -33,7 +33,7 @@ from nmt.interop.hf_folder import HfFolder, MarianConfig
 from nmt.languages import LANGUAGE_TAG, language_tag
 from nmt.special_tokens import BOS_ID
 
-_TAG = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]*)<<")
+_TAG = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]{0,99})<<")
 SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
 
 

@@ -128,6 +128,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"it has no model\.safetensors"),
     "no vocabulary": (lambda folder: (folder / "vocab.json").unlink(), r"it has no vocab\.json"),
     "another architecture": (config_of(model_type="bart"), r"config\.json: the model_type is 'bart'"),
+    "a language with a long name": (
+        lambda folder: change(folder / "tokenizer_config.json", source_lang="a" * 100_000),
+        r"tokenizer_config\.json: source_lang: String should have at most 100 characters\n",
+    ),
     "a list of architectures": (config_of(model_type=["marian"]), r"config\.json: the model_type is \['marian'\]"),
     "an object as architecture": (config_of(model_type={"marian": 1}), r"config\.json: the model_type is \{'marian'"),
     "pre-norm": (config_of(normalize_before=True), "normalize_before is True; nmt imports models with False"),
