@@ -178,8 +178,8 @@ GUARDS = [
     Guard(
         "no more is read of a file than it may have",
         "nmt/files.py",
-        "        content = file.read(limit + 1)\n",
-        "        content = file.read()\n",
+        "while len(content) <= limit and (block := file.read(min(_BLOCK_BYTES, limit + 1 - len(content)))):",
+        "while block := file.read(_BLOCK_BYTES):",
         f"{HOSTILE}[run.json of 10 GB]",
     ),
     Guard(
