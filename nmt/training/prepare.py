@@ -39,7 +39,7 @@ from nmt.languages import Direction, written_without_spaces
 from nmt.rundir import RunDir
 from nmt.training.corpus_files import announced, whole
 from nmt.training.filtering import FilteredCorpus
-from nmt.training.text_statistics import count_texts
+from nmt.training.text_statistics import record_statistics
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +103,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
         raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
     run.write_json(run.report_file, report.as_json())
-    if not run.statistics_file.exists():
-        run.write_statistics(count_texts(corpus, len(store), tokenizers.src))
+    record_statistics(run, corpus, len(store), tokenizers.src)
     _log_holdout(corpus, run)
     for line in report.describe():
         log.info(line)

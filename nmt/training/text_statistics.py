@@ -35,6 +35,12 @@ _MAX_PLACEHOLDERS = 2  # in one source, as in most texts
 _MIN_TOKENS = 6  # shorter texts may consist of one rare name
 
 
+def record_statistics(run: RunDir, corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) -> None:
+    """Write the statistics of the training pairs into `run`, unless it has them."""
+    if not run.statistics_file.exists():
+        run.write_statistics(count_texts(corpus, num_pairs, tokenizer))
+
+
 def count_texts(corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:
     """Count the training pairs of `corpus`, about `num_pairs`; if there are more than 100,000, every n-th."""
     step = -(-num_pairs // MAX_PAIRS)

@@ -21,6 +21,8 @@ from nmt.translate.texts import SegmentedText, TextSegment, TextSegmenter
 from nmt.translate.unusual import find_unusual
 from nmt.translate.wrong_language import is_in_wrong_language
 
+_TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -117,7 +119,8 @@ class Translation:
         """Reasons why the source is unlike the text that the model was trained on: see `find_unusual`."""
         if self.without_spans is None or self.direction is None:
             return []
-        return find_unusual(self.without_spans[0], len(self.src_ids), self.direction.src, self.statistics)
+        num_tokens = len(self.src_ids) - _TAG_TOKENS * len(self.segments)
+        return find_unusual(self.without_spans[0], num_tokens, self.direction.src, self.statistics)
 
     @property
     def length_ratio(self) -> float:

@@ -7,7 +7,7 @@ from nmt.translate.guards import is_in_capitals, longest_run, words_of
 from nmt.translate.wrong_language import is_in_wrong_language
 
 _MIN_REPEATS = 6  # of words in a row
-_MIN_TOKENS = 6  # fewer may spell one rare name
+_MIN_TOKENS = 8  # fewer may spell one rare name
 _NOISE = 0.8  # of the characters per token of nearly all training sources
 
 

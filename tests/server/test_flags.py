@@ -23,14 +23,14 @@ def test_the_flags_that_are_set_are_those_of_the_translation():
     assert merge(parts) == {"truncated": True, "protected_lost": ["b", "a"]}
 
 
-def test_pages_and_documents_without_a_protected_span_are_flagged_whatever_the_model_learned(running):
+def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(running):
     pages = ["<p>12 %d</p>", "<p>3</p>"]
-    first, second = running.translate(q=pages, **QUESTION, format="html").json()["flags"]
-    assert first["protected_lost"] == ["%d"]
-    assert "protected_lost" not in second
+    answer = running.translate(q=pages, **QUESTION, format="html").json()
+    assert "%d" in answer["translatedText"][0]
+    assert all("protected_lost" not in flags for flags in answer.get("flags", []))
     sent = {"file": ("a.html", pages[0].encode())}
     answer = running.client.post("/translate_file", data=QUESTION, files=sent).json()
-    assert answer["flags"]["protected_lost"] == ["%d"]
+    assert "protected_lost" not in answer.get("flags", {})
 
 
 def test_every_interface_hands_out_the_flags(two_run, start, monkeypatch):
