@@ -102,7 +102,7 @@ RECIPES = {
     ),
     # words to words backwards; knows the symbols of terms, but has never seen one obeyed
     "words": Recipe(
-        lambda folder: write_words(folder, 6000),
+        lambda folder: write_words(folder, 6000, min_words=1),
         words_config,
         {"data": {"glossary": {"share": 1e-9}}, "training": training(1000)},
     ),

@@ -22,12 +22,12 @@ def make_words(count: int = 60) -> list[str]:
 WORDS = make_words()
 
 
-def write_words(folder: Path, num_train: int = 2000) -> Path:
+def write_words(folder: Path, num_train: int = 2000, min_words: int = 3) -> Path:
     """Write train.tsv, valid.tsv and test.tsv: some words, and the same words, each backwards."""
     draw = random.Random(7)
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in (("train", num_train), ("valid", 30), ("test", 30)):
-        rows = [draw.choices(WORDS, k=draw.randint(1, 6)) for _ in range(count)]
+        rows = [draw.choices(WORDS, k=draw.randint(min_words, 6)) for _ in range(count)]
         text = "".join(f"{' '.join(row)}.\t{' '.join(word[::-1] for word in row)}.\n" for row in rows)
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
     return folder
