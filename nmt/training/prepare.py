@@ -103,7 +103,7 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
         hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
         raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
     run.write_json(run.report_file, report.as_json())
-    record_statistics(run, corpus, len(store), tokenizers.src)
+    record_statistics(run, corpus, len(store), tokenizers.src, store_root / f"statistics-{fingerprint}.json")
     _log_holdout(corpus, run)
     for line in report.describe():
         log.info(line)

@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from nmt.data.tags import user_symbols
 from nmt.data.text_statistics import MAX_SENTENCES, TextStatistics
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import NmtError
+from nmt.files import read_at_most, write_text
 from nmt.languages import written_without_spaces
-from nmt.rundir import DirectedPairs, RunDir
+from nmt.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.training.filtering import FilteredCorpus
 from nmt.translate import Segment, Translator, translate_segments
 from nmt.translate.guards import is_in_capitals
@@ -35,10 +37,19 @@ _MAX_PLACEHOLDERS = 2  # in one source, as in most texts
 _MIN_TOKENS = 6  # shorter texts may consist of one rare name
 
 
-def record_statistics(run: RunDir, corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) -> None:
-    """Write the statistics of the training pairs into `run`, unless it has them."""
-    if not run.statistics_file.exists():
-        run.write_statistics(count_texts(corpus, num_pairs, tokenizer))
+def record_statistics(run: RunDir, corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer, known: Path) -> None:
+    """Write the statistics of the training pairs into `run`, unless it has them.
+
+    They are kept in the file `known`, too, for other runs on the same corpus.
+    """
+    if run.statistics_file.exists():
+        return
+    try:
+        counted = TextStatistics.model_validate_json(read_at_most(known, MAX_JSON_BYTES))
+    except (OSError, ValueError, RecursionError):  # there is none, or it is damaged
+        counted = count_texts(corpus, num_pairs, tokenizer)
+        write_text(known, counted.model_dump_json() + "\n")
+    run.write_statistics(counted.model_copy(update={"merged": _merged(corpus.config)}))
 
 
 def count_texts(corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:

@@ -78,6 +78,9 @@ def test_a_model_trained_without_protection_does_not_lose_placeholders_in_silenc
     done = CliRunner().invoke(app, [*command, "--device", "cpu"])
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
-    assert "3 paragraphs: protected text is missing or changed: %d, %1, %n" in said
-    assert "(lines 1, 8 of " in said
-    assert (tmp_path / "b.po").read_text().count("fuzzy") == 3
+    written = (tmp_path / "b.po").read_text()
+    assert "%d" in written  # nmt translates around it
+    assert (
+        "protected text is missing or changed: %1, %n (line 8 of " in said
+    )  # formats that only the entry's flag names
+    assert written.count("fuzzy") == CATALOG.count("fuzzy") + 2

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from nmt.config.augment import AugmentConfig
+from nmt.data.tokenizer import TokenizerPair
 from nmt.rundir import RunDir
 from nmt.training.filtering import FilteredCorpus
 from nmt.training.run import start_run
-from nmt.training.text_statistics import count_texts
+from nmt.training.text_statistics import count_texts, record_statistics
 from nmt.translate import Translator
 from tests.tiny import tiny_config
 
@@ -90,12 +92,27 @@ def test_a_model_that_copies_placeholders_goes_on_using_them(letters_run):
     assert Translator.load(letters_run, device="cpu").protects
 
 
-def test_a_run_without_statistics_is_one_of_unknown_text(run, tmp_path: Path):
-    import shutil
-
+def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_alone(run, tmp_path: Path):
     shutil.copytree(run.path, tmp_path / "old")
     (tmp_path / "old" / "statistics.json").unlink()
     translator = Translator.load(tmp_path / "old", device="cpu")
-    assert translator.statistics is None
+    assert translator.statistics is not None
+    assert translator.statistics.translates_numbers_alone
     assert translator.protects  # as before
     assert translator.translate(["Two of them. Both are short."])[0].num_segments == 2
+    shutil.rmtree(tmp_path / "old" / "data")  # as in an imported model
+    imported = Translator.load(tmp_path / "old", device="cpu")
+    assert imported.statistics is None
+    assert imported.translate(["Two of them. Both are short. 42"])[0].num_segments == 2
+
+
+def test_statistics_that_are_kept_for_other_runs_are_counted_anew_if_they_cannot_be_read(run, tmp_path: Path):
+    expected, tokenizer = run.statistics(), TokenizerPair.load(run.tokenizer).src
+    assert expected is not None
+    corpus = FilteredCorpus(run.config(), run.path.parent / ".store")
+    for number, kept in enumerate(("", "{", "[]", '{"pairs": 0}', "[" * 100_000)):
+        other, known = RunDir(tmp_path / str(number)), tmp_path / f"known-{number}.json"
+        other.path.mkdir()
+        known.write_text(kept)
+        record_statistics(other, corpus, 140, tokenizer, known)
+        assert other.statistics() == expected.model_copy(update={"placeholders_copied": None})
