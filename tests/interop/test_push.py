@@ -79,6 +79,7 @@ def test_the_upload_is_the_packed_form_with_a_card_for_the_hub(hub):
         "checkpoints/step-00001000.safetensors",
         "config.yaml",
         "packed.json",
+        "statistics.json",
         "tokenizer/joint.model",
     ]
     front = yaml.safe_load(files_of(hub)["README.md"].decode().split("---")[1])
@@ -92,7 +93,7 @@ def test_the_weights_come_back_as_they_were_and_are_downloaded_once(hub):
     found = find_run("hf:me/digits")
     assert found.best_checkpoint().read_bytes() == run.best_checkpoint().read_bytes()
     assert sorted(path.name for path in found.path.iterdir()) == [
-        "README.md", "checkpoints", "config.yaml", "packed.json", "tokenizer"
+        "README.md", "checkpoints", "config.yaml", "packed.json", "statistics.json", "tokenizer"
     ]  # fmt: skip
     hub.requests.clear()
     assert find_run("hf:me/digits").path == found.path

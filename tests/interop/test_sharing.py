@@ -105,6 +105,7 @@ def test_state_and_corpus_stay_behind(run, tmp_path):
             f"checkpoints/{run.best_checkpoint().name}",
             "config.yaml",
             "packed.json",
+            "statistics.json",
             "tokenizer/joint.model",
         ]
 
