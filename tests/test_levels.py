@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 FACE = {"__init__.py", "__main__.py"}  # nmt itself: imports lazily, and is above all rooms
@@ -21,6 +20,7 @@ class Room(NamedTuple):
     torch: bool
 
 
+@cache
 def table() -> list[tuple[str, Room]]:
     """(pattern, room) for each name in the first column: a file, a folder with a slash at its end, or a glob."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -45,6 +45,7 @@ def room(name: str) -> Room | None:
     return Room(level, max(r.row for r in rooms if r.level == level), all(found.torch for found in rooms))
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """(dotted name, lazy) of what a file imports; `from a import b` gives a.b. Not those under TYPE_CHECKING."""
     found = []
@@ -81,26 +82,25 @@ def test_every_file_is_in_a_room():
     assert [name for name in NAMES if name not in ROOMS and name not in FACE] == []
 
 
-@pytest.mark.parametrize("name", ROOMS)
-def test_imports_go_downward(name):
-    own = ROOMS[name]
-    for dotted, lazy in imports(ROOT / "nmt" / name):
-        other = ROOMS.get(file_of(dotted))
-        if other is None:
-            continue
-        # A lazy import may also reach sideways to a row below: it is how an engine is loaded when used.
-        beside = other.level == own.level and (lazy or other.row <= own.row)
-        assert other.level < own.level or beside, (
-            f"nmt/{name} (level {own.level}) imports {dotted} (level {other.level})"
-        )
+def test_imports_go_downward():
+    for name, own in ROOMS.items():
+        for dotted, lazy in imports(ROOT / "nmt" / name):
+            other = ROOMS.get(file_of(dotted))
+            if other is None:
+                continue
+            # A lazy import may also reach sideways to a row below: it is how an engine is loaded when used.
+            beside = other.level == own.level and (lazy or other.row <= own.row)
+            assert other.level < own.level or beside, (
+                f"nmt/{name} (level {own.level}) imports {dotted} (level {other.level})"
+            )
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ROOMS or not ROOMS[name].torch])
-def test_torch_is_imported_at_the_top_of_torch_rooms_only(name):
-    for dotted, lazy in imports(ROOT / "nmt" / name):
-        other = ROOMS.get(file_of(dotted))
-        brings_torch = dotted.split(".")[0] == "torch" or (other is not None and other.torch)
-        assert lazy or not brings_torch, f"nmt/{name} imports {dotted}, which brings torch, before it is needed"
+def test_torch_is_imported_at_the_top_of_torch_rooms_only():
+    for name in (name for name in NAMES if name not in ROOMS or not ROOMS[name].torch):
+        for dotted, lazy in imports(ROOT / "nmt" / name):
+            other = ROOMS.get(file_of(dotted))
+            brings_torch = dotted.split(".")[0] == "torch" or (other is not None and other.torch)
+            assert lazy or not brings_torch, f"nmt/{name} imports {dotted}, which brings torch, before it is needed"
 
 
 def test_the_table_is_read_whole():
@@ -123,17 +123,16 @@ def public_names() -> list[tuple[str, list[str], str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rooms", "files", "name"), public_names(), ids=lambda part: part if isinstance(part, str) else ""
-)
-def test_every_public_name_of_the_table_is_defined_in_its_room(rooms, files, name):
-    defined = {
-        target
-        for file in files
-        for node in ast.parse((ROOT / "nmt" / file).read_text(encoding="utf-8")).body
-        for target in names_defined(node)
-    }
-    assert name in defined
+def test_every_public_name_of_the_table_is_defined_in_its_room():
+    defined = {file: names_defined_in(file) for file in NAMES}
+    missing = [(rooms, name) for rooms, files, name in public_names() if not any(name in defined[f] for f in files)]
+    assert missing == []
+
+
+def names_defined_in(file: str) -> set[str]:
+    """What a file of nmt defines at its top."""
+    body = ast.parse((ROOT / "nmt" / file).read_text(encoding="utf-8")).body
+    return {name for node in body for name in names_defined(node)}
 
 
 def names_defined(node: ast.stmt) -> list[str]:
