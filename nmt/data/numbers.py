@@ -28,6 +28,8 @@ def numbers_in(text: str) -> list[str]:
 
 def number_differences(source: Collection[str], output: Collection[str]) -> list[str]:
     """Return the numbers of `source` that are missing in `output`, then those that only `output` has, each once."""
+    if not (source or output):
+        return []  # most texts
     return [*_only_in(source, output), *_only_in(output, source)]
 
 

@@ -111,9 +111,15 @@ def retry_missed(segments: Sequence[TextSegment], search: Search, options: Searc
     themselves always rank after those that did not. Of numbers, all must be right: a hypothesis with fewer wrong ones
     is not a better translation.
     """
-    checked = [segment for segment in segments if segment.around is None]
-    # Samples keep their numbers: to replace them would change what is sampled.
-    missing = [s for s in checked if _num_missed_terms(s, s.hypotheses[0]) or (not options.sample and wrong_numbers(s))]
+    missing = [
+        segment
+        for segment in segments
+        if segment.around is None
+        # Samples keep their numbers: to replace them would change what is sampled.
+        and (_num_missed_terms(segment, segment.hypotheses[0]) or (not options.sample and wrong_numbers(segment)))
+    ]
+    if not missing:
+        return
     beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
     for segment, hypotheses in zip(missing, search_again(missing, search, beam), strict=True):
 

@@ -238,10 +238,10 @@ def line_sentence_starts(text: str, start: int, end: int, spans: Sequence[Span],
 
     Punctuation inside `spans` ends no sentence.
     """
-    first, last = (bisect_left(spans, at, key=lambda span: span.start) for at in (start, end))
-    inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
     line = text[start:end]
-    if inside:  # a span may begin a sentence
+    if spans:  # one may begin a sentence
+        first, last = (bisect_left(spans, at, key=lambda span: span.start) for at in (start, end))
+        inside = [Span(span.start - start, span.end - start) for span in spans[first:last]]
         first_letter = "x" if line.islower() else "X"
         line = replace_spans(line, inside, [first_letter + "x" * (span.end - span.start - 1) for span in inside])
     return [start + at for at in sentence_starts(line, language)]

@@ -79,6 +79,7 @@ class TextSegmenter:
         self.languages = languages
         self.statistics = statistics
         self.limit = max_src_len - 1  # eos
+        self._max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
         copies = statistics is None or statistics.copies_placeholders
         self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
         self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
@@ -124,7 +125,7 @@ class TextSegmenter:
         """Return the largest number of sentences that one line may have without being split; None: any number."""
         if options.split in ("long", "never"):
             return None
-        return 1 if options.split == "always" or self.statistics is None else self.statistics.max_sentences
+        return 1 if options.split == "always" else self._max_sentences
 
     def is_split(self, text: str, options: SearchOptions, language: str) -> bool:
         """Return whether `text` has several lines, or a line with more sentences than the model translates at once."""
@@ -168,7 +169,8 @@ class _Splitter:
         self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.symbols = segmenter.leading_symbols(text)
         self.max_sentences = segmenter.max_sentences(options)
-        self.unbroken = sorted([*self.spans, *(Span(match.start, match.end) for match in self.terms)])
+        terms = [Span(match.start, match.end) for match in self.terms]
+        self.unbroken = sorted([*self.spans, *terms]) if terms else self.spans
         self.is_split = options.split != "never" and bool(self.whole.parts) and self._must_be_split()
         self._tokens: dict[tuple[int, int], list[int]] = {}
 
@@ -195,7 +197,9 @@ class _Splitter:
     def _must_be_split(self) -> bool:
         """Return whether the text has several lines, too many sentences, or more spans than there are placeholders."""
         part = self.whole.parts[0]
-        if "\n" in self.text[part.start : part.end] or self._has_too_many_spans(0, len(self.text)):
+        if "\n" in self.text[part.start : part.end]:
+            return True
+        if self.spans and self._has_too_many_spans(0, len(self.text)):
             return True
         if self.max_sentences is None:
             return False
@@ -205,7 +209,7 @@ class _Splitter:
     def _segment(self, part: Part, ids: list[int]) -> TextSegment:
         """Return the segment for a part of the text with the tokens `ids`."""
         protected = self._stretch(part.start, part.end)
-        terms = [match.term for match in self._terms_inside(part.start, part.end)]
+        terms = [match.term for match in self._terms_inside(part.start, part.end)] if self.terms else []
         later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
         return TextSegment(
             Segment(ids, tgt_tag=self.tgt_tag),
@@ -213,16 +217,18 @@ class _Splitter:
             part,
             (self._tag_before(part.start), later),
             terms=terms,
-            is_verbatim=protected.is_only_spans() or not (terms or self._is_translated(part, protected)),
+            is_verbatim=not (terms or self._is_translated(part, protected)),
             keeps_numbers=self.segmenter.keeps_numbers,
             needs_letters=not self.segmenter.translates_numbers_alone,
         )
 
     def _is_translated(self, part: Part, protected: Protected) -> bool:
         """Return whether the model translates texts like this one, which may have no letters."""
-        if self.segmenter.translates_numbers_alone or protected.has_letters():
+        if protected.has_letters():
             return True
-        return bool(self.segmenter.leading_symbols(self.text, part.start))
+        if protected.is_only_spans():
+            return False
+        return self.segmenter.translates_numbers_alone or bool(self.segmenter.leading_symbols(self.text, part.start))
 
     def _tag_before(self, start: int) -> str:
         """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
