@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from nmt.config import SearchOptions
 from nmt.data.glossary import missed_terms
-from nmt.data.numbers import number_differences, numbers_in
+from nmt.data.numbers import may_have_numbers, number_differences, numbers_in
 from nmt.data.tokenizer import TokenizerPair
 from nmt.errors import NmtError
 from nmt.translate.guards import find_loop
@@ -139,9 +139,9 @@ def wrong_numbers(segment: TextSegment, output: str | None = None) -> list[str]:
 
     Numbers inside of protected spans are not compared.
     """
-    if not segment.keeps_numbers:
-        return []
     output = segment.hypotheses[0].text if output is None else output
+    if not (segment.keeps_numbers and (may_have_numbers(segment.protected.text) or may_have_numbers(output))):
+        return []
     return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
 
 

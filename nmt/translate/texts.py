@@ -161,8 +161,7 @@ class _Splitter:
         self.direction = directed.direction
         self.options = options
         self.spans = find_spans(text, segmenter.languages.user_symbols) if options.protect else []
-        self.starts = [span.start for span in self.spans]
-        self.ends = [span.end for span in self.spans]
+        self.starts, self.ends = zip(*self.spans, strict=True) if self.spans else ((), ())
         self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
         self.whole = whole(text)
         self.tag = directed.tag
