@@ -94,7 +94,7 @@ def open_document(path: Path) -> Document:
 
 
 class BlockReport(NamedTuple):
-    """What is wrong with the translation of a block; `line` is its line in the source, if known."""
+    """The faults of the translation of a block; `line` is its line in the source, if known."""
 
     line: int | None
     flags: Flags
