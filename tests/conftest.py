@@ -6,6 +6,7 @@ import functools
 import gc
 import logging
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -23,6 +24,9 @@ from tests.two_directions import write_two_directions
 
 settings.register_profile("nmt", deadline=None)  # a machine may be busy
 settings.load_profile("nmt")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Messages(logging.Handler):
