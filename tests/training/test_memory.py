@@ -188,7 +188,8 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
     assert [TrainState.load(run.state).counters.num_micro_batches for run in (whole, auto)] == [1, 4]
     weights = [read_weights(run.checkpoint("step-00000004")) for run in (whole, auto)]
     for name, tensor in weights[0].items():
-        assert torch.allclose(tensor, weights[1][name], atol=1e-5), name
+        # A tenth of an update at most: rounding may switch a unit of a feed-forward layer on or off.
+        assert torch.allclose(tensor, weights[1][name], atol=3e-4), name
 
 
 def test_a_batch_of_automatic_size_is_cut_smaller_if_memory_is_short(training):
