@@ -161,7 +161,8 @@ class _Splitter:
         self.direction = directed.direction
         self.options = options
         self.spans = find_spans(text, segmenter.languages.user_symbols) if options.protect else []
-        self.starts, self.ends = zip(*self.spans, strict=True) if self.spans else ((), ())
+        self.starts = [span.start for span in self.spans]
+        self.ends = [span.end for span in self.spans]
         self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
         self.whole = whole(text)
         self.tag = directed.tag
