@@ -18,7 +18,7 @@ MACHINES ?=
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt
-NATIVE := $(wildcard nmt/native/*.[ch])
+NATIVE := $(wildcard nmt/decoding/native/*.[ch])
 # Stamps: newer than pyproject.toml, constraints.txt and the C sources when what these ask for is installed and built.
 RUNTIME := .venv/.installed
 DEV := .venv/.installed-dev
@@ -85,7 +85,7 @@ dist: $(DEV)  ## build wheel and sdist into dist/, install each in a fresh envir
 	$(BIN)/python scripts/check_dist.py $(DIST_ARGS)
 
 clean:  ## remove .venv, caches and build output; runs/ stays
-	rm -rf nmt/native/*.so .venv build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf nmt/decoding/native/*.so .venv build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find nmt tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

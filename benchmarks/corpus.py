@@ -55,11 +55,11 @@ class Messages(logging.Handler):
 def measure(corpus: Path, folder: Path) -> None:
     """Prepare `corpus` like `nmt train` and read the first batch; print the time and memory it took."""
     started = time.perf_counter()
+    from nmt.artifacts.rundir import RunDir
     from nmt.config import Config
-    from nmt.data.batching import TokenBudgetSampler
-    from nmt.data.mixing import ShuffledOrder
-    from nmt.rundir import RunDir
-    from nmt.training.prepare import prepare
+    from nmt.data.store.batching import TokenBudgetSampler
+    from nmt.data.store.mixing import ShuffledOrder
+    from nmt.training.corpus.prepare import prepare
 
     tsv = {name: {"tsv": str(corpus.with_name(f"{name}.tsv"))} for name in ("valid", "test")}
     data = {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}

@@ -55,7 +55,7 @@ def find_dropped(corpus: str, src_lang: str, tgt_lang: str, workers: str, langid
     """Find the pairs that the filters of `nmt config new` drop, as the preparation of a training does."""
     from nmt.config import Config
     from nmt.config.filters import SAFE_FILTERS
-    from nmt.training.filtering import FilteredCorpus
+    from nmt.training.corpus.filtering import FilteredCorpus
 
     # Held-out sets in separate files, so that choosing sentences to hold out is not measured.
     held_out = Path(corpus).with_suffix(".held-out.tsv")

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from nmt.data.tokenizer import TokenizerPair
+from nmt.apps.interop.ctranslate2 import write_ctranslate2
+from nmt.base.special_tokens import BOS_ID
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
-from nmt.interop.ctranslate2 import write_ctranslate2
 from nmt.model.transformer import Transformer
-from nmt.special_tokens import BOS_ID
 
 Decode = Callable[[Tensor], object]  # src [B, S], on the device
 

@@ -30,16 +30,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from workload import find_multi30k
 
+from nmt.base.device import DTYPES, choose_device, choose_precision
+from nmt.base.special_tokens import EOS_ID, PAD_ID
 from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
-from nmt.data.batching import Batch
-from nmt.device import DTYPES, choose_device, choose_precision
+from nmt.data.store.batching import Batch
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
-from nmt.special_tokens import EOS_ID, PAD_ID
-from nmt.training.distributed import ProcessGroup
-from nmt.training.optimizer import Optimizer
-from nmt.training.step import Step
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.step import Step
 
 sys.path.insert(0, str(HERE / "peers"))
 

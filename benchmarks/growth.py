@@ -16,15 +16,15 @@ import torch
 from harness import machine as describe
 from harness import say, table, use_cores, warn_of_load
 
+from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config.model import ModelConfig
 from nmt.config.training import TrainingConfig
-from nmt.data.batching import Batch
+from nmt.data.store.batching import Batch
 from nmt.model.flops import TrainingFlops
 from nmt.model.transformer import Transformer
-from nmt.special_tokens import BOS_ID, EOS_ID
-from nmt.training.distributed import ProcessGroup
-from nmt.training.optimizer import Optimizer
-from nmt.training.step import Step
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.step import Step
 
 VOCAB_SIZE = 8000
 COLUMNS = {

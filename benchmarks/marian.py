@@ -18,8 +18,8 @@ from environments import python_of
 from harness import HERE, claim_machine, command_line, foreign_environment, keep, make_parser, run_worker, table
 from workload import Workload, prepare
 
-from nmt.data.tokenizer import TokenizerPair
-from nmt.evaluate import score
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation import score
 
 BEAMS = (1, 5)
 COLUMNS = {"beam": "beam", "bleu": "BLEU", "chrf": "chrF", "minutes": "minutes", "steps": "updates", "loss": "loss"}

@@ -16,14 +16,14 @@ from typing import Any
 
 import torch
 
+from nmt.base.device import DTYPES
 from nmt.config import ModelConfig, TrainingConfig
-from nmt.data.batching import Batch
-from nmt.device import DTYPES
+from nmt.data.store.batching import Batch
 from nmt.model.transformer import Transformer
-from nmt.training.distributed import ProcessGroup
-from nmt.training.moving_average import MovingAverage
-from nmt.training.optimizer import Optimizer
-from nmt.training.step import Step
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.moving_average import MovingAverage
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.step import Step
 
 TRAINING: dict[str, dict[str, Any]] = {
     "r_drop": {"r_drop": 5.0},

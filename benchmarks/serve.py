@@ -34,7 +34,7 @@ from translation import trained_run
 from workload import prepare
 
 from nmt import Translator
-from nmt.rundir import RunDir
+from nmt.artifacts.rundir import RunDir
 
 SYSTEMS = ("nmt serve", "plain handler", "plain ctranslate2", "libretranslate")
 CLIENTS = (1, 4, 16, 64, 256)
@@ -258,7 +258,7 @@ def contender(
         return libretranslate_server(run, options.cache, options.envs), []
     model = run.path
     if system == "plain ctranslate2":
-        from nmt.interop.export import export_ctranslate2
+        from nmt.apps.interop.export import export_ctranslate2
 
         model = options.cache / "serve-export"
         export_ctranslate2(run, model, quantization="int8", overwrite=True)
@@ -271,7 +271,7 @@ def contender(
 
 def libretranslate_server(run: RunDir, cache: Path, environments: Path) -> list[str | Path]:
     """Return the command that serves `run` as a package of Argos Translate."""
-    from nmt.interop.argos import export_argos
+    from nmt.apps.interop.argos import export_argos
 
     package = cache.resolve() / "serve.argosmodel"
     package.unlink(missing_ok=True)

@@ -25,13 +25,13 @@ import numpy as np
 import yaml
 from harness import HERE, ROOT, claim_machine, clean_environment, command_line, keep, say
 
+from nmt.artifacts.rundir import RunDir
 from nmt.config import SearchOptions, dump_config, load_config
-from nmt.data.tokenizer import TokenizerPair
-from nmt.engines.native_engine import NativeEngine, arrays_in_order, read_arrays
-from nmt.evaluate import score_sets
-from nmt.plots import read_metrics
-from nmt.rundir import RunDir
-from nmt.translate import LanguagePair, Translator
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.native_engine import NativeEngine, arrays_in_order, read_arrays
+from nmt.evaluation import score_sets
+from nmt.evaluation.plots import read_metrics
+from nmt.translation import LanguagePair, Translator
 
 TARGETS = (36.0, 38.0, 38.7, 40.0)
 BEGIN, END = "<!-- speedrun: begin -->\n", "<!-- speedrun: end -->\n"

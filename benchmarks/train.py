@@ -43,8 +43,8 @@ from harness import (
 )
 from workload import Workload, prepare, write_config
 
-from nmt.data.tokenizer import TokenizerPair
-from nmt.rundir import RunDir
+from nmt.artifacts.rundir import RunDir
+from nmt.data.tokens.tokenizer import TokenizerPair
 
 # The precisions of each system; `auto` is nmt's default.
 PRECISIONS = {

@@ -36,7 +36,7 @@ from harness import (
 )
 from translation import FORCED_BATCH, ONE_LENGTH, OURS, PRECISIONS, SAME_WEIGHTS, Bench, Job, make_bench
 
-from nmt.evaluate import score
+from nmt.evaluation import score
 
 # The baselines for ratios, if they were measured.
 BASES = (("ctranslate2", "fp32"), ("ctranslate2", "int8"), ("hf-marian", "fp32"))

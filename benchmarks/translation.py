@@ -15,8 +15,8 @@ from environments import python_of
 from harness import HERE, Contender, WorkerError, clean_environment, foreign_environment, run_worker, say, tail
 from workload import Workload, prepare, write_config
 
-from nmt.data.tokenizer import TokenizerPair
-from nmt.rundir import RunDir
+from nmt.artifacts.rundir import RunDir
+from nmt.data.tokens.tokenizer import TokenizerPair
 
 # The precisions of each system; `auto` is nmt's default.
 PRECISIONS = {

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from harness import ROOT, clean_environment, say
 
-from nmt.data.tokenizer import TokenizerPair
+from nmt.data.tokens.tokenizer import TokenizerPair
 
 SPLITS = ("train", "valid", "test")
 

@@ -12,13 +12,13 @@ __all__ = ["Translator", "__version__"]
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the program configures logging
 
 if TYPE_CHECKING:
-    from nmt.translate import Translator
+    from nmt.translation import Translator
 
 
 def __getattr__(name: str) -> object:
     # Imported lazily, so that `import nmt` is fast.
     if name == "Translator":
-        from nmt.translate import Translator
+        from nmt.translation import Translator
 
         return Translator
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")

@@ -15,7 +15,7 @@ def main() -> None:
     usual = (signal.SIG_DFL, signal.default_int_handler)
     before = {number: signal.signal(number, _end) for number in _ENDING if signal.getsignal(number) in usual}
     try:
-        from nmt.cli import main as run
+        from nmt.apps.cli import main as run
     except MemoryError:
         sys.exit("error: there is not enough memory")
     for number, handler in before.items():

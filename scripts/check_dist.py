@@ -40,7 +40,7 @@ tokenizer: {type: char, vocab_size: 300}
 model: {d_model: 32, num_heads: 2, d_ff: 64, encoder_layers: 1, decoder_layers: 1, max_src_len: 32, max_tgt_len: 32}
 training: {batch_tokens: 512, max_updates: 8, warmup_updates: 2, validate_every: 4, device: cpu, precision: fp32}
 """
-EXTENSION = "nmt/native/_decoder"
+EXTENSION = "nmt/decoding/native/_decoder"
 BLOCK_TORCH = "import sys; sys.modules['torch'] = None"
 USES_WITHOUT_TORCH = (
     ("info", "tiny"),
@@ -138,7 +138,7 @@ def make_environment(
 
 def check_engine(programs: Path, folder: Path, *, is_native: bool) -> None:
     """Raise SystemExit unless the run in `folder` uses the native decoder or, if not `is_native`, torch."""
-    program = "from nmt.engines.native_engine import kernels; print(*kernels())"
+    program = "from nmt.decoding.engines.native_engine import kernels; print(*kernels())"
     kernels = run(programs / "python", "-c", program, cwd=folder).split()
     if ("portable" in kernels) != is_native:
         raise SystemExit(f"the native decoder has the kernels {kernels}")

@@ -17,11 +17,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from nmt.data.lines import read_lines
-from nmt.data.spans import find_spans
-from nmt.find_model import find_run
-from nmt.languages import written_without_spaces
-from nmt.translate import Translation, Translator
+from nmt.artifacts.find_model import find_run
+from nmt.base.languages import written_without_spaces
+from nmt.data.read.lines import read_lines
+from nmt.data.text.spans import find_spans
+from nmt.translation import Translation, Translator
 
 _WORDS = ("user", "count", "total", "date", "city", "item", "first-name", "order_id", "shop", "news")
 _TAGS = ("b", "i", "em", "strong", "span", "u")

@@ -29,15 +29,15 @@ from typing import Any, cast
 
 import numpy as np
 
+from nmt.base.errors import RunError
 from nmt.config import SearchOptions
 from nmt.config.model import ModelConfig
-from nmt.data.shortlist import Shortlist
-from nmt.data.tokenizer import TokenizerPair
-from nmt.engines import native_engine
-from nmt.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order, kernels
-from nmt.errors import RunError
+from nmt.data.store.shortlist import Shortlist
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines import native_engine
+from nmt.decoding.engines.native_engine import Array, NativeEngine, NativePrecision, arrays_in_order, kernels
+from nmt.decoding.native import _decoder
 from nmt.model.shapes import parameter_shapes
-from nmt.native import _decoder
 
 decoder: Any = _decoder
 REFUSALS = (ValueError, RunError, MemoryError)

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.evaluate import score
-from nmt.languages import spaces_between_sentences
-from nmt.rundir import RunDir
-from nmt.translate import Translator
-from nmt.translate.split import count_sentences
+from nmt.artifacts.rundir import RunDir
+from nmt.base.languages import spaces_between_sentences
+from nmt.evaluation import score
+from nmt.translation import Translator
+from nmt.translation.split import count_sentences
 
 
 def joined(texts: Sequence[str], size: int, language: str) -> list[str]:

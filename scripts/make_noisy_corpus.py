@@ -19,6 +19,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from nmt.base.files import write_text
+from nmt.base.languages import script_of
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.filters import SAFE_FILTERS, Filters
@@ -26,10 +28,8 @@ from nmt.data.check.expectations import expect
 from nmt.data.check.features import Side
 from nmt.data.check.rules import RULES, bits_switched_on, rules_in
 from nmt.data.check.stream import check_pairs
-from nmt.data.corpus import SentencePair, read_parallel
-from nmt.data.lines import read_lines
-from nmt.files import write_text
-from nmt.languages import script_of
+from nmt.data.read.corpus import SentencePair, read_parallel
+from nmt.data.read.lines import read_lines
 
 Pair = tuple[str, str]
 Fault = Callable[[Pair, random.Random], Pair]

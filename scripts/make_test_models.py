@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from nmt.rundir import RunDir  # noqa: E402
+from nmt.artifacts.rundir import RunDir  # noqa: E402
 from nmt.training.run import start_run  # noqa: E402
 from tests.stored import CORPUS, MODELS, RECIPES  # noqa: E402
 

@@ -24,7 +24,7 @@ from nmt.model.kernels.dropout import Dropout
 Dropout.forward = lambda self, states: F.dropout(states, self.rate, self.training)
 layers.add_dropped = lambda states, branch, dropout: states + dropout(branch)
 layers.dropped_relu = lambda hidden, dropout: dropout(F.relu(hidden))
-from nmt.cli import main
+from nmt.apps.cli import main
 main()
 """
 

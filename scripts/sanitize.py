@@ -31,7 +31,7 @@ SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow"
 # With AVX_VNNI_BY_AVX512, processors with AVX-512 run the kernel avx-vnni too.
 DEFINES = ["-DAVX_VNNI_BY_AVX512"]
 FLAGS = ["-O1", "-g1", "-fPIC", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all", "-Wall", "-Wextra", "-Werror"]
-TEST = "tests/engines/test_native_engine.py"
+TEST = "tests/decoding/engines/test_native_engine.py"
 
 
 def extension() -> dict[str, Any]:
@@ -125,7 +125,7 @@ def fuzz(arguments: list[str]) -> bool:
 
 def check_extension() -> None:
     """Raise SystemExit unless Python loads the instrumented extension instead of the installed one."""
-    program = "from nmt.native import _decoder as d; print(d.__file__)"
+    program = "from nmt.decoding.native import _decoder as d; print(d.__file__)"
     done = subprocess.run([sys.executable, "-c", program], cwd=COPY, env=environment(), capture_output=True, text=True)
     if str(COPY) not in done.stdout:
         raise SystemExit(f"the instrumented extension was not loaded: {done.stdout}{done.stderr}")

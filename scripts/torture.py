@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 import torch
 import yaml
 
-from nmt import cli
-from nmt.evaluate import score
-from nmt.plots import read_metrics
-from nmt.rundir import RunDir
+from nmt.apps import cli
+from nmt.artifacts.rundir import RunDir
+from nmt.evaluation import score
+from nmt.evaluation.plots import read_metrics
 from nmt.training import run as training_run
 from nmt.training.state import TrainState
 

@@ -166,8 +166,8 @@ def two_run(stored_run: Callable[[str], Path]) -> Path:
 def digits_export(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`digits_run` exported to CTranslate2, in fp32; skips where that is not installed."""
     pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
-    from nmt.interop.export import export_ctranslate2
-    from nmt.rundir import RunDir
+    from nmt.apps.interop.export import export_ctranslate2
+    from nmt.artifacts.rundir import RunDir
 
     path = tmp_path_factory.mktemp("exports") / "digits"
     export_ctranslate2(RunDir(digits_run), path)
@@ -183,7 +183,7 @@ def letters_run(stored_run: Callable[[str], Path]) -> Path:
 @pytest.fixture
 def int8_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the trial find int8 faster than fp32, on every processor and for tiny models."""
-    from nmt.model.kernels import int8
+    from nmt.decoding import int8
 
     monkeypatch.setattr(int8, "int8_speedup", lambda model: 2.0)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nmt.artifacts.rundir import RunDir
 from nmt.config import Config
-from nmt.rundir import RunDir
 from tests.letters import to_letters, write_letters
 from tests.tiny import MODEL, tiny_config, write_digits
 from tests.two_directions import two_directions, write_two_directions
@@ -145,7 +145,7 @@ def add_last_checkpoint(run: RunDir) -> str:
 def _disturb(path: Path, disturbance: float) -> None:
     import torch
 
-    from nmt.checkpoint import read_weights, save_weights
+    from nmt.artifacts.checkpoint import read_weights, save_weights
 
     generator = torch.Generator().manual_seed(1)
     for file in sorted((path / "checkpoints").glob("*.safetensors")):

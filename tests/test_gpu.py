@@ -6,28 +6,28 @@ import pytest
 import torch
 
 from nmt import Translator
+from nmt.artifacts.rundir import RunDir
+from nmt.base.device import choose_precision
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import ModelConfig
-from nmt.data.batching import Batch
+from nmt.data.store.batching import Batch
 from nmt.decoding.cuda_graphs import StepRecordings
 from nmt.decoding.decoder import Decoder
-from nmt.device import choose_precision
+from nmt.evaluation.plots import read_metrics
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.kernels.attention import fused_attend
+from nmt.model.attention_kernels import fused_attend
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias, padding_mask
 from nmt.model.scores import ScaledDotProductScore, attend
 from nmt.model.transformer import Transformer
-from nmt.plots import read_metrics
-from nmt.rundir import RunDir
-from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from nmt.training.distributed import ProcessGroup
+from nmt.training.corpus.prepare import prepare
 from nmt.training.environment import Setup
-from nmt.training.packing import Packings, choose_packing
 from nmt.training.parts import Training
-from nmt.training.prepare import prepare
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
-from nmt.training.step import BatchLoss
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.packing import Packings, choose_packing
+from nmt.training.update.step import BatchLoss
 from tests.tiny import tiny_config
 
 pytestmark = [

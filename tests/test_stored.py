@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from nmt import Translator
-from nmt.checkpoint import load_model
+from nmt.artifacts.checkpoint import load_model
+from nmt.artifacts.rundir import RunDir
+from nmt.base.special_tokens import BOS_ID
 from nmt.config import SearchOptions
-from nmt.data.batching import collate_sources, pad_rows
-from nmt.engines import native_engine
-from nmt.rundir import RunDir
-from nmt.special_tokens import BOS_ID
+from nmt.data.store.batching import collate_sources, pad_rows
+from nmt.decoding.engines import native_engine
 from tests.stored import MODELS, RECIPES, copy_run
 
 # In nats; the smallest is 2.0 (tags; 3.4 without these). The rounding of another processor differs by some 1e-6 of a

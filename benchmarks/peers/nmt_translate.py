@@ -10,9 +10,9 @@ from common import read_job
 from translate_loop import measure_translation
 
 from nmt import Translator
+from nmt.artifacts.rundir import RunDir
 from nmt.config import SearchOptions
-from nmt.engines.native_engine import NativeEngine
-from nmt.rundir import RunDir
+from nmt.decoding.engines.native_engine import NativeEngine
 
 
 def main() -> None:

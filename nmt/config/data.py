@@ -7,12 +7,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from nmt.base.languages import Direction, is_variant
 from nmt.config.augment import AugmentConfig
 from nmt.config.base import Count, Rate, Section
 from nmt.config.corpora import ONE_CORPUS_OR_MORE, Corpora, LanguageCode, ParallelFiles
 from nmt.config.filters import Filters
 from nmt.config.glossary import GlossaryConfig
-from nmt.languages import Direction, is_variant
 
 
 class DataConfig(Section):

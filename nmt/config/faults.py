@@ -12,11 +12,11 @@ import annotated_types
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from nmt.base.errors import ConfigError
 from nmt.config.base import Section
 from nmt.config.corpora import NUMBERS_OF_CORPORA, ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.foreign import FOREIGN_NAMES
 from nmt.config.sections import Config
-from nmt.errors import ConfigError
 
 Loc = tuple[str | int, ...]
 

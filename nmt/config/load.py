@@ -12,6 +12,7 @@ from typing import get_args, get_origin
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
+from nmt.base.errors import ConfigError
 from nmt.config.base import Section
 from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.data import DataConfig
@@ -34,7 +35,6 @@ from nmt.config.nodes import Tree, read_tree
 from nmt.config.sections import STORED, Config
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig, updates_of_stages
-from nmt.errors import ConfigError
 
 MAX_BYTES = 1_000_000
 

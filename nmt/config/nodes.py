@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import yaml
 
+from nmt.base.errors import ConfigError
 from nmt.config.faults import Fault, Loc, Location, Unusable, dotted, shortened
-from nmt.errors import ConfigError
 
 MAX_DEPTH = 32
 MAX_NODES = 10_000

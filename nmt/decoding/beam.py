@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.config import SearchOptions
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
-from nmt.special_tokens import BOS_ID, EOS_ID
 
 _BLOCK_TOKENS = 16
 _NONE = float("-inf")  # score of an absent hypothesis

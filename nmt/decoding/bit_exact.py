@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from nmt.model.kernels.int8 import Int8Linear
+from nmt.decoding.int8 import Int8Linear
 from nmt.model.transformer import Transformer
 
 DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.base.special_tokens import EOS_ID, PAD_ID
 from nmt.config import SearchOptions
-from nmt.special_tokens import EOS_ID, PAD_ID
 
 _NEVER = float("-inf")
 

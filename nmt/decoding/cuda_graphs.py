@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nmt.decoding.static_cache import StaticKVCache
 from nmt.model.cache import KeyValue
-from nmt.model.kernels.static_cache import StaticKVCache
 from nmt.model.transformer import Transformer
 
 log = logging.getLogger(__name__)

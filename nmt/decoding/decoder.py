@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nmt.base.special_tokens import PAD_ID
 from nmt.decoding.bit_exact import DEFAULT_MIN_ROWS
 from nmt.decoding.cuda_graphs import CudaGraphStep, Sources, StepRecordings, rounded_up
 from nmt.model.cache import KVCache
 from nmt.model.kernels.packing import Packing
-from nmt.model.kernels.preallocated_cache import PreallocatedKVCache, rows_of
 from nmt.model.masks import AttentionMask
+from nmt.model.preallocated_cache import PreallocatedKVCache, rows_of
 from nmt.model.transformer import Memory, Transformer
-from nmt.special_tokens import PAD_ID
 
 # A translation must not depend on the rest of its batch, not even in the last bit. Kernels may sum in a different order
 # for odd lengths, as they do for few rows (`nmt.decoding.bit_exact`), so sources are padded to a multiple of this.

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.base.special_tokens import BOS_ID, EOS_ID
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.hypothesis import Hypothesis, check_finite
 from nmt.decoding.sampling import Sampler
-from nmt.special_tokens import BOS_ID, EOS_ID
 
 _CHECK_EVERY = 8  # steps, on a GPU, where finding the finished rows needs a synchronization
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from nmt.errors import RunError
+from nmt.base.errors import RunError
 
 
 class Hypothesis(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
-from nmt.errors import NmtError
 
 
 def output_limits(

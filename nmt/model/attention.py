@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from nmt.model.kernels.attention import fused_attend
+from nmt.model.attention_kernels import fused_attend
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.masks import AttentionMask
 from nmt.model.positions import Rotary

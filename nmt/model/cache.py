@@ -15,7 +15,7 @@ class KVCache:
     """The keys and values of each layer: of the source for cross-attention, of the target so far for self-attention.
 
     This base class is for teacher forcing and stores no target positions: one call receives the whole target, and
-    writing into a buffer would break autograd. `nmt.model.kernels.preallocated_cache` stores them, for step-by-step
+    writing into a buffer would break autograd. `nmt.model.preallocated_cache` stores them, for step-by-step
     decoding.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from nmt.device import on_meta_device
+from nmt.base.device import on_meta_device
 
 
 def make_embedding(num_rows: int, d_model: int) -> nn.Embedding:

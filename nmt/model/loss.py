@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.special_tokens import PAD_ID
+from nmt.base.special_tokens import PAD_ID
 
 
 def token_loss(logits: Tensor, tgt_out: Tensor, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:

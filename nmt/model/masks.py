@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nmt.base.special_tokens import PAD_ID
 from nmt.model.kernels.packing import Flattening, Packing
-from nmt.special_tokens import PAD_ID
 
 
 class AttentionMask(NamedTuple):

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from nmt.device import on_meta_device
+from nmt.base.device import on_meta_device
 from nmt.model.kernels.rotation import rotate
 
 

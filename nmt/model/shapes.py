@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.base.errors import RunError
 from nmt.config.model import AttentionKind, ModelConfig
-from nmt.errors import RunError
 
 Shapes = dict[str, tuple[int, ...]]
 

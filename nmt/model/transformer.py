@@ -12,10 +12,10 @@ from nmt.model.cache import KeyValue, KVCache
 from nmt.model.initialization import initialize, make_embedding
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Flattening, Packing
-from nmt.model.kernels.preallocated_cache import PreallocatedKVCache
 from nmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual, make_norm
 from nmt.model.masks import AttentionMask, mask_bias, padding_mask
 from nmt.model.positions import Rotary, sinusoidal_positions
+from nmt.model.preallocated_cache import PreallocatedKVCache
 
 
 class Memory(NamedTuple):

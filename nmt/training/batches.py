@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from nmt.base.errors import ConfigError
 from nmt.config import Config
-from nmt.data.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
-from nmt.data.mixing import corpus_weights, order_of, quotas
-from nmt.data.redraw import Redraw
-from nmt.data.store import TokenStore
-from nmt.errors import ConfigError
-from nmt.training.distributed import ProcessGroup
+from nmt.data.store.batching import Batch, BatchIndices, TokenBudgetSampler, read_batch, tokens_for
+from nmt.data.store.mixing import corpus_weights, order_of, quotas
+from nmt.data.store.redraw import Redraw
+from nmt.data.store.store import TokenStore
 from nmt.training.stages import StageSpan
+from nmt.training.update.distributed import ProcessGroup
 
 
 class Update(NamedTuple):

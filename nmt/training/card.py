@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 
-from nmt.data.corpus import paths_of
-from nmt.data.tags import language_tags
-from nmt.engines.selection import prefers_fp32
-from nmt.files import write_text
+from nmt.base.files import write_text
+from nmt.data.read.corpus import paths_of
+from nmt.data.text.tags import language_tags
+from nmt.decoding.engines.selection import prefers_fp32
 from nmt.training.parts import Training
 
 

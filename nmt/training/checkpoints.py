@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nmt.rundir import MADE_AT_END, CheckpointIndex, RunDir, checkpoint_quality
+from nmt.artifacts.rundir import MADE_AT_END, CheckpointIndex, RunDir, checkpoint_quality
 from nmt.training.validation import ValidationResult
 
 

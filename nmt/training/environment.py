@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 
 import nmt
-from nmt.device import Precision
-from nmt.machine import processor
-from nmt.rundir import Environment, RunInfo
-from nmt.training.distributed import ProcessGroup
+from nmt.artifacts.rundir import Environment, RunInfo
+from nmt.base.device import Precision
+from nmt.base.machine import processor
+from nmt.training.update.distributed import ProcessGroup
 
 _PACKAGES = ("numpy", "safetensors", "sentencepiece", "sacrebleu")
 

@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.checkpoint import average_weights, load_weights, read_weights, save_weights
-from nmt.data.store import Side
+from nmt.artifacts.checkpoint import average_weights, load_weights, read_weights, save_weights
+from nmt.artifacts.rundir import AVERAGE, CALIBRATED, checkpoint_quality
+from nmt.base.special_tokens import EOS_ID
+from nmt.data.store.store import Side
 from nmt.decoding.hypothesis import NotFiniteError
 from nmt.model.transformer import Transformer
-from nmt.rundir import AVERAGE, CALIBRATED, checkpoint_quality
-from nmt.special_tokens import EOS_ID
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.monitor import diverged
 from nmt.training.parts import Training

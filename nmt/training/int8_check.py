@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from nmt.engines import native_engine
-from nmt.engines.native_engine import NativeEngine, NativePrecision
-from nmt.engines.selection import prefers_fp32
-from nmt.errors import NmtError
-from nmt.rundir import Int8Scores, RunDir
+from nmt.artifacts.rundir import Int8Scores, RunDir
+from nmt.base.errors import NmtError
+from nmt.decoding.engines import native_engine
+from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
+from nmt.decoding.engines.selection import prefers_fp32
 from nmt.training.parts import Training
 
 log = logging.getLogger(__name__)

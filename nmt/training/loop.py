@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from nmt.errors import counted
+from nmt.base.errors import counted
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.final_weights import score_and_write, write_average, write_calibrated
 from nmt.training.interrupt import Interrupt

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.base.errors import RunError
+from nmt.base.machine import CGROUPS, OWN_CGROUP, free_in_cgroups
 from nmt.config.model import ModelConfig
-from nmt.errors import RunError
-from nmt.machine import CGROUPS, OWN_CGROUP, free_in_cgroups
 from nmt.model.kernels.chunked_loss import CHUNK_ROWS
 
 FASTEST_ON_CPU = 4096  # tokens per micro-batch; docs/log/training-speed.md has the speed of other sizes

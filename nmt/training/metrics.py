@@ -15,9 +15,9 @@ from typing import Literal
 
 from tqdm import tqdm
 
-from nmt.errors import RunError
-from nmt.files import MAX_METRICS_BYTES, read_at_most, write_text
-from nmt.rundir import MADE_AT_END
+from nmt.artifacts.rundir import MADE_AT_END
+from nmt.base.errors import RunError
+from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
 
 log = logging.getLogger(__name__)
 

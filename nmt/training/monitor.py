@@ -11,16 +11,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
 from nmt.config import TrainingConfig
-from nmt.errors import RunError
 from nmt.model.flops import TrainingFlops
-from nmt.rundir import RunDir
 from nmt.training.batches import Update
 from nmt.training.environment import Setup
 from nmt.training.metrics import MetricsLog, Progress, TrainRecord, ValidRecord, Window
-from nmt.training.optimizer import learning_rate
 from nmt.training.stages import StageSpan
 from nmt.training.tensorboard import Sample, TensorBoardLog
+from nmt.training.update.optimizer import learning_rate
 from nmt.training.validation import ValidationResult
 
 log = logging.getLogger(__name__)

@@ -8,26 +8,26 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from nmt.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
+from nmt.artifacts.checkpoint import check_weights, read_weights, with_rows_for_new_tokens
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError, counted
 from nmt.config import Config
-from nmt.data.redraw import Redraw
-from nmt.errors import RunError, counted
-from nmt.find_model import find_run
+from nmt.data.store.redraw import Redraw
 from nmt.model.flops import TrainingFlops
 from nmt.model.initialization import zero_output_projections
 from nmt.model.transformer import Transformer
-from nmt.rundir import RunDir
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
+from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup
 from nmt.training.memory import own_bytes
 from nmt.training.monitor import Monitor
-from nmt.training.moving_average import MovingAverage
-from nmt.training.optimizer import Optimizer
-from nmt.training.prepare import Prepared
 from nmt.training.stages import StageSpan, planned_ends, stage_lengths, stage_spans
 from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
-from nmt.training.step import Step
+from nmt.training.update.moving_average import MovingAverage
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.step import Step
 from nmt.training.validation import Validator
 
 log = logging.getLogger(__name__)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import torch
 
-from nmt.data.batching import Batch
-from nmt.errors import RunError
-from nmt.special_tokens import EOS_ID
+from nmt.base.errors import RunError
+from nmt.base.special_tokens import EOS_ID
+from nmt.data.store.batching import Batch
 from nmt.training.batches import UpdateBatches
-from nmt.training.distributed import ProcessGroup, local_world_size
 from nmt.training.memory import (
     MemoryNeeds,
     available_bytes,
@@ -21,6 +20,7 @@ from nmt.training.memory import (
 from nmt.training.parts import Training
 from nmt.training.stages import StageSpan
 from nmt.training.state import random_state, set_random_state
+from nmt.training.update.distributed import ProcessGroup, local_world_size
 
 
 def refuse_differing_ranks(group: ProcessGroup, facts: Mapping[str, str]) -> None:

@@ -12,19 +12,20 @@ from pathlib import Path
 import torch
 
 import nmt
-from nmt.checkpoint import read_weights
-from nmt.checksum import find_corruption
+from nmt.artifacts.checkpoint import read_weights
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder
+from nmt.base.checksum import find_corruption
+from nmt.base.device import choose_device, choose_precision, refuse_unfit_precision
+from nmt.base.errors import RunError, counted
+from nmt.base.files import FULL_DISK, remove_leftovers, restore_replaced
+from nmt.base.machine import bounded, num_cores
 from nmt.config import Config, SearchOptions, dump_config
-from nmt.device import choose_device, choose_precision, refuse_unfit_precision
-from nmt.errors import RunError, counted
-from nmt.files import FULL_DISK, remove_leftovers, restore_replaced
-from nmt.find_model import find_run
-from nmt.machine import bounded, num_cores
-from nmt.rundir import MADE_AT_END, Resumption, RunDir, new_run, refuse_other_folder
 from nmt.training.batches import refuse_unfit_stages
 from nmt.training.card import write_card
 from nmt.training.checkpoints import checkpoint_name
-from nmt.training.distributed import ProcessGroup, joined_process_group, local_world_size
+from nmt.training.corpus.prepare import find_store_root, open_prepared, prepare
+from nmt.training.corpus.text_statistics import measure_placeholders
 from nmt.training.environment import (
     Setup,
     change_warning,
@@ -37,10 +38,9 @@ from nmt.training.interrupt import Interrupt
 from nmt.training.loop import has_ended, log_end, train
 from nmt.training.parts import ONLY_LATER_STAGES, Training
 from nmt.training.preflight import fit_into_memory, refuse_differing_ranks, refuse_stages_beyond_memory
-from nmt.training.prepare import find_store_root, open_prepared, prepare
 from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.tensorboard import require_tensorboard
-from nmt.training.text_statistics import measure_placeholders
+from nmt.training.update.distributed import ProcessGroup, joined_process_group, local_world_size
 
 log = logging.getLogger(__name__)
 

@@ -20,16 +20,16 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from torch import Tensor
 
-from nmt.checkpoint import read_tensors, write_tensors
-from nmt.checksum import find_corruption
-from nmt.data.batching import DataPosition
-from nmt.errors import RunError
-from nmt.files import write_atomically
-from nmt.rundir import RunDir
+from nmt.artifacts.checkpoint import read_tensors, write_tensors
+from nmt.artifacts.rundir import RunDir
+from nmt.base.checksum import find_corruption
+from nmt.base.errors import RunError
+from nmt.base.files import write_atomically
+from nmt.data.store.batching import DataPosition
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
-from nmt.training.moving_average import MovingAverage
-from nmt.training.optimizer import Moments, Optimizer
+from nmt.training.update.moving_average import MovingAverage
+from nmt.training.update.optimizer import Moments, Optimizer
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmt.errors import NmtError, how_to_install
-from nmt.files import write_atomically
-from nmt.rundir import MADE_AT_END
+from nmt.artifacts.rundir import MADE_AT_END
+from nmt.base.errors import NmtError, how_to_install
+from nmt.base.files import write_atomically
 from nmt.training.metrics import TrainRecord, ValidRecord
 
 NUM_SAMPLES = 5

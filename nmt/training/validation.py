@@ -10,23 +10,23 @@ from typing import NamedTuple
 
 import torch
 
+from nmt.artifacts.rundir import DirectedPairs
+from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config
-from nmt.data.batching import Batch, collate, fill_batches
-from nmt.data.tags import language_prefix, target_prefix
-from nmt.data.text_statistics import TextStatistics
-from nmt.data.tokenizer import TokenizerPair
-from nmt.engines.torch_engine import TorchEngine
-from nmt.evaluate import score_sets
+from nmt.data.store.batching import Batch, collate, fill_batches
+from nmt.data.text.tags import language_prefix, target_prefix
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.interface import Engine
+from nmt.decoding.engines.torch_engine import TorchEngine
+from nmt.evaluation import score_sets
 from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
-from nmt.rundir import DirectedPairs
-from nmt.special_tokens import EOS_ID
-from nmt.training.distributed import ProcessGroup
 from nmt.training.tensorboard import NUM_SAMPLES, Sample
-from nmt.translate import LanguagePair, Translator
-from nmt.translate.engine import Engine
-from nmt.translate.retries import RETRY_BEAM_SIZE
-from nmt.translate.segments import MAX_BATCH_SENTENCES
+from nmt.training.update.distributed import ProcessGroup
+from nmt.translation import LanguagePair, Translator
+from nmt.translation.retries import RETRY_BEAM_SIZE
+from nmt.translation.segments import MAX_BATCH_SENTENCES
 
 _LOSS_TOKENS = 4096  # batch size for computing the loss if training chooses its batches by memory
 

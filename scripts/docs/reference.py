@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def cli_reference() -> str:
     """Return the page on the command line: every command with its arguments, options, values and defaults."""
-    from nmt.cli import app
+    from nmt.apps.cli import app
 
     return "\n".join([
         "# Command line",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import ConfigError
 from nmt.config import Config, load_config
-from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"
 

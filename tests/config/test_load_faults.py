@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import ConfigError
 from nmt.config import load_config
 from nmt.config.corpora import ParallelFiles
 from nmt.config.faults import every_section, field_at
@@ -13,7 +14,6 @@ from nmt.config.foreign import FOREIGN_NAMES
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.training import TrainingConfig
-from nmt.errors import ConfigError
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"  # 4 lines
 MODEL_KEYS = ", ".join(ModelConfig.model_fields)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmt.base.errors import ConfigError
 from nmt.config import Config, dump_config, load_config
 from nmt.config.faults import every_section
-from nmt.errors import ConfigError
 
 KEYS = sorted({key for _, section in every_section() for key in section.model_fields})
 SAFE = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,8 +8,8 @@ from nmt.config import DataConfig, ParallelFiles, suggest_config
 from nmt.config.augment import AugmentConfig
 from nmt.config.glossary import GlossaryConfig
 from nmt.config.presets import PRESETS, reason_for
-from nmt.training.optimizer import learning_rate
 from nmt.training.stages import stage_spans
+from nmt.training.update.optimizer import learning_rate
 
 DATA = DataConfig(src_lang="de", tgt_lang="en", train=ParallelFiles(src="a.de", tgt="a.en"))
 

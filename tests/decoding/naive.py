@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.config import ModelConfig, SearchOptions
-from nmt.data.batching import collate_sources
+from nmt.data.store.batching import collate_sources
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
 from nmt.model.transformer import Transformer
-from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 BANNED = (UNK_ID, PAD_ID, BOS_ID)
 NEVER = float("-inf")

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.base.errors import RunError
 from nmt.config import SearchOptions
 from nmt.decoding.beam import _places, _top
-from nmt.errors import RunError
 from tests.decoding.naive import all_outputs, naive_beam, random_model, random_sources, rank, search
 
 SEEDS = st.integers(0, 2**31)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.machine import processor
+from nmt.base.machine import processor
 
 PROGRAM = """
 import json, sys, torch
 torch.set_num_threads(1)
 from nmt import Translator
-from nmt.machine import request_exact_mkl
+from nmt.base.machine import request_exact_mkl
 if sys.argv[3] == "requested":
     request_exact_mkl()
 translator = Translator.load(sys.argv[1], engine="torch", device="cpu")

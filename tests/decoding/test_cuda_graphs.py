@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from nmt.base.special_tokens import BOS_ID, PAD_ID
 from nmt.config import SearchOptions
 from nmt.decoding.beam import beam_search
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.cuda_graphs import MIN_STEPS_LEFT, STEPS_BEFORE, StepRecordings, rounded_up
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
-from nmt.model.kernels.static_cache import StaticKVCache
-from nmt.special_tokens import BOS_ID, PAD_ID
+from nmt.decoding.static_cache import StaticKVCache
 from tests.model.test_transformer import ids, make
 
 LONG = 48  # more positions than are stored at first

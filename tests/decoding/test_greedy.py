@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.checkpoint import load_model
+from nmt.artifacts.checkpoint import load_model
+from nmt.artifacts.rundir import RunDir
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import SearchOptions
-from nmt.data.batching import collate_sources
-from nmt.data.tokenizer import TokenizerPair
+from nmt.data.store.batching import collate_sources
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis
-from nmt.rundir import RunDir
-from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from nmt.config import SearchOptions
-from nmt.data.batching import collate_sources
+from nmt.data.store.batching import collate_sources
 from nmt.decoding.constraints import Constraints
 from nmt.decoding.decoder import Decoder
 from nmt.decoding.greedy import greedy_search

@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nmt.cli import app
+from nmt.apps.cli import app
 from nmt.config.sections import Config
 
 ROOT = Path(__file__).parents[2]

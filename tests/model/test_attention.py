@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from nmt.model.attention import MultiHeadAttention
-from nmt.model.kernels.attention import sdpa
-from nmt.model.kernels.preallocated_cache import PreallocatedKVCache
+from nmt.model.attention_kernels import sdpa
 from nmt.model.masks import AttentionMask, causal_mask, mask_bias
 from nmt.model.positions import sinusoidal_positions
+from nmt.model.preallocated_cache import PreallocatedKVCache
 from nmt.model.scores import AdditiveScore, GaussianScore, ScaledDotProductScore, attend, masked_softmax
 
 TEXTBOOK_VALUES = torch.arange(40.0).reshape(1, 10, 4).repeat(2, 1, 1)

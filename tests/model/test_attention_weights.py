@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from nmt.config import ModelConfig
 from nmt.model.attention_weights import attention_weights
 from nmt.model.transformer import Transformer
-from nmt.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 B, S, T, H, V = 2, 7, 5, 3, 11
 ENCODER_LAYERS, DECODER_LAYERS = 2, 4

@@ -7,11 +7,11 @@ import shutil
 import pytest
 import torch
 
-from nmt.data.batching import Batch
+from nmt.base.special_tokens import PAD_ID
+from nmt.data.store.batching import Batch
 from nmt.model.kernels import chunked_loss
 from nmt.model.kernels.chunked_loss import RDrop, projected_token_loss, r_drop_loss, with_bias
 from nmt.model.loss import token_loss
-from nmt.special_tokens import PAD_ID
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from nmt.base.special_tokens import PAD_ID
 from nmt.config import ModelConfig
 from nmt.model.cache import KVCache
 from nmt.model.transformer import Transformer
-from nmt.special_tokens import PAD_ID
 
 MAX_LEN = 13
 SIZES = {"d_model": 24, "num_heads": 3, "d_ff": 37, "encoder_layers": 2, "decoder_layers": 2}

@@ -27,16 +27,16 @@ import uvicorn
 from typer.testing import CliRunner
 
 from nmt import Translator
-from nmt.cli import app
-from nmt.data.numbers import numbers_in
-from nmt.data.spans import find_spans, replace_spans
-from nmt.server.app import make_app
-from nmt.server.metrics import Metrics
-from nmt.server.models import Models, Runtime
-from nmt.server.run import address, bind, make_config
-from nmt.server.settings import Settings
-from nmt.translate import Translation
-from nmt.translate.split import count_sentences, sentence_starts
+from nmt.apps.cli import app
+from nmt.apps.server.app import make_app
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.run import address, bind, make_config
+from nmt.apps.server.settings import Settings
+from nmt.data.text.numbers import numbers_in
+from nmt.data.text.spans import find_spans, replace_spans
+from nmt.translation import Translation
+from nmt.translation.split import count_sentences, sentence_starts
 
 
 class Line(NamedTuple):

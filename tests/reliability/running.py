@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nmt as package
-from nmt import cli
+from nmt.apps import cli
 
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
 UPDATE = "NMT_UPDATE_DOCS"
@@ -88,7 +88,7 @@ def nmt(
 def _import_all() -> None:
     """Once, for all the forks to come; another user may not be allowed to read what is imported."""
     for module in pkgutil.walk_packages(package.__path__, "nmt."):
-        if module.name not in ("nmt.__main__", "nmt.cli"):
+        if module.name not in ("nmt.__main__", "nmt.apps.cli"):
             importlib.import_module(module.name)
     for name in (
         "matplotlib.figure",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nmt.base.errors import ConfigError
 from nmt.config import load_config
-from nmt.errors import ConfigError
 from tests.config.test_load_faults import CONTRADICTIONS, DATA, DATA_FAULTS, FILES, KEYS, SETS, VALUES
 from tests.reliability.running import in_table
 

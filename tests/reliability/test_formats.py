@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nmt import Translator
-from nmt.errors import RunError
-from nmt.find_model import find_run
-from nmt.rundir import FORMAT, RunDir
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import FORMAT, RunDir
+from nmt.base.errors import RunError
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 

@@ -16,8 +16,8 @@ import torch
 import yaml
 from safetensors.torch import save_file
 
-from nmt.checkpoint import read_tensors, write_tensors
-from nmt.rundir import FORMAT, RunDir
+from nmt.artifacts.checkpoint import read_tensors, write_tensors
+from nmt.artifacts.rundir import FORMAT, RunDir
 from tests.reliability.running import Said, in_table, nmt
 from tests.tiny import tiny_values, write_digits
 
@@ -204,7 +204,7 @@ def other_weights(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[
     """Weights that an attacker made: they have a checksum that fits."""
 
     def edit(run: RunDir) -> None:
-        from nmt.checkpoint import read_weights, save_weights
+        from nmt.artifacts.checkpoint import read_weights, save_weights
 
         for path in run.checkpoints.glob("*.safetensors"):
             weights = read_weights(path)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from nmt.interop.sharing import pack
-from nmt.rundir import RunDir
+from nmt.apps.interop.sharing import pack
+from nmt.artifacts.rundir import RunDir
 from tests.reliability.running import Said, in_table, nmt
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "format-1"

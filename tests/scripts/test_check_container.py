@@ -14,7 +14,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from nmt.cli import app
+from nmt.apps.cli import app
 from scripts.check_container import DOCKERFILE, ROOT, read_steps, requirements
 
 STEPS = read_steps(DOCKERFILE.read_text(encoding="utf-8"))

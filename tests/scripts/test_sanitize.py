@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.engines import native_engine
+from nmt.decoding.engines import native_engine
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [

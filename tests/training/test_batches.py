@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.data.batching import read_batch
-from nmt.data.redraw import Redraw
-from nmt.data.report import CorpusCounts
-from nmt.data.store import build_store
-from nmt.rundir import RunDir
-from nmt.special_tokens import EOS_ID
+from nmt.artifacts.rundir import RunDir
+from nmt.base.special_tokens import EOS_ID
+from nmt.data.store.batching import read_batch
+from nmt.data.store.redraw import Redraw
+from nmt.data.store.report import CorpusCounts
+from nmt.data.store.store import build_store
 from nmt.training import loop
 from nmt.training.batches import UpdateBatches
-from nmt.training.corpus_files import Corpus
-from nmt.training.distributed import ProcessGroup
-from nmt.training.prepare import train_on_corpus
+from nmt.training.corpus.corpus_files import Corpus
+from nmt.training.corpus.prepare import train_on_corpus
 from nmt.training.run import resume_run, start_run
+from nmt.training.update.distributed import ProcessGroup
 from tests.tiny import tiny_config
 
 DRAWN = {

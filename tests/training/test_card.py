@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.rundir import RunDir
+from nmt.artifacts.rundir import RunDir
 from nmt.training.run import start_run
 from tests.tiny import tiny_config
 

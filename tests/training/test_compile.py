@@ -10,13 +10,13 @@ import sys
 import pytest
 import torch
 
-from nmt.checkpoint import read_weights
+from nmt.artifacts.checkpoint import read_weights
+from nmt.artifacts.rundir import RunDir
 from nmt.config import dump_config
-from nmt.data.batching import Batch
-from nmt.rundir import RunDir
-from nmt.training.packing import Packings
+from nmt.data.store.batching import Batch
 from nmt.training.run import start_run
-from nmt.training.step import BatchLoss
+from nmt.training.update.packing import Packings
+from nmt.training.update.step import BatchLoss
 from tests.model.kernels.test_packing import ragged
 from tests.model.test_transformer import make
 from tests.tiny import tiny_config

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from nmt import Translator
-from nmt.checkpoint import read_weights
-from nmt.data.store import Side
-from nmt.evaluate import score
-from nmt.rundir import CALIBRATED, RunDir
-from nmt.special_tokens import EOS_ID
+from nmt.artifacts.checkpoint import read_weights
+from nmt.artifacts.rundir import CALIBRATED, RunDir
+from nmt.base.special_tokens import EOS_ID
+from nmt.data.store.store import Side
+from nmt.evaluation import score
 from nmt.training.final_weights import BIAS, end_rates, find_peak
 from nmt.training.run import resume_run, start_run
 from tests.tiny import tiny_config

@@ -10,14 +10,14 @@ import pytest
 import typer
 
 from nmt import Translator
-from nmt.commands.train import train_run
-from nmt.engines import native_engine
-from nmt.evaluate import score
-from nmt.rundir import RunDir
+from nmt.apps.commands.train import train_run
+from nmt.artifacts.rundir import RunDir
+from nmt.decoding.engines import native_engine
+from nmt.evaluation import score
 from nmt.training import int8_check
 from nmt.training import run as training_run
 from nmt.training.run import resume_run, start_run
-from nmt.training.step import Step
+from nmt.training.update.step import Step
 from tests.tiny import tiny_config
 
 pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nmt.checkpoint import read_weights
+from nmt.artifacts.checkpoint import read_weights
+from nmt.artifacts.rundir import RunDir
+from nmt.base.device import Precision
+from nmt.base.errors import RunError
 from nmt.config import ModelConfig
-from nmt.device import Precision
-from nmt.errors import RunError
 from nmt.model.transformer import Transformer
-from nmt.rundir import RunDir
 from nmt.training import memory, preflight
-from nmt.training.distributed import ProcessGroup
+from nmt.training.corpus.prepare import open_prepared
 from nmt.training.environment import Setup
 from nmt.training.memory import (
     MemoryNeeds,
@@ -23,9 +23,9 @@ from nmt.training.memory import (
 )
 from nmt.training.parts import Training
 from nmt.training.preflight import fit_into_memory, memory_needs
-from nmt.training.prepare import open_prepared
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
+from nmt.training.update.distributed import ProcessGroup
 from tests.tiny import tiny_config
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from nmt import Translator
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import ConfigError, NmtError, RunError
 from nmt.config import Config, SearchOptions
-from nmt.data.tags import user_symbols
-from nmt.data.tokenizer import TokenizerPair
-from nmt.errors import ConfigError, NmtError, RunError
-from nmt.plots import read_metrics
-from nmt.rundir import DirectedPairs, RunDir
-from nmt.training.prepare import prepare
+from nmt.data.text.tags import user_symbols
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.plots import read_metrics
+from nmt.training.corpus.prepare import prepare
 from nmt.training.run import resume_run, start_run
 from tests.tiny import tiny_config
 from tests.two_directions import two_directions, two_values, write_two_directions
@@ -181,7 +181,7 @@ def test_a_set_of_one_direction_has_no_list_of_directions(digits_run):
 
 def test_the_share_of_the_batches_follows_the_weights(two_corpora, tmp_path):
     from nmt.training.batches import UpdateBatches
-    from nmt.training.distributed import ProcessGroup
+    from nmt.training.update.distributed import ProcessGroup
 
     config = two_directions(two_corpora, train=({"weight": 9.0}, {"weight": 1.0}), training={"tokens_per_update": 1000})
     store = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").store
@@ -219,7 +219,7 @@ def test_a_run_that_continues_with_a_new_language_translates_the_old_ones_as_bef
 def test_the_rows_of_old_tokens_keep_their_bits_and_new_tokens_get_rows_of_their_own(two_run):
     from safetensors.torch import load_file
 
-    from nmt.checkpoint import with_rows_for_new_tokens
+    from nmt.artifacts.checkpoint import with_rows_for_new_tokens
     from nmt.model.transformer import Transformer
 
     run = RunDir(two_run)

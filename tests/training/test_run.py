@@ -13,29 +13,30 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nmt import device, rundir
-from nmt.checkpoint import check_weights, load_model, read_weights
+from nmt.artifacts import rundir
+from nmt.artifacts.checkpoint import check_weights, load_model, read_weights
+from nmt.artifacts.rundir import FORMAT, RunDir, new_run
+from nmt.base import device
+from nmt.base.device import Precision
+from nmt.base.errors import ConfigError, DataError, RunError
 from nmt.config import dump_config
-from nmt.data.batching import DataPosition
-from nmt.data.store import TokenStore
-from nmt.data.tokenizer import TokenizerPair
-from nmt.device import Precision
-from nmt.errors import ConfigError, DataError, RunError
+from nmt.data.store.batching import DataPosition
+from nmt.data.store.store import TokenStore
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.plots import read_metrics
 from nmt.model.transformer import Transformer
-from nmt.plots import read_metrics
-from nmt.rundir import FORMAT, RunDir, new_run
 from nmt.training import memory, monitor
 from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
 from nmt.training.checkpoints import CheckpointHistory
-from nmt.training.distributed import ProcessGroup
+from nmt.training.corpus.prepare import prepare
 from nmt.training.environment import Setup
 from nmt.training.metrics import MetricsLog, ValidRecord, Window
-from nmt.training.optimizer import Optimizer
 from nmt.training.parts import Training
-from nmt.training.prepare import prepare
 from nmt.training.run import resume_run, start_or_resume_run, start_run
 from nmt.training.state import Counters, TrainState
-from nmt.training.step import Step
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.step import Step
 from nmt.training.validation import Validator
 from tests.full_disk import no_room_for
 from tests.tiny import tiny_config, write_digits
@@ -644,8 +645,8 @@ def test_a_state_file_cannot_run_code(tmp_path):
 
 
 def test_weights_that_do_not_fit_are_named(digits_run):
-    from nmt.checkpoint import load_model
-    from nmt.data.tokenizer import TokenizerPair
+    from nmt.artifacts.checkpoint import load_model
+    from nmt.data.tokens.tokenizer import TokenizerPair
 
     run = RunDir(digits_run)
     model = load_model(run, TokenizerPair.load(run.tokenizer), torch.device("cpu"))
@@ -782,7 +783,7 @@ def test_a_fine_tuned_run_resumes_without_its_base(digits, run, tmp_path, monkey
 
 
 def test_a_tokenizer_with_two_vocabularies_is_refused_where_one_is_asked_for(digits, tmp_path):
-    from nmt.training.prepare import train_on_corpus
+    from nmt.training.corpus.prepare import train_on_corpus
 
     separate = {"joint": False, "type": "char", "vocab_size": 300}
     config = tiny_config(digits, tokenizer=separate, model={"tied_embeddings": "target"})
@@ -1024,7 +1025,7 @@ def test_weights_that_no_state_can_make_again_are_done_without(digits, tmp_path,
 
 
 def test_threads_are_limited_to_the_cores_of_the_machine(digits, tmp_path, monkeypatch, messages):
-    monkeypatch.setattr("nmt.machine.os.cpu_count", lambda: 1)
+    monkeypatch.setattr("nmt.base.machine.os.cpu_count", lambda: 1)
     start_run(tiny_config(digits, training={"max_updates": 4, "threads": 1000}), tmp_path / "run")
     assert RunDir(tmp_path / "run").info().threads == 1
     warning = "warning: training.threads is 1000, but this machine has 1 core; using as many"

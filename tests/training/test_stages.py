@@ -10,19 +10,19 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from nmt.checkpoint import average_weights, read_weights
+from nmt.artifacts.checkpoint import average_weights, read_weights
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import ConfigError, RunError
 from nmt.config import Config, dump_config, load_config
 from nmt.config.filters import Filters
-from nmt.data.mixing import corpus_weights
-from nmt.data.tokenizer import TokenizerPair
-from nmt.errors import ConfigError, RunError
+from nmt.data.store.mixing import corpus_weights
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.model.kernels.dropout import Dropout
-from nmt.rundir import RunDir
-from nmt.training.optimizer import learning_rate
 from nmt.training.run import resume_run, start_run
 from nmt.training.stages import planned_ends, stage_spans
 from nmt.training.state import TrainState
-from nmt.training.step import Step
+from nmt.training.update.optimizer import learning_rate
+from nmt.training.update.step import Step
 from tests.tiny import tiny_values
 from tests.two_directions import two_directions, two_values
 

@@ -9,9 +9,9 @@ import shutil
 import pytest
 import torch
 
-from nmt.checkpoint import read_tensors, write_tensors
-from nmt.errors import RunError
-from nmt.rundir import RunDir
+from nmt.artifacts.checkpoint import read_tensors, write_tensors
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
 from nmt.training.run import resume_run, start_run
 from nmt.training.state import TrainState
 from tests.tiny import tiny_config

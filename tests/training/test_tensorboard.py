@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("tensorboardX", reason="needs the extra tensorboard")
 
-from nmt.errors import NmtError
-from nmt.plots import read_metrics
-from nmt.rundir import RunDir
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.evaluation.plots import read_metrics
 from nmt.training.run import resume_run, start_run
-from nmt.training.step import Step
 from nmt.training.tensorboard import TensorBoardLog
+from nmt.training.update.step import Step
 from tests.tiny import tiny_config
 from tests.two_directions import two_directions
 

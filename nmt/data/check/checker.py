@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.base.languages import chinese_form, names_of, script_of
 from nmt.config.filters import Filters
 from nmt.data.check.features import Side, digest, is_more_than_names, numbers_differ
 from nmt.data.check.language_identification import LanguageIdentifier
@@ -27,7 +28,6 @@ from nmt.data.check.scripts import (
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
 from nmt.data.check.sorted_hashes import Hashes
-from nmt.languages import chinese_form, names_of, script_of
 
 _EMPTY, _TOO_LONG, _TOO_SHORT = bit_of("empty"), bit_of("too-long"), bit_of("too-short")
 _RATIO, _UNTRANSLATED, _SWAPPED = bit_of("length-ratio"), bit_of("untranslated"), bit_of("sides-swapped")

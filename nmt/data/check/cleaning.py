@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from nmt.base.errors import counted
 from nmt.config.data import DataConfig
 from nmt.data.check.rules import RULES, rules_in
 from nmt.data.check.stream import CheckedPairs
-from nmt.data.corpus import SentencePair, path_of
-from nmt.data.writing import as_cell, open_new_text
-from nmt.errors import counted
+from nmt.data.read.corpus import SentencePair, path_of
+from nmt.data.read.writing import as_cell, open_new_text
 
 
 class Outputs:

@@ -8,11 +8,11 @@ from typing import Self
 
 import numpy as np
 
+from nmt.base.errors import DataError
 from nmt.data.check.checker import Expectations
 from nmt.data.check.rules import EMPTY, RULES, rules_in
 from nmt.data.check.stream import check_pairs
-from nmt.data.corpus import SentencePair
-from nmt.errors import DataError
+from nmt.data.read.corpus import SentencePair
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from nmt.config.data import DataConfig
 from nmt.data.check.checker import Expectations
 from nmt.data.check.features import Side
 from nmt.data.check.profile import Profile
-from nmt.data.corpus import SentencePair
+from nmt.data.read.corpus import SentencePair
 
 
 def expect(

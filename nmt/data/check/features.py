@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Self
 
 from nmt.data.check.marks import ALL_MARKS, DIGIT, QUESTION, QUESTION_MARKS, SPAN, marks_of
-from nmt.data.spans import find_spans
+from nmt.data.text.spans import find_spans
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from math import log
 from typing import Any
 
-from nmt.errors import NmtError, how_to_install
-from nmt.languages import base_code
+from nmt.base.errors import NmtError, how_to_install
+from nmt.base.languages import base_code
 
 _HINT = f"{how_to_install('langid')}, or turn off language identification"
 _MIN_PROBABILITY = 1e-30

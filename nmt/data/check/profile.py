@@ -9,7 +9,7 @@ from typing import Self
 from nmt.data.check.features import Side
 from nmt.data.check.lengths import LengthModel
 from nmt.data.check.side_words import SideWords
-from nmt.data.corpus import SentencePair
+from nmt.data.read.corpus import SentencePair
 
 SAMPLE_PAIRS = 50_000
 _TYPICAL_PAIRS = 200

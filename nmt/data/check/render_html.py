@@ -7,9 +7,9 @@ from html import escape
 from itertools import chain
 from pathlib import Path
 
+from nmt.base.errors import printable
+from nmt.base.html_page import bar_chart, figures, html_page, html_text
 from nmt.data.check.summary import CheckReport, Example, RuleReport, ShiftReport, bar_labels
-from nmt.errors import printable
-from nmt.html_page import bar_chart, figures, html_page, html_text
 
 _LABEL_EVERY = 3  # bars of a chart
 

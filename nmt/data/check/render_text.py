@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
+from nmt.base.errors import counted, printable
 from nmt.data.check.summary import CheckReport, ModelReport, RuleReport
-from nmt.errors import counted, printable
 
 _MAX_TEXT = 100  # columns of an example
 _NEEDS = {

@@ -87,7 +87,7 @@ def script_codes(text: str) -> str:
 
 
 def codes_of(script: str | None) -> str:
-    """Return the codes of a script, named as by `nmt.languages.script_of`; empty if the script is unknown."""
+    """Return the codes of a script, named as by `nmt.base.languages.script_of`; empty if the script is unknown."""
     return _OF_LANGUAGES.get(script or "", "")
 
 

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.base.errors import NmtError
 from nmt.data.check.checker import Checked, Checker, Expectations
 from nmt.data.check.repeats import Repeats
 from nmt.data.check.rules import ALL_BITS, bits_switched_on
-from nmt.data.corpus import SentencePair
-from nmt.errors import NmtError
+from nmt.data.read.corpus import SentencePair
 
 CHUNK_PAIRS = 10_000
 _CHUNK_CHARACTERS = 10_000_000

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nmt.special_tokens import PAD_ID
+from nmt.base.special_tokens import PAD_ID
 
 ROW_MULTIPLE = 64  # numbers of rows of a matrix product are rounded up to this where each number costs memory and time
 

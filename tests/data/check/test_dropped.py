@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from nmt.base.errors import DataError
 from nmt.config.filters import THRESHOLDS, Filters
 from nmt.data.check.checker import Expectations
 from nmt.data.check.dropped import DroppedRows
 from nmt.data.check.rules import bits_switched_on
 from nmt.data.check.stream import check_pairs
-from nmt.data.corpus import SentencePair
-from nmt.errors import DataError
+from nmt.data.read.corpus import SentencePair
 
 PAIRS = [SentencePair(src, "text", line) for line, src in enumerate(["ein", "ein", "", "zwei", "drei" * 9], start=1)]
 

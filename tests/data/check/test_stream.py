@@ -14,7 +14,7 @@ from nmt.data.check.checker import Checker, Expectations
 from nmt.data.check.profile import Profile, sample_evenly
 from nmt.data.check.rules import bit_of, rules_in
 from nmt.data.check.stream import check_pairs
-from nmt.data.corpus import SentencePair
+from nmt.data.read.corpus import SentencePair
 
 WORDS = ["ein", "der", "hund", "mann", "straße", "läuft", "sieht", "groß", "klein", "17", "2024", "heute"]
 

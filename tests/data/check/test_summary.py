@@ -16,7 +16,7 @@ from nmt.data.check.render_html import render_html
 from nmt.data.check.render_text import render_text
 from nmt.data.check.stream import check_pairs
 from nmt.data.check.summary import CheckReport, Summary
-from nmt.data.corpus import SentencePair
+from nmt.data.read.corpus import SentencePair
 
 EVIL = "<script>alert('Hund')</script> & \x1b[31mrot"
 FILTERS = Filters(duplicate=True, mojibake=True)

@@ -7,20 +7,20 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from nmt.base.special_tokens import PAD_ID
 from nmt.config import TrainingConfig
-from nmt.data.batching import Batch
+from nmt.data.store.batching import Batch
+from nmt.model import attention_kernels as attention
+from nmt.model.attention_kernels import fused_attend
 from nmt.model.cache import KVCache
-from nmt.model.kernels import attention
-from nmt.model.kernels.attention import fused_attend
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Flattening, Packing
 from nmt.model.masks import AttentionMask
 from nmt.model.scores import ScaledDotProductScore
-from nmt.special_tokens import PAD_ID
-from nmt.training.distributed import ProcessGroup
-from nmt.training.optimizer import Optimizer
-from nmt.training.packing import Packings
-from nmt.training.step import BatchLoss, Step
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.optimizer import Optimizer
+from nmt.training.update.packing import Packings
+from nmt.training.update.step import BatchLoss, Step
 from tests.model.test_transformer import MAX_LEN, close, every_kind, ids, make
 
 

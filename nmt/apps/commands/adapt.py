@@ -1,0 +1,330 @@
+"""`nmt adapt`: fine-tune a trained model on the text of a client or a domain."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from nmt.apps.commands.corpus_options import NO_FILES, Columns, CorpusFiles, CorpusOptions, Fields, Sheet, Src, Tgt, Tsv
+from nmt.apps.commands.options import Overrides
+from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.commands.streams import print_text
+from nmt.apps.commands.train import log_next_steps, prepare_to_train, train_run
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import DirectedPairs, RunDir, replaceable_run
+from nmt.base.errors import ConfigError, RunError
+from nmt.base.files import flush, restore_replaced, write_text
+from nmt.config import Config, dump_config
+from nmt.config.data import DataConfig
+from nmt.config.load import load_text
+
+if TYPE_CHECKING:
+    from nmt.apps.recipes.adaptation import Verdict
+    from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Request
+    from nmt.base.languages import Direction
+    from nmt.config.corpora import ParallelFiles
+
+log = logging.getLogger(__name__)
+
+_MORE_MIX = "more of the old corpus (such as --mix old:0.7)"
+
+BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
+NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
+Tmx = Annotated[list[str] | None, typer.Option(metavar="FILE", help="Translation memory (TMX). May be repeated.")]
+Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
+Mix = Annotated[
+    str | None,
+    typer.Option(
+        metavar="old:SHARE",
+        help="Share of the old corpus in training, from 0 to 0.95. Default: old:0.5, or old:0 with a warning if the "
+        "old corpus cannot be read.",
+    ),
+]
+Test = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Test set of the new domain: one file with both languages, or --test SRC --test TGT. Default: held out "
+        "from the new corpus.",
+    ),
+]
+OldTest = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE", help="Test set of the old domain, given as with --test. Default: the run's test set."),
+]
+MaxLoss = Annotated[
+    float, typer.Option(min=0.0, max=100.0, metavar="BLEU", help="Maximum BLEU loss allowed on the old test set.")
+]
+
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted adaptation, or repeat its final check.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
+
+
+DEFAULT_MAX_LOSS = 1.0
+_SETTABLE = ("tokenizer.subword_regularization", "tokenizer.user_symbols")  # symbols are appended to the vocabulary
+
+
+class Check(NamedTuple):
+    """The final check of the adapted model."""
+
+    old_test: list[str]  # files of the old test set; none: the run's own
+    max_loss: float  # BLEU
+
+
+def adapt(
+    run: NewRun,
+    base: BaseRun = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    tmx: Tmx = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    sheet: Sheet = None,
+    fields: Fields = "src,tgt",
+    src_lang: Language = None,
+    tgt_lang: Language = None,
+    mix: Mix = None,
+    test: Test = None,
+    old_test: OldTest = None,
+    max_loss: MaxLoss = DEFAULT_MAX_LOSS,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Adapt a model to another domain.
+
+    `nmt adapt runs/general --tsv client.tsv --run runs/client` continues training with settings that suit the new
+    corpus, mixes in part of the old one to prevent forgetting, and prints BLEU and chrF before and after.
+    """
+    named = (src or [], tgt or [], tsv or [], corpus or [])
+    options = CorpusOptions(*named, columns, fields, src_lang, tgt_lang, sheet, tmx or ())
+    _check_usage(base, options, {"--mix": mix, "--test": test}, overrides, resume)
+    run, check = _folder_of(run), Check(old_test or [], max_loss)
+    _refuse_existing(run, check, resume, overwrite)
+    prepare_to_train()
+    found = None if base is None else find_run(str(base))
+    if resume:
+        _resume(run, found, check, overrides)
+    elif found is not None:
+        request = _request(found.config().data, options, (test or [], check.old_test), _share(mix), overrides)
+        _start(found, run, request, check, overrides, overwrite=overwrite)
+    _finish(run, found, check)
+
+
+def _check_usage(
+    base: Path | None, options: CorpusOptions, others: dict[str, object], overrides: list[str], resume: bool
+) -> None:
+    """Raise typer.BadParameter unless there is a run to adapt, or an adaptation to resume, which has its corpus.
+
+    `others` has the values of other options for the corpus, by name. The `overrides` may add symbols to the tokenizer,
+    but not change it otherwise.
+    """
+    if not resume and base is None:
+        raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
+    if not resume and not options.name_a_file:
+        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), --tsv, --tmx or --corpus")
+    given = [*options.given(), *(name for name, value in others.items() if value)] if resume else []
+    if given:
+        raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
+    for name in (override.partition("=")[0].strip() for override in overrides):
+        if name.startswith("tokenizer") and not name.startswith(_SETTABLE):
+            raise typer.BadParameter(f"--set {name}: an adaptation keeps the tokenizer of the run; omit it")
+
+
+def _folder_of(run: Path) -> Path:
+    """Return the folder that `run` stands for if it is a link or has no name of its own, such as `.`; else `run`."""
+    return Path(os.path.realpath(run)) if run.is_symlink() or run.name in ("", "..") else run
+
+
+def _refuse_existing(run: Path, check: Check, resume: bool, overwrite: bool) -> None:
+    """Raise RunError if `run` exists, unless `overwrite` is given."""
+    if not run.name:
+        raise RunError("a run cannot be here", path=run, hint="choose another folder with --run")
+    if overwrite or not run.exists():
+        return
+    if resume and candidate_of(run).exists():
+        raise RunError("the adaptation would replace this run", path=run, hint=f"allow it: {_command(run, check)}")
+    if resume:
+        hint = "to start over, give the model and the corpus, with --overwrite"
+        raise RunError("this adaptation is finished", path=run, hint=hint)
+    raise RunError("this run already exists", path=run, hint="replace it with --overwrite, or choose another --run")
+
+
+def candidate_of(run: Path) -> Path:
+    """Return the folder in which the model that may become `run` is trained; `./runs` does not list it as a model."""
+    return run.with_name(f".{run.name}.candidate")
+
+
+def _share(mix: str | None) -> float | None:
+    """Return the share in `old:SHARE`."""
+    if mix is None:
+        return None
+    try:
+        share = float(mix.strip().removeprefix("old:"))
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 0.95:
+        raise typer.BadParameter(f"--mix {mix}: expected old:SHARE, with a share from 0 to 0.95, such as old:0.5")
+    return share
+
+
+def _request(
+    data: DataConfig,
+    options: CorpusOptions,
+    tests: tuple[list[str], list[str]],
+    mix: float | None,
+    overrides: list[str],
+) -> Request:
+    """Return the corpus and the test sets (new, old) that the command line names.
+
+    If it names no languages, they are those of the run.
+    """
+    from nmt.apps.recipes.adaptation_corpus import Request
+
+    corpora = options.corpora_of(data)
+    direction = data.direction_of(corpora[0])
+    if direction not in data.directions:
+        listed = ", ".join(map(str, data.directions))
+        hint = "give the languages with --src-lang and --tgt-lang"
+        raise ConfigError(f"the run does not translate {direction}; it has {listed}", hint=hint)
+    held_out = [override for override in overrides if override.startswith(("data.holdout_size=", "data.holdout_seed="))]
+    named = load_text(dump_config(Config(data=data)), Path("configuration of the run"), held_out).data
+    new_test = options.for_files(tests[0]).corpora_of(data) if tests[0] else ()
+    old_test = _old_test_files(tests[1], data, direction) if tests[1] else ()
+    return Request(corpora, direction, new_test, old_test, mix, named.holdout_size, named.holdout_seed)
+
+
+def _old_test_files(named: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:
+    options = NO_FILES.for_files(named)
+    return options.corpora_of(data.model_copy(update={"src_lang": direction.src, "tgt_lang": direction.tgt}))
+
+
+def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:
+    """Train the candidate from the beginning."""
+    from nmt.apps.recipes.adaptation import adapted_config
+    from nmt.apps.recipes.adaptation_corpus import collect
+    from nmt.data.read.corpus import paths_of
+    from nmt.training.corpus.prepare import find_store_root
+
+    candidate = candidate_of(run)
+    if candidate.exists() and not overwrite:
+        hint = f"continue it with --resume ({_command(run, check)}), or start over with --overwrite"
+        raise RunError("an interrupted or rejected adaptation already exists", path=candidate, hint=hint)
+    refuse_replacing([run], paths_of([*request.corpora, *request.test, *request.old_test]), [base])
+    corpus = collect(base, request)
+    config = adapted_config(base, corpus, corpus.write(find_store_root(base.config(), run)), overrides)
+    log.info(_describe(base, corpus, config))
+    train_run(config, candidate, "start", _command(run, check), overwrite=overwrite)
+
+
+def _resume(run: Path, base: RunDir | None, check: Check, overrides: list[str]) -> None:
+    from nmt.apps.recipes.adaptation import base_of
+
+    candidate = candidate_of(run)
+    restore_replaced(candidate)
+    if not candidate.is_dir():
+        hint = "start it without --resume"
+        raise RunError("there is no adaptation to resume", path=run, hint=hint)
+    if check.old_test:
+        # A faulty file is reported before the training.
+        _read_old_test(base or base_of(RunDir(candidate)), RunDir(candidate), check.old_test)
+    settings = None
+    if overrides:
+        text = dump_config(RunDir(candidate).config())
+        settings = load_text(text, RunDir(candidate).config_file, overrides)
+    train_run(settings, candidate, "resume", _command(run, check))
+
+
+def _describe(base: RunDir, corpus: AdaptationCorpus, config: Config) -> str:
+    num_old = sum(len(part.pairs) for part in corpus.train[1:])
+    old = f"{num_old:,} old pairs as {corpus.mix:.0%} of the training data" if num_old else "no old pairs"
+    settings = config.training
+    sizes = f"{len(corpus.test[0].pairs):,} new pairs for testing, {len(corpus.valid[0].pairs):,} for validation"
+    return (
+        f"adapting {base.path} to {corpus.num_new:,} new pairs, with {old}; {sizes}\n"
+        f"  {settings.max_updates:,} updates, learning rate {settings.lr:.2g}"
+    )
+
+
+def _command(run: Path, check: Check) -> str:
+    """Return the command that resumes an adaptation; if the run exists, it is the one to be replaced."""
+    arguments = ["--resume", "--run", str(run)] + ["--overwrite"] * run.exists()
+    arguments += [argument for name in check.old_test for argument in ("--old-test", name)]
+    arguments += ["--max-loss", f"{check.max_loss:g}"] * (check.max_loss != DEFAULT_MAX_LOSS)
+    return f"nmt adapt {shlex.join(arguments)}"
+
+
+def _finish(run: Path, base: RunDir | None, check: Check) -> None:
+    """Score the candidate and its base, print both, and deliver it, or raise RunError if it lost too much."""
+    from nmt.apps.recipes.adaptation import base_of, check_adaptation
+    from nmt.evaluation.model_comparison import render_table
+
+    candidate = candidate_of(run)
+    adapted = RunDir(candidate)
+    base = base or base_of(adapted)
+    verdict = check_adaptation(base, adapted, check.max_loss, _read_old_test(base, adapted, check.old_test))
+    table = "\n".join(render_table(verdict.comparisons, "before", "after"))
+    print_text(table)
+    if verdict.worst is None:
+        log.warning(
+            "%s has no test set, so the loss on the old domain cannot be measured; give one with --old-test",
+            base.path,
+        )
+    if not verdict.is_acceptable:
+        raise _refusal(verdict, candidate, run, check)
+    _complete_card(adapted, run, table)
+    _deliver(candidate, run)
+    log_next_steps(run)
+
+
+def _read_old_test(base: RunDir, adapted: RunDir, named: list[str]) -> list[DirectedPairs]:
+    """Return the old test set that the command line names, if any, in the direction of the adaptation."""
+    if not named:
+        return []
+    from nmt.apps.recipes.adaptation_corpus import read_texts
+
+    direction = adapted.config().data.directions[0]
+    pairs = read_texts(_old_test_files(named, base.config().data, direction))
+    return [DirectedPairs(direction, [src for src, _ in pairs], [tgt for _, tgt in pairs])]
+
+
+def _refusal(verdict: Verdict, candidate: Path, run: Path, check: Check) -> RunError:
+    worst = verdict.worst
+    assert worst is not None
+    loss, before, after = -worst.bleu.gain, worst.bleu.other, worst.bleu.value
+    return RunError(
+        f"not delivered: the old test set ({worst.direction}) loses {loss:.2f} BLEU ({before:.2f} before, {after:.2f} "
+        f"after), more than --max-loss {verdict.max_loss:g}",
+        path=run,
+        hint=f"the weights are kept in {candidate}; start over with --overwrite and {_MORE_MIX}, fewer updates "
+        "(--set training.max_updates=N) or a lower learning rate (--set training.lr=RATE); or deliver them anyway: "
+        f"{_command(run, check._replace(max_loss=int(loss) + 1))}",
+    )
+
+
+def _complete_card(adapted: RunDir, run: Path, table: str) -> None:
+    """Put the name of the final folder into the model card, and add the scores before and after."""
+    card = adapted.card.read_text(encoding="utf-8").partition("\n\n## Adaptation\n")[0]
+    card = card.replace(str(adapted.path), str(run)).replace(f"# {adapted.path.name}:", f"# {run.name}:")
+    indented = "\n".join(f"    {line}".rstrip() for line in table.splitlines())
+    write_text(adapted.card, f"{card.rstrip()}\n\n## Adaptation\n\nBefore and after the adaptation:\n\n{indented}\n")
+
+
+def _deliver(candidate: Path, run: Path) -> None:
+    """Rename the candidate to its final name, then remove the run that it replaces."""
+    replaced = run.with_name(f".{run.name}.replaced")
+    if run.exists():
+        with replaceable_run(run):
+            pass
+        shutil.rmtree(replaced, ignore_errors=True)
+        os.replace(run, replaced)
+    os.replace(candidate, run)
+    flush(run.parent)
+    shutil.rmtree(replaced, ignore_errors=True)

@@ -1,0 +1,115 @@
+"""`nmt compare`: compare several runs side by side."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.apps.commands.streams import print_text, to_json
+from nmt.artifacts.exportdir import ExportDir, is_export
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.hub import HUB_PREFIX
+from nmt.artifacts.packed import is_packed
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
+
+if TYPE_CHECKING:
+    from nmt.evaluation.runs import RunComparison, RunSummary
+
+log = logging.getLogger(__name__)
+
+_NAME_MODELS = "give folders made by `nmt train` or `nmt export`, or files made by `nmt pack`"
+_MAX_VALUE = 24  # characters of a setting in the table
+
+Runs = Annotated[list[Path] | None, typer.Argument(help="Runs, packed models or exports. Default: all runs in ./runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def compare(runs: Runs = None, json: AsJson = False) -> None:
+    """Compare models: scores, size, minutes, settings that differ.
+
+    For each run, packed model or export: BLEU and chrF of its best checkpoint on the validation set, and the test-set
+    scores that `nmt eval` saved. For runs that differ only in their seeds: mean and standard deviation.
+    """
+    from nmt.evaluation.runs import compare_runs
+
+    found = _find_models(runs)
+    comparison = compare_runs(list(found.values()), list(found))
+    for warning in comparison.warnings:
+        log.warning(warning)
+    print_text(to_json(asdict(comparison), indent=2) if json else "\n".join(_render(comparison)))
+
+
+def _find_models(given: list[Path] | None) -> dict[str, RunDir | ExportDir]:
+    """Return the models among the given paths, by name; RunError if there are none, or if a path does not exist."""
+    if given:
+        for path in given:
+            if not str(path).startswith(HUB_PREFIX) and not path.exists():
+                raise RunError("no such run", path=path, hint=_NAME_MODELS)
+        candidates = {str(path): _model_at(path) for path in given}
+    else:
+        folders = sorted(Path("runs").glob("[!.]*"))
+        candidates = {str(path): RunDir(path) if RunDir(path).config_file.is_file() else None for path in folders}
+    found = {name: model for name, model in candidates.items() if model is not None}
+    if not found:
+        raise RunError("no run to compare", hint=f"train one, or {_NAME_MODELS}")
+    if left_out := [name for name in candidates if name not in found]:
+        log.info("skipped, because they are not runs: %s", ", ".join(left_out))
+    return found
+
+
+def _model_at(path: Path) -> RunDir | ExportDir | None:
+    """Return the model at `path`; None if there is none."""
+    if str(path).startswith(HUB_PREFIX) or is_packed(path):
+        return find_run(str(path))
+    if is_export(path):
+        return ExportDir(path)
+    return RunDir(path) if RunDir(path).config_file.is_file() else None
+
+
+def _render(comparison: RunComparison) -> Iterator[str]:
+    """Yield the lines of the table of runs, the settings that differ, and the spread over seeds."""
+    names = list(dict.fromkeys(name for run in comparison.runs for name in run.scores))
+    head = ["", "run", *names, "parameters", "minutes", "seed"]
+    yield from _table([head, *(_row(number, run, names) for number, run in enumerate(comparison.runs, 1))], texts=2)
+    if comparison.differing:
+        yield ""
+        head = ["setting", *(str(number) for number in range(1, len(comparison.runs) + 1))]
+        rows = [
+            [key, *(_value(run.settings[key]) if key in run.settings else "-" for run in comparison.runs)]
+            for key in comparison.differing
+        ]
+        yield from _table([head, *rows], texts=1)
+    for seeds in comparison.seeds:
+        yield ""
+        yield f"mean and standard deviation of {len(seeds.runs)} seeds: {', '.join(seeds.runs)}"
+        yield from (f"{name}  {mean:.2f} ± {deviation:.2f}" for name, (mean, deviation) in seeds.scores.items())
+
+
+def _row(number: int, run: RunSummary, names: Sequence[str]) -> list[str]:
+    scores = [f"{run.scores[name]:.2f}" if name in run.scores else "-" for name in names]
+    parameters = "-" if run.parameters is None else f"{run.parameters / 1e6:.2f}M"
+    minutes = "-" if run.minutes is None else f"{run.minutes:.1f}"
+    return [str(number), run.run, *scores, parameters, minutes, "-" if run.seed is None else str(run.seed)]
+
+
+def _value(value: object) -> str:
+    """Return a setting, shortened at its start, because the end of a path says more. --json prints all of it."""
+    text = value if isinstance(value, str) else to_json(value)
+    return text if len(text) <= _MAX_VALUE else "…" + text[1 - _MAX_VALUE :]
+
+
+def _table(rows: Sequence[Sequence[str]], texts: int) -> Iterator[str]:
+    """Yield rows as lines, with the first `texts` columns aligned left and the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            f"{cell:<{width}}" if column < texts else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

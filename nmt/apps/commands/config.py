@@ -1,0 +1,189 @@
+"""`nmt config`: write, show and check a configuration file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.apps.commands.corpus_options import (
+    Columns,
+    CorpusFiles,
+    CorpusOptions,
+    Fields,
+    Sheet,
+    Src,
+    SrcLang,
+    Tgt,
+    TgtLang,
+    Tsv,
+)
+from nmt.apps.commands.options import Overrides, not_dash
+from nmt.apps.commands.outputs import refuse_replacing
+from nmt.apps.commands.streams import print_text
+from nmt.artifacts.hub import HUB_PREFIX
+from nmt.base.errors import ConfigError, DataError, counted, in_words
+from nmt.base.files import restore_replaced, write_text
+from nmt.config import (
+    Config,
+    DataConfig,
+    ModelConfig,
+    ParallelFiles,
+    TokenizerConfig,
+    dump_config,
+    load_config,
+    suggest_config,
+)
+from nmt.config.corpora import DATA_SETS
+from nmt.config.presets import reason_for
+
+log = logging.getLogger(__name__)
+
+MIN_PAIRS = 100
+ROWS_LOOKED_AT = 1000
+app = typer.Typer(help="Write, show and check a configuration file.", no_args_is_help=True)
+
+ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
+
+
+@app.command()
+def new(
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    sheet: Sheet = None,
+    fields: Fields = "src,tgt",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    student: Annotated[
+        bool,
+        typer.Option(
+            "--student", help="Suggest a model that translates fast: deep encoder, shallow decoder, small vocabulary."
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", callback=not_dash, help="File to write. Default, and -: standard output."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
+    train = files.corpora()
+    if output is not None:
+        _refuse_output(output, train, overwrite)
+    data = files.data_section(train)
+    text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
+    if output is None:
+        print_text(text.removesuffix("\n"))
+    else:
+        write_text(output, text)
+        log.info(f"done: {output}\n  nmt train --config {shlex.quote(str(output))}")
+
+
+def _suggestion(data: DataConfig, name: str, *, student: bool) -> str:
+    """Return the suggested configuration for `data` as commented YAML, with the file name `name` in its header."""
+    num_pairs, num_blank = count_pairs(data.corpora("train"))
+    if num_pairs < MIN_PAIRS:
+        log.warning(f"only {counted(num_pairs, 'sentence pair')}: enough to try things out, not to learn a language")
+    config = suggest_config(num_pairs, data, student=student)
+    return dump_config(config, comments=True, header=_header(config, name, num_pairs, num_blank))
+
+
+def _refuse_output(output: Path, corpora: Sequence[ParallelFiles], overwrite: bool) -> None:
+    """Raise NmtError if `output` is a file of the corpora, or exists and must not be replaced."""
+    from nmt.data.read.corpus import paths_of
+
+    refuse_replacing([output], paths_of(corpora))
+    if os.path.lexists(output) and not overwrite:
+        hint = "replace it with --overwrite, or choose another name"
+        raise ConfigError("this file already exists", path=output, hint=hint)
+
+
+@app.command()
+def show(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006 (typer reads it, nobody changes it)
+    """Print all keys of a configuration with their values and meanings, defaults included."""
+    print_text(dump_config(load_config(config, overrides), comments=True).removesuffix("\n"))
+
+
+@app.command()
+def check(config: ConfigPath, overrides: Overrides = []) -> None:  # noqa: B006
+    """Check a configuration, and that its files exist and can be read."""
+    wanted = load_config(config, overrides)
+    hint = f"paths are relative to {Path.cwd()}"
+    if (folder := wanted.tokenizer.path) is not None:
+        from nmt.training.corpus.prepare import load_base_tokenizers
+
+        restore_replaced(Path(folder))
+        if not Path(folder).exists():
+            raise ConfigError(f"tokenizer.path: no such folder: {folder}", path=config, hint=hint)
+        load_base_tokenizers(wanted)
+    base = wanted.training.init_from
+    if base is not None and not Path(base).exists() and not base.startswith(HUB_PREFIX):
+        raise ConfigError(f"training.init_from: no such folder: {base}", path=config, hint=hint)
+    from nmt.data.read.corpus import read_parallel
+
+    for split in DATA_SETS:
+        for files in wanted.data.corpora(split):
+            list(islice(read_parallel(files), ROWS_LOOKED_AT))
+    print_text(f"{config}: ok\n  {_summary(wanted)}")
+
+
+def count_pairs(corpora: tuple[ParallelFiles, ...]) -> tuple[int, int]:
+    """Count the pairs with text on both sides, and the other rows. Raises `DataError` if no pair has both."""
+    from nmt.data.read.corpus import paths_of, read_parallel
+
+    num_rows = num_pairs = 0
+    for pair in read_parallel(corpora):
+        num_rows += 1
+        num_pairs += bool(pair.src and pair.tgt)
+    if num_pairs == 0:
+        raise DataError("no row has text on both sides", path=paths_of(corpora)[0])
+    return num_pairs, num_rows - num_pairs
+
+
+def _header(config: Config, name: str, num_pairs: int, num_blank: int) -> str:
+    from nmt.data.read.corpus import paths_of
+
+    training, files = config.training, [str(path) for path in paths_of(config.data.corpora("train"))]
+    blank = f" (rows with an empty side, not counted: {num_blank:,})" if num_blank else ""
+    first = training.stages[0].max_updates if training.stages else 0
+    in_both = f" (the first {first:,} in both directions: Ding et al. 2021)" if first else ""
+    return "\n".join(
+        (
+            f"Train with: nmt train --config {shlex.quote(name)}",
+            f"Found {num_pairs:,} sentence pairs{blank} in {in_words(files)}.",
+            f"Suggested: {_layers(config.model)},",
+            f"{_vocabulary(config.tokenizer)}, dropout {config.model.dropout},",
+            f"{training.max_updates:,} updates{in_both}, a validation every {training.validate_every:,}.",
+            f"Why: {reason_for(num_pairs)}.",
+            f"Filters: rules that hardly ever drop a good pair; see nmt data check --config {shlex.quote(name)}",
+        )
+    )
+
+
+def _layers(model: ModelConfig) -> str:
+    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
+    positions = f", {model.positions} positions" if model.positions != "sinusoidal" else ""
+    norms = ", norms of queries and keys" if model.qk_norm else ""
+    return f"d_model {model.d_model}, d_ff {model.d_ff}, {layers}, {model.num_heads} heads{positions}{norms}"
+
+
+def _vocabulary(tokenizer: TokenizerConfig) -> str:
+    return f"{'one vocabulary' if tokenizer.joint else 'two vocabularies'} of {tokenizer.vocab_size:,} tokens"
+
+
+def _summary(config: Config) -> str:
+    data, sizes = config.data, f"{_layers(config.model)}, {_vocabulary(config.tokenizer)}"
+    held_out = [name for name in DATA_SETS if not data.corpora(name)]
+    holdout = f"; {' and '.join(held_out)} held out from train" if held_out else ""
+    languages = ", ".join(f"{direction.src} to {direction.tgt}" for direction in data.directions)
+    return f"{languages}, {sizes}, {config.training.max_updates:,} updates{holdout}"

@@ -1,0 +1,267 @@
+"""`nmt data`: find problems in parallel text, and clean it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.apps.commands.corpus_options import (
+    Columns,
+    CorpusFiles,
+    CorpusOptions,
+    Fields,
+    Sheet,
+    Src,
+    SrcLang,
+    Tgt,
+    TgtLang,
+    Tsv,
+    form_named,
+)
+from nmt.apps.commands.options import Overrides
+from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
+from nmt.apps.commands.progress import Progress
+from nmt.apps.commands.streams import print_text, to_json
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import ConfigError
+from nmt.base.machine import num_cores
+from nmt.config import Config, DataConfig, dump_config, load_config
+from nmt.config.filters import SAFE_FILTERS, Filters
+from nmt.config.load import load_text
+
+if TYPE_CHECKING:
+    from nmt.data.check.stream import CheckedPairs
+    from nmt.data.check.summary import CheckReport, ModelReport
+
+log = logging.getLogger(__name__)
+
+MAX_SCORED = 10_000  # pairs
+
+app = typer.Typer(help="Find problems in parallel text, and clean it.", no_args_is_help=True)
+
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration (YAML) whose training files and filters to use.")
+]
+Langid = Annotated[
+    bool, typer.Option("--langid", help="Identify the language of each side (slower; needs the extra langid).")
+]
+Workers = Annotated[
+    int, typer.Option(min=0, max=1024, metavar="N", help="Processes for a large corpus. 0: one per core.")
+]
+ScoringModel = Annotated[
+    str | None, typer.Option("--model", "-m", help="Also list the pairs that this run finds least probable.")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as an HTML page with charts.")
+]
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option("--fail-on", metavar="RULE", help="Exit with code 1 if a pair breaks this rule. May be repeated."),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File for the kept pairs, tab-separated.")
+]
+OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="File for the kept sources, instead of --output.")]
+OutputTgt = Annotated[Path | None, typer.Option(metavar="FILE", help="File for their translations, line by line.")]
+Rejected = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File for the dropped pairs, tab-separated: rules, file:line, source, target."),
+]
+
+
+@app.command()
+def check(
+    config: ConfigPath = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    sheet: Sheet = None,
+    fields: Fields = "src,tgt",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    langid: Langid = False,
+    workers: Workers = 0,
+    model: ScoringModel = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    html: Html = None,
+    fail_on: FailOn = None,
+) -> None:
+    """Check parallel text, pair by pair: nmt data check --src a.de --tgt a.en
+
+    Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
+    """
+    _refuse_unknown_rules(fail_on or [])
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
+    data = _data_section(config, files, overrides)
+    run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
+    if html is not None:
+        refuse_unwritable(html)
+        _refuse_replacing([html], config, data, run)
+    from nmt.data.check.render_text import render_text
+
+    report = _Checking(data, langid=langid, workers=workers).report()
+    if run is not None:
+        report = replace(report, model=_score(run, data))
+    print_text(to_json(report.as_json(), indent=2) if json else render_text(report))
+    if html is not None:
+        _write_html(report, html)
+    _fail_if_broken(report, fail_on or [])
+
+
+@app.command()
+def clean(
+    output: Output = None,
+    output_src: OutputSrc = None,
+    output_tgt: OutputTgt = None,
+    rejected: Rejected = None,
+    config: ConfigPath = None,
+    src: Src = None,
+    tgt: Tgt = None,
+    tsv: Tsv = None,
+    corpus: CorpusFiles = None,
+    columns: Columns = "1,2",
+    sheet: Sheet = None,
+    fields: Fields = "src,tgt",
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    overrides: Overrides = [],  # noqa: B006
+    langid: Langid = False,
+    workers: Workers = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+) -> None:
+    """Write the pairs that the filters keep: nmt data clean --src a.de --tgt a.en -o kept.tsv --rejected rejected.tsv
+
+    Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
+    --set data.filters.RULE=VALUE.
+    """
+    if (output is None) == (output_src is None) or (output_src is None) != (output_tgt is None):
+        raise typer.BadParameter("give either --output, or --output-src and --output-tgt")
+    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
+    data = _data_section(config, files, overrides)
+    kept = [path for path in (output, output_src, output_tgt) if path]
+    _refuse_outputs([*kept, rejected] if rejected else kept, config, data, overwrite)
+    from nmt.data.check.cleaning import Outputs, describe_counts
+
+    checking = _Checking(data, langid=langid, workers=workers)
+    with ExitStack() as stack:
+        outputs = Outputs(stack, data, kept=kept, rejected=rejected)
+        for chunk in checking.chunks():
+            outputs.write(chunk)
+    log.info(describe_counts(outputs))
+
+
+def _score(run: RunDir, data: DataConfig) -> ModelReport:
+    """Return the pairs that `run` finds least probable, from a sample spread evenly over the corpus."""
+    from nmt.apps.commands.options import load_translator
+    from nmt.apps.recipes.least_probable import find_least_probable
+    from nmt.data.check.profile import sample_evenly
+    from nmt.data.read.corpus import read_parallel
+
+    corpora = data.corpora("train")
+    _, sample = sample_evenly(read_parallel(corpora), MAX_SCORED)
+    with load_translator([run], "auto", "auto", "auto") as translator:
+        return find_least_probable(translator, sample, corpora, str(run.path))
+
+
+def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:
+    """Return the data section to check, with the filters of the configuration, or the safe ones if all are off."""
+    if (config is None) != files.name_a_file:
+        raise typer.BadParameter("give either --config, or the files: --src and --tgt, --tsv or --corpus")
+    if config is None:
+        inputs = files.data_section(files.corpora())
+        return load_text(dump_config(Config(data=inputs)), Path("the command line"), overrides).data
+    data = load_config(config, overrides).data
+    if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
+        return data
+    log.info("the configuration turns on no filter; using those that `nmt config new` writes")
+    return data.model_copy(update={"filters": SAFE_FILTERS})
+
+
+def _write_html(report: CheckReport, path: Path) -> None:
+    from nmt.base.files import write_text
+    from nmt.data.check.render_html import render_html
+
+    write_text(path, render_html(report))
+    log.info("report: %s", path)
+
+
+def _fail_if_broken(report: CheckReport, names: list[str]) -> None:
+    """Exit with code 1 if a pair breaks one of the rules `names`."""
+    broken = [rule.name for rule in report.rules if rule.found and rule.name in names]
+    if broken:
+        log.info("failed on: %s", ", ".join(broken))
+        raise typer.Exit(1)
+
+
+def _refuse_unknown_rules(names: list[str]) -> None:
+    from nmt.data.check.rules import RULES
+
+    known = [rule.name for rule in RULES]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"--fail-on {name}: no such rule; the rules are {', '.join(known)}")
+
+
+def _refuse_outputs(outputs: list[Path], config: Path | None, data: DataConfig, overwrite: bool) -> None:
+    """Raise NmtError if an output exists, is an input, is named twice, or has the extension of another format."""
+    _refuse_replacing(outputs, config, data)
+    for path in outputs:
+        if form_named(path.name) not in ("tsv", None):
+            raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
+        if os.path.lexists(path) and not overwrite:
+            hint = "replace it with --overwrite, or choose another name"
+            raise ConfigError("this file already exists", path=path, hint=hint)
+
+
+def _refuse_replacing(outputs: list[Path], config: Path | None, data: DataConfig, run: RunDir | None = None) -> None:
+    from nmt.data.read.corpus import all_paths
+
+    refuse_replacing(outputs, [*filter(None, [config]), *all_paths(data)], [run] if run else [])
+
+
+class _Checking:
+    """A check of the training files of `data`: one pass learns what is usual, the next applies all rules."""
+
+    def __init__(self, data: DataConfig, *, langid: bool, workers: int):
+        from nmt.data.check.expectations import expect
+        from nmt.data.read.corpus import read_parallel
+        from nmt.data.store.report import SPLITS
+
+        self._workers = workers or num_cores()
+        held_out = chain.from_iterable(read_parallel(data.corpora(name)) for name in SPLITS)
+        identify = True if langid else None
+        self._corpora = data.corpora("train")
+        self._expected = expect(data, lambda: read_parallel(self._corpora), held_out, identify_languages=identify)
+
+    def report(self) -> CheckReport:
+        """Check all pairs and add up the findings."""
+        from nmt.data.check.summary import Summary
+
+        summary = Summary(self._expected, self._corpora)
+        for chunk in self.chunks():
+            summary.add(chunk)
+        return summary.report()
+
+    def chunks(self) -> Iterator[CheckedPairs]:
+        """Yield the pairs with the rules that they break."""
+        from nmt.data.check.stream import check_pairs
+        from nmt.data.read.corpus import read_parallel
+
+        num_rows = sum({id(each.profile): each.profile.num_rows for each in self._expected}.values())
+        with Progress(total=num_rows, bar=sys.stderr.isatty()) as progress:
+            for chunk in check_pairs(read_parallel(self._corpora), self._expected, workers=self._workers):
+                yield chunk
+                progress.add(len(chunk.pairs))

@@ -1,0 +1,322 @@
+"""`nmt distill`: train a small, fast model on the translations of a larger one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from nmt.apps.commands.config import count_pairs
+from nmt.apps.commands.options import Device, Overrides, Precision, load_translator
+from nmt.apps.commands.outputs import PartialFile, exit_code_of, stop_on_sigterm
+from nmt.apps.commands.progress import Progress
+from nmt.apps.commands.streams import print_text
+from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import RunDir, refuse_existing
+from nmt.base.errors import ConfigError, NmtError, RunError
+from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
+from nmt.config.load import load_text
+from nmt.config.nodes import read_tree
+from nmt.config.search import MAX_BEAM_SIZE
+from nmt.data.read.lines import read_lines
+
+if TYPE_CHECKING:
+    from nmt.apps.recipes.distillation import Comparison, DistillationText, Part
+    from nmt.translation import Translator
+
+log = logging.getLogger(__name__)
+
+BLOCK_LINES = 256
+"""Sources that are translated and written at once. If the process is killed, at most this many are lost."""
+
+_FROM_TEACHER = ("src_lang", "tgt_lang", "train", "valid", "test", "holdout_size", "holdout_seed", "filters",
+                 "temperature")  # fmt: skip
+
+Teachers = Annotated[
+    list[Path], typer.Argument(help="Run to learn from; several form an ensemble.", show_default=False)
+]
+StudentConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="Configuration of the student (YAML). If it has no data.train, the teacher's data is used. Default: "
+        "the fast model that nmt config new --student suggests for the teacher's data.",
+    ),
+]
+NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
+Beam = Annotated[
+    int, typer.Option("--beam", min=1, max=MAX_BEAM_SIZE, metavar="N", help="Beam size of the teacher's translations.")
+]
+NBest = Annotated[
+    int,
+    typer.Option(
+        "--n-best",
+        min=1,
+        max=MAX_BEAM_SIZE,
+        metavar="N",
+        help="Number of translations of each source that the student learns from, at most --beam.",
+    ),
+]
+MixOriginal = Annotated[
+    float,
+    typer.Option(
+        "--mix-original",
+        min=0.0,
+        max=0.95,
+        metavar="SHARE",
+        help="Share of training pairs that keep the original translation.",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted distillation, with the same options.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")]
+
+
+class _Search(NamedTuple):
+    """The search by which the teacher translates."""
+
+    beam_size: int
+    num_hypotheses: int  # translations of each source
+
+    def change(self, options: SearchOptions) -> SearchOptions:
+        """Return `options` with this search."""
+        return options.greedy().changed(**self._asdict())
+
+
+def distill(
+    teachers: Teachers,
+    run: NewRun,
+    config: StudentConfig = None,
+    beam: Beam = 5,
+    n_best: NBest = 1,
+    mix_original: MixOriginal = 0.0,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    device: Device = "auto",
+    precision: Precision = "auto",
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a student on the translations of a teacher.
+
+    `nmt distill runs/teacher --run runs/student`: the teacher translates the training sources, and the student is
+    trained on the result (Kim and Rush 2016). Validation and test set keep their original translations. It prints BLEU
+    and decoding time of both at the end.
+    """
+    if resume and overwrite:
+        raise typer.BadParameter("choose one of --resume and --overwrite")
+    if n_best > beam:
+        raise typer.BadParameter(f"{n_best} translations need a --beam of at least {n_best}")
+    if not (resume or overwrite):
+        refuse_existing(run)
+    prepare_to_train()
+    found = [find_run(str(teacher)) for teacher in teachers]
+    student = _student_config(found[0], config, overrides)
+    _check_student(student, found[0], config, mix_original)
+    text = _write_text(found, student, run, _Search(beam, n_best), precision)
+    training = student.model_copy(update={"data": text.student_data(mix_original)})
+    checked = load_text(dump_config(training), Path("configuration of the student"))
+    if resume:
+        _refuse_other_text(checked, run)
+    _warn_of_seen_sentences(found, student.data, checked.data)
+    _translate_all(found, text, _Search(beam, n_best), device, precision)
+    train_run(checked, run, "either" if resume else "start", _resume_command(), overwrite=overwrite)
+    _report(found, RunDir(run), device, precision)
+    log_next_steps(run)
+
+
+def _check_student(student: Config, teacher: RunDir, path: Path | None, mix_original: float) -> None:
+    """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
+    from nmt.translation import LanguagePair
+
+    if mix_original and any(stage.weights or stage.corpora for stage in student.training.stages):
+        hint = "omit it, or weights and corpora in training.stages"
+        raise ConfigError("--mix-original adds corpora that the student's stages leave out", hint=hint)
+    languages = LanguagePair.of(teacher.config())
+    for src, tgt in student.data.directions:
+        try:
+            languages.direction(tgt, src)
+        except NmtError as error:
+            hint = "set data.src_lang and data.tgt_lang to languages of the teacher"
+            raise ConfigError(f"the teacher {teacher.path}: {error.message}", path=path, hint=hint) from None
+
+
+def _refuse_other_text(config: Config, run: Path) -> None:
+    """Raise RunError if the student at `run`, if any, was started on other text than `config` names."""
+    if not RunDir(run).config_file.is_file():
+        return
+    now, before = (
+        [(Path(str(files.tgt)).parts[-2:], files.weight) for files in each.data.corpora("train")]
+        for each in (config, RunDir(run).config())
+    )
+    if now != before:
+        options = "--config, --beam, --n-best, --mix-original and --precision"
+        hint = f"repeat the teachers, {options}, or start over with --overwrite"
+        raise RunError("this student was started on other text", path=run, hint=hint)
+
+
+def _student_config(teacher: RunDir, path: Path | None, overrides: list[str]) -> Config:
+    """Return the configuration of the student, with the teacher's data if it names none."""
+    data = teacher.config().data
+    if path is None:
+        if not teacher.data.is_dir():
+            hint = "give a configuration with a corpus: --config"
+            raise RunError(
+                "this model was imported or packed, so it has no training data", path=teacher.path, hint=hint
+            )
+        suggested = suggest_config(count_pairs(data.corpora("train"))[0], data, student=True)
+        return load_text(dump_config(suggested), Path("configuration of the student"), overrides)
+    try:
+        given = read_tree(path.read_text(encoding="utf-8"), str(path)).data
+    except (OSError, ValueError):
+        given = None  # load_config reports the error
+    section = (given.get("data") or {}) if isinstance(given, dict) else None
+    if not isinstance(section, dict) or "train" in section:
+        return load_config(path, overrides)
+    filled = [f"data.{key}={_as_yaml(data, key)}" for key in _FROM_TEACHER if key not in section]
+    return load_config(path, [*filled, *overrides])
+
+
+def _as_yaml(data: DataConfig, key: str) -> str:
+    """Return a key of the data section as YAML on one line."""
+    values = data.model_dump(mode="json", exclude_defaults=True)
+    value = values.get(key, type(data).model_fields[key].default)
+    text = json.dumps(value, ensure_ascii=False, default=lambda section: section.model_dump(mode="json"))
+    return text.replace("$", "$$")
+
+
+def _write_text(
+    teachers: list[RunDir], student: Config, run: Path, search: _Search, precision: str
+) -> DistillationText:
+    """Write the text of the distillation, without the teacher's translations."""
+    from nmt.apps.recipes.distillation import write_distillation_text
+    from nmt.training.corpus.prepare import find_store_root
+
+    refuse_replacing_parts(run, student, teachers)
+    options = search.change(teachers[0].config().decoding)
+    return write_distillation_text(student, teachers, options, precision, find_store_root(student, run))
+
+
+def _translate_all(
+    teachers: list[RunDir], text: DistillationText, search: _Search, device: str, precision: str
+) -> None:
+    """Write those translations of the teacher that are missing."""
+    missing = [part for part in text.parts if not part.hyp.exists()]
+    if missing:
+        num_pairs = sum(part.size for part in missing)
+        log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", search.beam_size, text.folder)
+        with load_translator(teachers, "auto", device, precision) as translator:
+            for part in missing:
+                _translate(part, translator, search)
+
+
+def _translate(part: Part, translator: Translator, search: _Search) -> None:
+    """Translate the remaining sources of a part; if interrupted, say how to continue."""
+    options = search.change(translator.options)
+    tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
+    settings = {**options.model_dump(), "precision": translator.engine.precision}
+    try:
+        with stop_on_sigterm(), PartialFile(part.hyp, settings, search.num_hypotheses, resume=True) as output:
+            num_done = output.num_texts
+            if num_done:
+                log.info("resuming after %s of %s sources", f"{num_done:,}", f"{part.size:,}")
+            lines = islice(read_lines(part.src), num_done, None)
+            bar = sys.stderr.isatty()
+            with Progress(total=part.size, start=num_done, bar=bar, log_lines=not bar) as progress:
+                while block := list(islice(lines, BLOCK_LINES)):
+                    output.write(_as_lines(translator, [tag + line for line in block], options, part))
+                    progress.add(len(block))
+    except KeyboardInterrupt as stop:
+        log.info(f"stopped; the finished translations are kept. Resume with: {_retranslate_command()}")
+        raise typer.Exit(exit_code_of(stop)) from None
+
+
+def _as_lines(translator: Translator, sources: list[str], options: SearchOptions, part: Part) -> str:
+    """Return the lines of each source: its translations, best first, and empty lines up to `num_hypotheses`.
+
+    The student never sees what repeats itself, and no other translation that is a duplicate or loses a protected span.
+    """
+    lines: list[str] = []
+    for best in translator.translate(sources, options, to=part.direction.tgt, from_=part.direction.src):
+        found = [best, *(each for each in best.alternatives if not each.protected_lost)]
+        texts = [each.text.replace("\n", " ") for each in found if not each.loop_unresolved]
+        distinct = list(dict.fromkeys(texts))
+        lines += distinct + [""] * (options.num_hypotheses - len(distinct))
+    return "".join(line + "\n" for line in lines)
+
+
+def _retranslate_command() -> str:
+    """Return the command line that continues this one before the training: if it replaces a run, unchanged.
+
+    With --resume, it would train the existing run further. Finished translations are always kept.
+    """
+    return shlex.join(["nmt", *sys.argv[1:]]) if "--overwrite" in sys.argv else _resume_command()
+
+
+def _resume_command() -> str:
+    """Return the command line that continues the training."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--overwrite"]
+    return shlex.join(["nmt", *arguments, *(() if "--resume" in arguments else ("--resume",))])
+
+
+def _warn_of_seen_sentences(teachers: list[RunDir], named: DataConfig, data: DataConfig) -> None:
+    """Warn if the student's test set was held out of the corpus that it named, but a teacher was trained on it."""
+    from nmt.data.read.corpus import read_parallel
+
+    if named.test is not None:
+        return
+    sources = {pair.src for pair in read_parallel(data.corpora("test"))}
+    for teacher in teachers:
+        if num_seen := _num_seen(teacher, sources):
+            log.warning(
+                "%s was trained on %d of the student's test sentences, so its scores are too high; "
+                "set data.test in the student's configuration",
+                teacher.path,
+                num_seen,
+            )
+
+
+def _num_seen(teacher: RunDir, sources: set[str]) -> int:
+    """Return how many of `sources` the teacher was trained on; 0 if its corpus is missing."""
+    from nmt.data.read.corpus import read_parallel
+    from nmt.data.store.report import SPLITS
+
+    if not teacher.data.is_dir():
+        return 0
+    data = teacher.config().data
+    try:
+        seen = {pair.src for pair in read_parallel(data.corpora("train")) if pair.src in sources}
+    except NmtError:
+        return 0
+    held_out = [each for split in SPLITS for each in teacher.read_sets(split, data.directions[0])]
+    return len(seen.difference(*(each.sources for each in held_out)))
+
+
+def _report(teachers: list[RunDir], student: RunDir, device: str, precision: str) -> None:
+    """Print and save the scores and the decoding times of teacher and student."""
+    from nmt.apps.recipes.distillation import compare_with_teacher
+
+    log.info("comparing the student with its teacher")
+    found = compare_with_teacher(teachers, student, device, precision)
+    record = {"teachers": [str(run.path) for run in teachers], **found.as_json()}
+    student.write_json(student.distillation, record)
+    print_text("\n".join(_describe(found)))
+
+
+def _describe(found: Comparison) -> list[str]:
+    from nmt.apps.recipes.distillation import ROUNDS
+    from nmt.evaluation.model_comparison import render_table
+
+    faster = found.teacher_seconds / max(found.student_seconds, 1e-9)
+    return [
+        *render_table(found.sets, "teacher", "student"),
+        f"decoding the test set: teacher {found.teacher_seconds:.2f} s ({found.precisions[0]}), student "
+        f"{found.student_seconds:.2f} s ({found.precisions[1]}), {faster:.2f} times as fast "
+        f"(median of {ROUNDS}, in turns)",
+    ]

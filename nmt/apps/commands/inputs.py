@@ -1,0 +1,125 @@
+"""Read texts to translate, line by line, from standard input or a file."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from nmt.apps.commands.streams import STANDARD_INPUT
+from nmt.base.errors import DataError
+from nmt.data.read.lines import UTF8_MARK, check_beginning, open_text, read_raw_lines, without_line_end
+
+log = logging.getLogger(__name__)
+
+_MAX_LISTED = 10  # broken lines, each with a warning
+
+
+def is_typing() -> bool:
+    """Return whether standard input is a terminal."""
+    return sys.stdin.isatty()
+
+
+def read_standard_input() -> Iterator[str]:
+    """Yield the lines of standard input, with a prompt on a terminal. DataError if it is closed or broken."""
+    if is_typing():
+        log.info("type a line to translate, Ctrl-D to end")
+    with _open_standard_input() as stream:
+        yield from decode_lines(stream, "standard input")
+
+
+def read_text_file(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, plain or `.gz`. DataError, with the line if known, if it cannot be read."""
+    with open_text(path) as file:
+        yield from decode_lines(file, str(path))
+
+
+def decode_argument(text: str) -> str:
+    """Return `text`, an argument of the command. Bytes that the locale could not decode are decoded as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Python represents such bytes as lone surrogates (PEP 383)
+        return os.fsencode(text).decode("utf-8", errors="replace")
+    return text
+
+
+def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield lines as text; bytes that are not UTF-8 become U+FFFD, with warnings that name the first such lines.
+
+    DataError if the lines are no text at all, such as UTF-16 or a zip archive.
+    """
+    num_broken = 0
+    for number, raw in enumerate(read_raw_lines(stream, name), start=1):
+        line = without_line_end(raw)
+        if number == 1:
+            line = line.removeprefix(UTF8_MARK)
+            if line:
+                check_beginning(raw, Path(name))
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            num_broken += 1
+            if num_broken <= _MAX_LISTED:
+                log.warning("%s:%d: not valid UTF-8; the broken bytes are replaced", name, number)
+            yield line.decode("utf-8", errors="replace")
+    if num_broken > _MAX_LISTED:
+        log.warning("%s: %s lines in all are not valid UTF-8; is the file in UTF-8?", name, f"{num_broken:,}")
+
+
+def _open_standard_input() -> BinaryIO:
+    try:
+        os.read(STANDARD_INPUT, 0)
+        # A separate buffer: a thread that waits for a line must not hold the one that Python closes at exit.
+        return open(STANDARD_INPUT, "rb", closefd=False)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            hint = "give texts as arguments, or a file with --input"
+            raise DataError("standard input is closed", hint=hint) from None
+        raise DataError(f"cannot be read: {error.strerror or error}", path="standard input") from None
+
+
+class Checksum:
+    """A running checksum of lines."""
+
+    def __init__(self) -> None:
+        self.num_lines = 0
+        self._hash = sha256()
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Add the next lines."""
+        for line in lines:
+            self._hash.update(line.encode("utf-8", errors="surrogatepass") + b"\n")
+            self.num_lines += 1
+
+    def as_json(self) -> dict[str, object]:
+        """Return the number of lines and their SHA-256."""
+        return {"lines": self.num_lines, "sha256": self._hash.hexdigest()}
+
+
+class Done(NamedTuple):
+    """The lines of an input that an interrupted command has translated."""
+
+    num_lines: int
+    checksum: object  # of all of them, or of those before the last block, as JSON; None if it is not known
+    sources: Checksum  # to which `without` adds them
+
+
+def without(done: Done, lines: Iterable[str], path: Path | str) -> Iterator[str]:
+    """Yield `lines` without those that are done. DataError if there are fewer, or others."""
+    rest, sources = iter(lines), done.sources
+    hint = "resume with the same input, or delete the .partial file to start over"
+    num_checked = done.checksum.get("lines") if isinstance(done.checksum, dict) else None
+    for line in islice(rest, done.num_lines):
+        sources.add([line])
+        if sources.num_lines == num_checked and sources.as_json() != done.checksum:
+            raise DataError(f"its first {num_checked:,} lines are not those that were translated", path=path, hint=hint)
+    if sources.num_lines < done.num_lines:
+        fault = f"only {sources.num_lines:,} lines, but {done.num_lines:,} are translated already"
+        raise DataError(fault, path=path, hint=hint)
+    yield from rest

@@ -1,0 +1,261 @@
+"""Options shared by several commands."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from nmt.artifacts.exportdir import ExportDir, is_export
+from nmt.artifacts.find_model import find_model, find_run
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
+from nmt.base.machine import request_exact_mkl
+from nmt.config import SearchOptions
+
+if TYPE_CHECKING:
+    from nmt.translation import Translator
+
+log = logging.getLogger(__name__)
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Run directory, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained run in "
+        "./runs.",
+    ),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Run directory, export, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained "
+        "run in ./runs. Repeat for an ensemble of runs.",
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint", help="Checkpoint of the run to use, for example step-00002000 or average. Default: the best."
+    ),
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one configuration key, for example training.lr=1e-3. May be repeated.",
+    ),
+]
+Precision = Annotated[
+    Literal["auto", "fp32", "bf16", "int8"],
+    typer.Option(
+        "--precision",
+        help="Arithmetic precision. auto: int8 with the native engine, unless it lowers the run's quality; with torch, "
+        "bf16 on GPUs where it is faster, else fp32.",
+    ),
+]
+Engine = Annotated[
+    Literal["auto", "native", "torch"],
+    typer.Option(
+        "--engine",
+        help="Engine for a run's model. auto: native, the fastest on a CPU, if it supports the model; else torch.",
+    ),
+]
+
+
+def not_dash(path: Path | None) -> Path | None:
+    """Read `-` as an omitted option, which means standard input or standard output."""
+    return None if path == Path("-") else path
+
+
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="LANG",
+        help="Target language, such as fr. Needed if the model has several, unless texts start with a language tag.",
+    ),
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="LANG",
+        help="Source language. Imported M2M-100 models with several source languages need it. For other models, give "
+        "it if the source languages write sentences differently, such as zh and en. Default: the first one for --to "
+        "in the configuration.",
+    ),
+]
+Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]
+
+SEARCH_FLAGS = {
+    "beam_size": "--beam",
+    "num_hypotheses": "--n-best",
+    "length_penalty": "--length-penalty",
+    "no_repeat_ngram": "--no-repeat-ngram",
+    "min_len": "--min-length",
+    "exact": "--exact/--no-exact",
+    "sample": "--sample/--no-sample",
+    "temperature": "--temperature",
+    "top_k": "--top-k",
+    "top_p": "--top-p",
+    "seed": "--seed",
+    "split": "--split",
+    "protect": "--protect/--no-protect",
+    "shortlist": "--shortlist/--no-shortlist",
+    "retry_loops": "--retry-loops/--no-retry-loops",
+    "rerank": "--rerank",
+    "num_candidates": "--candidates",
+}
+"""Fields of `SearchOptions` to the flags that change them."""
+
+_METAVARS = {"length_penalty": "A", "temperature": "T", "top_k": "K", "top_p": "P"}
+_MAX_LENGTH = "max_length"
+_MAX_LENGTH_HELP = "Maximum output length in tokens, end of sentence included."
+
+
+class SearchFlags:
+    """The search options given on the command line."""
+
+    def __init__(self, given: Mapping[str, object]):
+        """`given`: values by field of `SearchOptions`, and `max_length`; None if a flag is not given."""
+        self.given = {name: value for name, value in given.items() if value is not None}
+
+    def change(self, options: SearchOptions) -> SearchOptions:
+        """Return `options` changed by the given flags; typer.BadParameter if they conflict."""
+        changes: dict[str, object] = {}
+        if self.given.get("sample"):  # override the run's beam search
+            changes = {"beam_size": 1, "exact": False}
+        changes |= self.given
+        if (max_length := changes.pop(_MAX_LENGTH, None)) is not None:
+            changes |= {"max_len_factor": 0.0, "max_len_offset": max_length}
+        try:
+            return options.changed(**changes)
+        except ValidationError as error:
+            raise typer.BadParameter(_message(error)) from None
+
+
+def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of `fields` of `SearchOptions`, or for all of them.
+
+    The options replace the command's parameter `search: SearchFlags`. Each has the type, limits and help of its field.
+    There is one more, `max_length`, which sets the maximum length independently of the source.
+    """
+    offered = fields or (*SEARCH_FLAGS, _MAX_LENGTH)
+    parameters = [_parameter(name, offered) for name in offered]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_flags(**values: Any) -> None:
+            flags = SearchFlags({parameter.name: values.pop(parameter.name) for parameter in parameters})
+            command(**values, search=flags)
+
+        signature = inspect.signature(command, eval_str=True)
+        others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
+        place = next(i for i, parameter in enumerate(others) if parameter.name == "search")
+        others[place : place + 1] = parameters
+        with_flags.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in others}
+        return with_flags
+
+    return decorate
+
+
+def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
+    """Return the option for one field, in a command with the options `offered`; its value None means not given."""
+    if name == _MAX_LENGTH:
+        option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP)
+        annotation: object = Annotated[int | None, option]
+    else:
+        field = SearchOptions.model_fields[name]
+        limits: dict[str, Any] = (
+            {"metavar": _METAVARS.get(name, "N"), **_limits(field)} if field.annotation in (int, float) else {}
+        )
+        option = typer.Option(SEARCH_FLAGS[name], help=_help(field, offered), show_default=False, **limits)
+        annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _limits(field: FieldInfo) -> dict[str, float]:
+    """Return the inclusive limits of a number, for typer; the field itself checks exclusive ones, such as above 0."""
+    names = {"ge": "min", "le": "max"}
+    return {names[limit]: getattr(entry, limit) for entry in field.metadata for limit in names if hasattr(entry, limit)}
+
+
+def _help(field: FieldInfo, offered: Collection[str]) -> str:
+    """Return the description of a field as a sentence that names flags instead of fields.
+
+    Clauses about fields that the command does not offer are left out. A value at the start stays in lower case.
+    """
+    clauses = (field.description or "").split("; ")
+    text = "; ".join(clause for clause in clauses if set(re.findall(r"`(\w+)`", clause)) <= set(offered))
+    text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], text)
+    opens_with_value = text.partition(" ")[0].endswith(":")
+    return f"{text if opens_with_value else text[:1].upper() + text[1:]}. Default: the run's."
+
+
+def _message(error: ValidationError) -> str:
+    """Return the first error in plain words, with its flag."""
+    fault = error.errors()[0]
+    flag = "".join(f"{SEARCH_FLAGS.get(str(name), name)}: " for name in fault["loc"])
+    return flag + fault["msg"].removeprefix("Value error, ")
+
+
+def find_models(models: list[str] | None, checkpoint: str | None = None) -> list[RunDir] | ExportDir:
+    """Return the runs or the export that --model names, or the default model, which is logged.
+
+    `checkpoint` names the weights to use instead of the best ones, for a single run. RunError if it does not exist.
+    """
+    if models and len(models) > 1:
+        for model in models:
+            if is_export(Path(model)):
+                raise RunError("an export cannot be in an ensemble", path=model, hint="give runs, or only the export")
+        if checkpoint is not None:
+            raise typer.BadParameter("--checkpoint is for one run, not for an ensemble")
+        return [find_run(model) for model in models]
+    found = find_model(models[0] if models else None)
+    if isinstance(found, ExportDir):
+        if checkpoint is not None:
+            raise typer.BadParameter("--checkpoint is for a run; an export holds one checkpoint")
+    elif checkpoint is not None:
+        found.use_checkpoint(checkpoint)
+    if not models:
+        log.info("model: %s", found.path)
+    return found if isinstance(found, ExportDir) else [found]
+
+
+def load_translator(
+    models: list[RunDir] | ExportDir, engine: str, device: str, precision: str, *, token_scores: bool = False
+) -> Translator:
+    """Load what `find_models` found, with the fastest environment settings; with token scores, or without any."""
+    request_exact_mkl()
+    from nmt.translation import Translator
+
+    _say_what_would_be_faster(models, engine, device)
+    return Translator.load(
+        models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
+    )
+
+
+def _say_what_would_be_faster(models: list[RunDir] | ExportDir, engine: str, device: str) -> None:
+    """Tell a user at a terminal, but not a program, that torch is used only because there is no C compiler."""
+    from nmt.decoding.engines.selection import NOT_BUILT, obstacle_to_native
+
+    if isinstance(models, ExportDir) or engine != "auto" or device not in ("auto", "cpu"):
+        return
+    if sys.stderr.isatty() and obstacle_to_native(models, device, "auto") == NOT_BUILT:
+        log.info("translating with torch: %s", NOT_BUILT)

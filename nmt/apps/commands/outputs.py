@@ -1,0 +1,376 @@
+"""Output files that keep finished lines if the command is stopped, so that `--resume` can continue after them.
+
+While FILE is being written, it is called FILE.partial, and FILE.partial.json beside it holds the settings. FILE itself
+appears, or is replaced, when it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import IO, BinaryIO, Protocol, Self, cast
+
+import typer
+
+from nmt.apps.commands.streams import standard_output
+from nmt.artifacts.exportdir import ExportDir, is_export
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import DataError, NmtError, in_words
+from nmt.base.files import flush, is_writable, read_at_most, resolve_output, write_text
+from nmt.base.locks import try_lock
+from nmt.data.read.lines import COMPRESSIONS
+
+log = logging.getLogger(__name__)
+
+_CHUNK_BYTES = 1 << 20
+_MAX_SETTINGS_BYTES = 1_000_000
+_SOURCES = "sources"  # key of the settings file
+_PAGES = {".html", ".png", ".svg"}  # extensions of results that no model reads
+_PARTIAL, _SETTINGS = ".partial", ".partial.json"  # added to the name of a file
+
+Settings = Mapping[str, object]
+"""The settings that, together with the input, determine the contents of a file; as JSON values."""
+
+
+class Output(Protocol):
+    """A destination for lines of results."""
+
+    def write(self, lines: str) -> None:
+        """Write whole lines at once, so that no block is written partially."""
+        ...
+
+
+class StreamOutput:
+    """Standard output, or a named pipe or device."""
+
+    def __init__(self, file: IO[str]):
+        self._file = file
+
+    def write(self, lines: str) -> None:
+        """Write and flush."""
+        self._file.write(lines)
+        self._file.flush()
+
+
+class PartialFile:
+    """An unfinished file, named with the suffix `.partial` and locked while it is being written."""
+
+    def __init__(self, path: Path, settings: Settings, lines_per_text: int, *, resume: bool):
+        """Start writing `path`, or continue it if `resume` is given. Links are followed.
+
+        NmtError if another process is writing it, if finished lines of an interrupted command would be lost, or if they
+        were written with other settings.
+        """
+        self.path = Path(os.path.realpath(path)) if path.is_symlink() else path
+        self.partial = self.path.with_name(self.path.name + _PARTIAL)
+        self.settings_file = self.path.with_name(self.path.name + _SETTINGS)
+        self._settings = json.loads(json.dumps(dict(settings)))
+        self.sources: object = None  # a checksum of the source lines whose texts are written, as JSON
+        self._lines_per_text = lines_per_text
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(self.partial) and not (self.partial.is_file() and not self.partial.is_symlink()):
+            raise NmtError("not a regular file", path=self.partial, hint="delete it, or choose another output file")
+        self.existed = self.partial.exists()
+        self._file = cast(BinaryIO, open(self.partial, "r+b" if self.existed else "x+b", buffering=0))  # noqa: SIM115
+        try:
+            self._lock()
+            num_lines = self._count_lines()
+            self.num_texts = num_lines // lines_per_text
+            if num_lines and resume:
+                self._check_settings()
+            elif num_lines:
+                hint = "continue that run with --resume, or delete the file to start over"
+                raise NmtError(f"holds {num_lines:,} lines of an interrupted run", path=self.partial, hint=hint)
+            self.truncate(self.num_texts)
+            if not num_lines:
+                self._begin()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        is_ours = True
+        with suppress(OSError):  # a file system without locks, or the file got its final name in the meantime
+            is_ours = try_lock(self._file.fileno())
+        if not is_ours or not _is_same(self._file, self.partial):
+            raise NmtError("another process is writing this file", path=self.partial, hint="wait until it ends")
+
+    def _begin(self) -> None:
+        """Write the settings of a file without lines; remove it if that fails, for example because the disk is full."""
+        try:
+            self._write_settings()
+        except OSError:
+            self.interrupt()
+            raise
+
+    def _check_settings(self) -> None:
+        """Raise NmtError if finished lines would be continued with other settings."""
+        before = self._read_settings()
+        self.sources = before.pop(_SOURCES, None)
+        for name in sorted({*before, *self._settings}):
+            if before.get(name) != self._settings.get(name):
+                raise NmtError(
+                    f"was written with {name} {before.get(name)}, not {self._settings.get(name)}",
+                    path=self.partial,
+                    hint="resume with the same input, model and options, or delete the file to start over",
+                )
+
+    def _write_settings(self) -> None:
+        sources = {} if self.sources is None else {_SOURCES: self.sources}
+        text = json.dumps({**self._settings, **sources}, indent=2, ensure_ascii=False) + "\n"
+        write_text(self.settings_file, text)
+
+    def _read_settings(self) -> dict[str, object]:
+        try:
+            value = json.loads(read_at_most(self.settings_file, _MAX_SETTINGS_BYTES))
+        except (OSError, ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            hint = f"delete {self.partial.name} to start over"
+            raise NmtError("the settings of the finished lines cannot be read", path=self.settings_file, hint=hint)
+        return value
+
+    def _count_lines(self) -> int:
+        self._file.seek(0)
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: self._file.read(_CHUNK_BYTES), b""))
+
+    def truncate(self, num_texts: int) -> None:
+        """Keep the lines of the first `num_texts` texts."""
+        self._file.seek(0)
+        end, missing = 0, num_texts * self._lines_per_text
+        while missing and (chunk := self._file.read(_CHUNK_BYTES)):
+            lines = chunk.split(b"\n", missing)
+            taken = len(lines) - 1
+            missing -= taken
+            end += len(chunk) if missing else len(chunk) - len(lines[-1])
+        self._file.seek(end)
+        self._file.truncate()
+        self.num_texts = num_texts
+
+    def write(self, lines: str) -> None:
+        """Append whole lines. NmtError if the disk is full or broken."""
+        content = memoryview(lines.encode("utf-8", errors="backslashreplace"))
+        try:
+            while content:
+                content = content[self._file.write(content) :]
+        except OSError as error:
+            hint = "the lines written so far are kept; free some space, then continue with --resume"
+            raise NmtError(f"cannot be written ({error.strerror or error})", path=self.partial, hint=hint) from None
+        self.num_texts += lines.count("\n") // self._lines_per_text
+
+    def sync(self) -> None:
+        """Wait until the lines are on disk."""
+        os.fsync(self._file.fileno())
+
+    def finish(self) -> None:
+        """Rename the finished file to its final name."""
+        self._file.close()
+        flush(self.partial)
+        os.replace(self.partial, self.path)
+        self.settings_file.unlink(missing_ok=True)
+        flush(self.path.parent)
+
+    def interrupt(self) -> None:
+        """Close the file, and store `sources` with its settings; remove a file without texts."""
+        self._file.close()
+        if not self.num_texts:
+            self.partial.unlink(missing_ok=True)
+            self.settings_file.unlink(missing_ok=True)
+        elif self.sources is not None:
+            with suppress(OSError):  # a full disk: the input is then not compared
+                self._write_settings()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.interrupt()
+
+
+def refuse_losing_lines(files: Sequence[PartialFile]) -> None:
+    """Raise NmtError if the first file would lose its finished texts because another file has disappeared."""
+    first, *others = files
+    for other in others:
+        if first.num_texts and not other.existed:
+            other.interrupt()
+            hint = f"put it back, or delete {first.partial} to start over"
+            raise NmtError(
+                f"missing, but {first.partial.name} has {first.num_texts:,} texts", path=other.partial, hint=hint
+            )
+
+
+def tell_what_is_kept(files: Sequence[PartialFile], error: BaseException, *, can_resume: bool = True) -> None:
+    """Log how many lines an interrupted command has kept, if any, and the command that continues after them.
+
+    Log nothing if the `error` is in the data, because the same command would fail again.
+    """
+    kept = [file for file in files if file.num_texts]
+    if not kept or isinstance(error, DataError):
+        return
+    again = sys.argv[1:] if "--resume" in sys.argv else [*sys.argv[1:], "--resume"]
+    log.info(
+        "stopped after %s lines, which are kept in %s%s",
+        f"{min(file.num_texts for file in kept):,}",
+        in_words([str(file.partial) for file in kept]),
+        f"\n  Continue with: nmt {shlex.join(again)}" if can_resume else "",
+    )
+
+
+def _is_same(file: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def refuse_replacing(
+    outputs: Iterable[Path], inputs: Iterable[Path | int], models: Sequence[RunDir] | ExportDir = ()
+) -> None:
+    """Raise NmtError if an output is, contains or lies in something that the command reads, or is named twice.
+
+    Inputs are files, folders and file descriptors. No output may lie in any model, read or not, except pictures, pages
+    and new files in its folder `eval`. Links are followed; pipes and devices are allowed as outputs.
+    """
+    found = [models] if isinstance(models, ExportDir) else models
+    packed = [model.packed for model in found if isinstance(model, RunDir) and model.packed is not None]
+    read = {_identity(path): path for path in (*inputs, *(model.path for model in found), *packed)}
+    written: dict[object, Path] = {}  # the outputs, by their own names and by those that they have until finished
+    for path in outputs:
+        real = Path(os.path.realpath(path))
+        if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
+            continue
+        if _identity(real) in read or _is_file_in(real, read.values()):
+            what = "folder" if os.path.isdir(real) else "file"
+            raise NmtError(f"this {what} is the input", path=path, hint="choose another name for the output")
+        _refuse_place(path, real, read)
+        names = {_identity(name): name for name in (real, Path(f"{real}{_PARTIAL}"), Path(f"{real}{_SETTINGS}"))}
+        if clashing := next((name for key, name in names.items() if key in read or key in written), None):
+            if written.get(_identity(real)) == real:
+                raise NmtError("two outputs have this name", path=path, hint="choose another name for one of them")
+            message = f"this output clashes with {clashing}, a name that is in use while outputs are unfinished"
+            raise NmtError(message, path=path, hint="choose another name for it")
+        written |= dict.fromkeys(names, real)
+
+
+def _identity(path: Path | int) -> object:
+    """Return what all names of the same file or folder share; for a missing one, its path with links followed."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path if isinstance(path, int) else Path(os.path.realpath(path))
+    return status.st_dev, status.st_ino
+
+
+def _is_file_in(real: Path, folders: Iterable[Path | int]) -> bool:
+    """Return whether the file `real`, from outside `folders`, is also in one of them, as a hard link."""
+    return os.path.isfile(real) and any(
+        os.path.samefile(path, real)
+        for folder in folders
+        if isinstance(folder, Path) and os.path.isdir(folder) and not real.is_relative_to(os.path.realpath(folder))
+        for path in folder.rglob("*")
+        if os.path.isfile(path)
+    )
+
+
+def _refuse_place(path: Path, real: Path, read: Mapping[object, Path | int]) -> None:
+    """Raise NmtError if the output `path`, which is `real` without links, lies in an input or a model, or around one.
+
+    Results may be added to a model: pictures and pages, and new files in its folder `eval`.
+    """
+    for folder in real.parents:
+        is_page = real.suffix.lower() in _PAGES
+        may_add = (real.parent == folder and is_page) or (
+            real.parent == folder / "eval" and (is_page or not os.path.exists(real))
+        )
+        is_run = os.path.isfile(folder / "config.yaml") and os.path.isfile(folder / "checkpoints" / "index.json")
+        if (is_run or is_export(folder) or _identity(folder) in read) and not may_add:
+            raise NmtError(
+                f"{folder} is a model or another input, into which no output may be written",
+                path=path,
+                hint="choose a path outside it",
+            )
+    for source in read.values() if os.path.isdir(real) else ():
+        if isinstance(source, Path) and real in Path(os.path.realpath(source)).parents:
+            raise NmtError(f"this folder contains the input {source}", path=path, hint="choose another folder")
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise NmtError if no file can be written at `path`, whose folder may be missing."""
+    if not is_writable(resolve_output(path).parent):
+        hint = "name a file in another folder"
+        raise NmtError("cannot be written: no permission, or its folder is not a folder", path=path, hint=hint)
+
+
+def refuse_compressed(path: Path, option: str) -> None:
+    """Raise typer.BadParameter if the extension of an output that is always plain text names a compression."""
+    if path.suffix.lower() in COMPRESSIONS:
+        plain = path.with_suffix("")
+        raise typer.BadParameter(f"{option} {path}: this command writes plain text; write {plain}, then compress it")
+
+
+@contextmanager
+def open_output(path: Path | None, settings: Settings, lines_per_text: int, *, resume: bool) -> Iterator[Output]:
+    """Yield standard output (`path` is None), a pipe, a device, or a file that is complete at the end of the block."""
+    with ExitStack() as stack:
+        if path is None:
+            yield StreamOutput(stack.enter_context(standard_output()))
+        elif path.exists() and not path.is_file():  # it cannot be replaced by a complete file
+            if resume:
+                raise NmtError("--resume needs a regular file as output", path=path)
+            yield StreamOutput(stack.enter_context(_pipe_or_device(path)))
+        else:
+            yield stack.enter_context(PartialFile(path, settings, lines_per_text, resume=resume))
+
+
+@contextmanager
+def _pipe_or_device(path: Path) -> Iterator[IO[str]]:
+    """Yield a pipe or a device for writing, with the same errors as standard output."""
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            yield file
+    except BrokenPipeError:
+        raise typer.Exit from None
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
+
+
+class Stopped(KeyboardInterrupt):
+    """SIGTERM, raised in the main thread."""
+
+
+@contextmanager
+def stop_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt; an ignored signal stays ignored."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup after the first
+        raise Stopped
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def exit_code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code that shells report for a process ended by a signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (signal.SIGTERM if isinstance(stop, Stopped) else signal.SIGINT)

@@ -1,0 +1,68 @@
+"""`nmt score`: compute the probability that a model assigns to translations."""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nmt.apps.commands.options import Device, Engine, From, Models, Precision, To, find_models, load_translator
+from nmt.apps.commands.streams import print_text, to_json
+from nmt.config.corpora import ParallelFiles
+from nmt.data.read.corpus import read_parallel, read_rows
+
+if TYPE_CHECKING:
+    from nmt.translation import ForcedScore, Translator
+
+log = logging.getLogger(__name__)
+
+BLOCK_LINES = 1000  # scored together, sorted by length
+
+
+def score(
+    models: Models = None,
+    to: To = None,
+    from_: From = None,
+    src: Annotated[Path | None, typer.Option(help="Source sentences, one per line.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Translations of --src, line by line.")] = None,
+    tsv: Annotated[Path | None, typer.Option(help="Tab-separated file: source, translation.")] = None,
+    per_token: Annotated[
+        bool,
+        typer.Option("--per-token", help="Print one JSON object per line, with the log-probability of every token."),
+    ] = False,
+    engine: Engine = "auto",
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> None:
+    """Compute the log-probability of given translations.
+
+    Prints one natural logarithm per line.
+    """
+    if (src is None) != (tgt is None) or (tsv is None) == (src is None):
+        raise typer.BadParameter("give --src and --tgt, or --tsv")
+    pairs = read_rows(tsv) if tsv is not None else read_parallel(ParallelFiles(src=str(src), tgt=str(tgt)))
+    found = find_models(models)
+    translator = load_translator(found, engine, device, precision)
+    while block := list(islice(pairs, BLOCK_LINES)):
+        scores = translator.score([pair.src for pair in block], [pair.tgt for pair in block], to=to, from_=from_)
+        for pair, scored in zip(block, scores, strict=True):
+            if scored.truncated:
+                log.warning("line %d is longer than the model's limit; its end is not scored", pair.line)
+            print_text(_render(scored, translator, per_token))
+
+
+def _render(scored: ForcedScore, translator: Translator, per_token: bool) -> str:
+    if not per_token:
+        return f"{scored.score:.6f}"
+    tokens = [*translator.tokenizers.tgt.tokens(scored.tgt_ids), "</s>"][: len(scored.token_scores)]
+    return to_json(
+        {
+            "score": round(scored.score, 6),
+            "tokens": tokens,
+            "token_scores": [round(value, 6) for value in scored.token_scores],
+            "truncated": scored.truncated,
+        },
+    )

@@ -1,0 +1,129 @@
+"""`nmt serve`: serve models over HTTP, with a web page."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nmt.apps.commands.options import Device, Engine, Precision
+from nmt.apps.server.settings import Settings
+from nmt.base.errors import NmtError, how_to_install, in_words, printable
+from nmt.base.machine import request_exact_mkl
+
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[!-.0-~]+")  # printable ASCII without / after the scheme
+_NEEDED = ("httptools", "prometheus_client", "starlette", "uvicorn")
+
+Served = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Run directory or export to serve. Repeat for several; the first one that has a direction serves it. "
+        "Default: $NMT_MODEL, or the most recently trained run in ./runs.",
+    ),
+]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on. 0.0.0.0: all addresses of this machine.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on. 0: any free port.")]
+Keys = Annotated[
+    Path | None, typer.Option("--api-keys", help="File with API keys, one per line. Default: no key is needed.")
+]
+MemoryLimit = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="MB",
+        help="Maximum size of all loaded weights, as on disk; beyond it, the least recently used models are unloaded. "
+        "0: no limit.",
+    ),
+]
+BatchTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum source tokens per batch.")]
+BatchWait = Annotated[
+    float,
+    typer.Option(min=0, max=1000, metavar="MS", help="Milliseconds that an idle engine waits for more requests."),
+]
+QueueTokens = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Maximum source tokens queued per model; beyond it, requests get 429.")
+]
+CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Maximum characters per request.")]
+BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Maximum texts per request.")]
+FileLimit = Annotated[
+    float, typer.Option(min=0, max=1000, metavar="MB", help="Maximum size of a document. 0: do not accept documents.")
+]
+RateLimit = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Maximum requests per minute per key, or per address if no key is needed. 0: no limit.",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0.1, metavar="S", help="Seconds until a request that is not streamed gets 503."),
+]
+Grace = Annotated[float, typer.Option(min=1, metavar="S", help="Seconds for running requests to finish after SIGTERM.")]
+
+
+def _origin(value: str) -> str:
+    """Return an origin as browsers send it. typer.BadParameter if no browser sends it, or it would end a header."""
+    if value and not _ORIGIN.fullmatch(value):
+        raise typer.BadParameter(f"{printable(value)} is not an origin, such as https://example.org (without a path)")
+    return value
+
+
+AllowOrigin = Annotated[
+    str,
+    typer.Option(
+        metavar="ORIGIN", callback=_origin, help="Origin whose web pages may use the server; *: all. Default: none."
+    ),
+]
+
+
+def serve(
+    models: Served = None,
+    host: Host = "127.0.0.1",
+    port: Port = 5000,
+    api_keys: Keys = None,
+    memory_limit: MemoryLimit = 0,
+    batch_tokens: BatchTokens = 4096,
+    batch_wait: BatchWait = 0.0,
+    queue_tokens: QueueTokens = 100_000,
+    char_limit: CharLimit = 20_000,
+    batch_limit: BatchLimit = 500,
+    file_limit: FileLimit = 2.0,
+    rate_limit: RateLimit = 0,
+    timeout: Timeout = 60.0,
+    grace: Grace = 30.0,
+    allow_origin: AllowOrigin = "",
+    engine: Engine = "auto",
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> None:
+    """Serve models over HTTP, with a web page.
+
+    Implements the APIs of LibreTranslate and OpenAI. Needs the extra `serve`. On SIGTERM or Ctrl-C, the server finishes
+    running requests, then stops.
+    """
+    settings = Settings(
+        host, port, memory_limit * 1_000_000, batch_tokens, batch_wait / 1000, queue_tokens, char_limit, batch_limit,
+        int(file_limit * 1_000_000), rate_limit, timeout, grace, allow_origin=allow_origin,
+    )  # fmt: skip
+    _serve([*models] if models else [None], (engine, device, precision), settings, api_keys)
+
+
+def _serve(models: list[str | None], runtime: tuple[str, str, str], settings: Settings, api_keys: Path | None) -> None:
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        hint = how_to_install("serve")
+        raise NmtError(f"nmt serve needs {in_words(missing)}: not installed", hint=hint)
+    request_exact_mkl()
+    from nmt.apps.server.access import read_keys
+    from nmt.apps.server.models import Runtime
+    from nmt.apps.server.run import serve as run
+
+    keys = read_keys(api_keys) if api_keys is not None else frozenset[bytes]()
+    run(models, Runtime(*runtime), settings, keys)

@@ -1,0 +1,140 @@
+"""`nmt train`: train a model, or resume a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nmt.apps.commands.options import Overrides
+from nmt.apps.commands.outputs import refuse_replacing
+from nmt.artifacts.rundir import RunDir, refuse_existing
+from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
+from nmt.base.missing_torch import require_torch
+from nmt.config import Config, load_config
+from nmt.evaluation.scores import describe_quality
+
+log = logging.getLogger(__name__)
+
+How = Literal["start", "resume", "either"]
+"""Start a run, resume it, or resume it if it exists."""
+
+
+def train(
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="Configuration file (YAML).")] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="Run directory to write. Default: runs/NAME-OF-CONFIG.")
+    ] = None,
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    resume_if_exists: Annotated[
+        bool, typer.Option("--resume-if-exists", help="Resume the run if it exists, else start it (for clusters).")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run if it exists.")] = False,
+    num_processes: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Number of training processes on this machine, usually one per GPU."),
+    ] = 1,
+) -> None:
+    """Train a model on a parallel corpus."""
+    if resume + resume_if_exists + overwrite > 1:
+        raise typer.BadParameter("choose one of --resume, --resume-if-exists and --overwrite")
+    if config is None and not (resume and run):
+        raise typer.BadParameter("give a configuration with --config (or a run to resume: --resume --run FOLDER)")
+    settings = load_config(config, overrides) if config else _changed(run, overrides)
+    if run is None:
+        assert config is not None
+        run = Path("runs") / config.stem
+    # torchrun restarts the processes after one of them has died.
+    resume_if_exists |= not resume and environment_count("TORCHELASTIC_RESTART_COUNT", 0) > 0
+    if not (resume or resume_if_exists or overwrite):
+        refuse_existing(run)  # here too, so that the error comes before torch is imported
+    if settings is not None and not (resume or resume_if_exists):
+        refuse_replacing_parts(run, settings)
+    if num_processes > 1 and "WORLD_SIZE" not in os.environ:
+        from nmt.training.update.distributed import launch
+
+        raise typer.Exit(launch(sys.argv[1:], num_processes))
+    how_to_resume = f"nmt train --resume --run {shlex.quote(str(run))}"
+    how: How = "resume" if settings is None or resume else "either" if resume_if_exists else "start"
+    train_run(settings, run, how, how_to_resume, overwrite=overwrite)
+    log_next_steps(run)
+
+
+def refuse_replacing_parts(run: Path, settings: Config, models: Sequence[RunDir] = ()) -> None:
+    """Raise NmtError if the new `run` would replace, or lie in, something that it is made from, such as `models`."""
+    from nmt.data.read.corpus import all_paths
+
+    base, tokenizer = settings.training.init_from, settings.tokenizer.path
+    refuse_replacing([run], [*all_paths(settings.data), *map(Path, filter(None, (base, tokenizer)))], models)
+
+
+def _changed(run: Path | None, overrides: list[str]) -> Config | None:
+    """Return the configuration of the run to resume, changed by `overrides`; None without any."""
+    if run is None or not overrides or not RunDir(run).config_file.exists():
+        return None
+    RunDir(run).check()
+    return load_config(RunDir(run).config_file, overrides, stored=True)
+
+
+def log_next_steps(run: Path) -> None:
+    """Log the commands for using the finished run."""
+    data = RunDir(run).config().data
+    to = f" --to {data.directions[0].tgt}" if len({direction.tgt for direction in data.directions}) > 1 else ""
+    name, index = shlex.quote(str(run)), RunDir(run).index()
+    if index.best is not None:
+        scores = index.checkpoints[index.best]
+        log.info(f"validation BLEU {scores['bleu']:.2f} (fp32): {describe_quality(scores['bleu'], scores['chrf'])}")
+    log.info(f"done: {run}\n  nmt translate --model {name}{to} 'text'\n  nmt eval --model {name} --details")
+
+
+def prepare_to_train() -> None:
+    """Fail if torch is missing, and set its libraries up for this machine, before other work starts.
+
+    For commands that translate first and train later.
+    """
+    require_torch()
+    request_exact_mkl()
+    request_sleeping_threads_if_busy()
+
+
+def train_run(
+    settings: Config | None,
+    run: Path,
+    how: How,
+    how_to_resume: str,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Train to the end; typer.Exit after an interruption, after logging the command `how_to_resume`.
+
+    A run is resumed with its own configuration if `settings` is None.
+    """
+    from nmt.training.interrupt import Interrupt
+
+    if settings is None or settings.training.threads != 1:
+        request_sleeping_threads_if_busy()
+    with Interrupt() as interrupt:
+        try:
+            from nmt.training.run import resume_run, start_or_resume_run, start_run
+
+            if settings is None or how == "resume":
+                finished = resume_run(settings, run, interrupt)
+            elif how == "either":
+                finished = start_or_resume_run(settings, run, interrupt)
+            else:
+                finished = start_run(settings, run, overwrite=overwrite, interrupt=interrupt)
+        except KeyboardInterrupt:
+            resume = f"the last saved state is kept. Resume with: {how_to_resume}"
+            has_begun = interrupt.deferred or (not overwrite and RunDir(run).config_file.is_file())
+            log.info(f"stopped at once; {resume if has_begun else 'training had not begun'}")
+            raise typer.Exit(interrupt.exit_code) from None
+    if not finished:
+        log.info(f"stopped; the state is saved. Resume with: {how_to_resume}")
+        raise typer.Exit(interrupt.exit_code)

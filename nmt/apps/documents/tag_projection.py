@@ -1,0 +1,157 @@
+"""Project inline tags from source words to the aligned words of a translation."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate
+from typing import NamedTuple
+
+from nmt.apps.documents.details import Details
+
+_MAX_GAP = 2  # words; links farther away are noise
+_MAX_TAGS = 500  # per text; each pair of elements is compared
+
+
+class Tag(NamedTuple):
+    """A tag at a position in a text."""
+
+    offset: int  # characters before it
+    written: str
+    name: str  # b: an opening tag, /b: a closing tag, !: standalone markup
+
+
+class Aligned(NamedTuple):
+    """The words of a text and of its translation, each with the white space after it, and their links."""
+
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int]]
+
+
+@dataclass
+class _Element:
+    """An element in the source: characters [start, end). In the translation: words [first, last]."""
+
+    start: int
+    end: int
+    opening: str
+    closing: str
+    depth: int
+    first: int = -1
+    last: int = -1
+
+
+def join_details(text: str, pieces: Sequence[tuple[str, Details | None, str]]) -> Aligned | None:
+    """Join the words of the units of a text (with white space before and after); None if any are unknown."""
+    source: list[str] = []
+    target: list[str] = []
+    links: list[tuple[int, int]] = []
+    at = 0
+    for before, details, after in pieces:
+        start = -1 if details is None else text.find("".join(details.source), at)
+        if details is None or start < 0 or not details.target:
+            return None
+        if source:
+            source[-1] += text[at:start]
+        links += [(i + len(source), j + len(target)) for i, j in details.links]
+        source += details.source
+        target += [before + details.target[0], *details.target[1:-1]] if len(details.target) > 1 else []
+        target.append((before if len(details.target) == 1 else "") + details.target[-1] + after)
+        at = start + sum(map(len, details.source))
+    return Aligned(source, target, links)
+
+
+def project(tags: Sequence[Tag], aligned: Aligned) -> str | None:
+    """Return the translation as HTML with `tags`; None if they are not nested, or have no position in it.
+
+    Also None if there are more than 500 tags.
+    """
+    elements = _elements(tags) if len(tags) <= _MAX_TAGS else None
+    if elements is None:
+        return None
+    ends = list(accumulate(map(len, aligned.source)))
+    starts = [0, *ends[:-1]]
+    linked: defaultdict[int, set[int]] = defaultdict(set)
+    for i, j in aligned.links:
+        linked[i].add(j)
+    for element in elements:
+        words = range(bisect_right(ends, element.start), bisect_left(starts, element.end))
+        found = sorted({j for i in words for j in linked.get(i, ())})
+        if not found and words:  # use its relative position in the source
+            found = [words[0] * len(aligned.target) // len(ends)]
+        if not found:
+            return None
+        element.first, element.last = _largest_cluster(found)
+    if not _nest(elements):
+        return None
+    alone = [(_word_before(tag.offset, starts, linked), tag.written) for tag in tags if tag.name == "!"]
+    return _write(elements, alone, aligned.target)
+
+
+def _elements(tags: Sequence[Tag]) -> list[_Element] | None:
+    """Return the elements that `tags` form, outer ones first; None if they are not nested, or one is empty."""
+    elements: list[_Element] = []
+    opened: list[tuple[Tag, int]] = []
+    for tag in tags:
+        if tag.name.startswith("/"):
+            if not opened or opened[-1][0].name != tag.name[1:] or opened[-1][0].offset == tag.offset:
+                return None
+            first, depth = opened.pop()
+            elements.append(_Element(first.offset, tag.offset, first.written, tag.written, depth))
+        elif tag.name != "!":
+            opened.append((tag, len(opened)))
+    return None if opened else sorted(elements, key=lambda element: (element.start, element.depth))
+
+
+def _largest_cluster(words: Sequence[int]) -> tuple[int, int]:
+    """Return the first and the last word of the largest group without a large gap."""
+    clusters = [[words[0]]]
+    for word in words[1:]:
+        if word - clusters[-1][-1] > _MAX_GAP:
+            clusters.append([])
+        clusters[-1].append(word)
+    best = max(clusters, key=len)
+    return best[0], best[-1]
+
+
+def _nest(elements: Sequence[_Element]) -> bool:
+    """Extend each element over its inner ones, and trim others that overlap; return whether each keeps a word."""
+    for inner in reversed(elements):
+        for outer in elements:
+            if outer.depth < inner.depth and outer.start <= inner.start and inner.end <= outer.end:
+                outer.first, outer.last = min(outer.first, inner.first), max(outer.last, inner.last)
+    for number, element in enumerate(elements):
+        for other in elements[number + 1 :]:
+            if element.depth < other.depth and element.start <= other.start and other.end <= element.end:
+                continue
+            left, right = (element, other) if element.first <= other.first else (other, element)
+            if left.last >= right.first:
+                if left.first == right.first or element.depth or other.depth:
+                    return False
+                left.last = right.first - 1
+    return True
+
+
+def _word_before(offset: int, starts: Sequence[int], linked: dict[int, set[int]]) -> int:
+    """Return the last translated word that is linked with the nearest source word before `offset`; -1 if none."""
+    before = next((i for i in reversed(range(bisect_left(starts, offset))) if i in linked), None)
+    return -1 if before is None else max(linked[before])
+
+
+def _write(elements: Sequence[_Element], alone: Sequence[tuple[int, str]], words: Sequence[str]) -> str:
+    opening, closing, marks = (defaultdict[int, list[str]](list) for _ in range(3))  # by the number of their word
+    for element in elements:
+        opening[element.first].append(element.opening)
+        closing[element.last].insert(0, element.closing)
+    for place, tag in alone:
+        marks[place].append(f" {tag}")
+    written = [tag for word, tag in alone if word < 0]
+    for number, word in enumerate(words):
+        body = word.strip()
+        lead, tail = word[: len(word) - len(word.lstrip())], word[len(word.rstrip()) :] if body else ""
+        written += [lead, *opening[number], escape(body, quote=False), *closing[number], *marks[number], tail]
+    return "".join(written)

@@ -1,0 +1,137 @@
+"""Check that an export translates like its run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from nmt.artifacts.rundir import DirectedPairs
+from nmt.base.errors import RunError
+from nmt.base.special_tokens import EOS_ID
+from nmt.config import SearchOptions
+from nmt.decoding.hypothesis import Hypothesis
+from nmt.evaluation import score_sets
+from nmt.translation import Engine, Translator
+
+NUM_SENTENCES = 100
+TOLERANCE = 1e-3
+"""The maximum difference, in nats, of forced scores, and of two tokens in a near-tie. fp32 differs by about 1e-5."""
+
+UNSURE_BLEU = 15.0
+"""A run with a lower score is often unsure of the next word, so that rounding changes most of its translations."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A comparison of two engines: their greedy translations, and their scores of the run's translations."""
+
+    sentences: int
+    equal: int
+    near_ties: int  # the first tokens that differ are equally probable for the run, within `TOLERANCE`
+    different: int  # all others
+    largest_score_difference: float  # between log-probabilities of whole translations, in nats
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record for export.json."""
+        return {**asdict(self), "largest_score_difference": round(self.largest_score_difference, 7)}
+
+
+@dataclass(frozen=True)
+class QualityLoss:
+    """BLEU of a run and of its export on the run's test set, as `nmt eval` prints it."""
+
+    sentences: int
+    run: float
+    export: float
+    signature: str
+
+    @property
+    def difference(self) -> float:
+        """The export's BLEU minus the run's; negative if the export is worse."""
+        return self.export - self.run
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record for export.json."""
+        values = {"run": round(self.run, 2), "export": round(self.export, 2)}
+        return {**asdict(self), **values, "difference": round(self.difference, 2)}
+
+
+def compare(run: Engine, export: Engine, sources: Sequence[Sequence[int]]) -> Agreement:
+    """Translate source tokens (without specials) greedily with both engines, and score the run's outputs with both."""
+    greedy = SearchOptions()
+    ours = [found[0] for found in run.search(sources, greedy)]
+    theirs = [found[0] for found in export.search(sources, greedy)]
+    targets = [hypothesis.ids for hypothesis in ours]
+    scores = zip(run.score(sources, targets), export.score(sources, targets), strict=True)
+    apart = [abs(sum(a) - sum(b)) for a, b in scores]
+    differing = [i for i in range(len(ours)) if ours[i].ids != theirs[i].ids]
+    ties = sum(is_near_tie(run, sources[i], ours[i], theirs[i]) for i in differing)
+    largest = max(apart, default=0.0, key=lambda value: (math.isnan(value), value))  # NaN must not get lost
+    return Agreement(len(ours), len(ours) - len(differing), ties, len(differing) - ties, largest)
+
+
+def is_near_tie(engine: Engine, source: Sequence[int], one: Hypothesis, other: Hypothesis) -> bool:
+    """Return whether two outputs first differ in tokens that `engine` finds equally probable, within `TOLERANCE`.
+
+    After such a tie, greedy search may continue differently, so the following tokens are not compared.
+    """
+    first, second = ([*found.ids, EOS_ID] if found.finished else [*found.ids] for found in (one, other))
+    common = 0
+    while common < min(len(first), len(second)) and first[common] == second[common]:
+        common += 1
+    if common == min(len(first), len(second)):
+        return False  # one was truncated where the other continues: not a tie, but a different limit
+    # `score` adds an eos after a target, so for a target that ends here, the score of its eos is at the same index.
+    probed = [[*first[:common], *(i for i in (ids[common],) if i != EOS_ID)] for ids in (first, second)]
+    scores = engine.score([source, source], probed)
+    return abs(scores[0][common] - scores[1][common]) <= TOLERANCE
+
+
+def require_agreement(found: Agreement, *, reduced: bool) -> None:
+    """Raise RunError unless scores are within `TOLERANCE` and all translations are equal, except for near-ties.
+
+    In a `reduced` precision, only scores that are not numbers are an error.
+    """
+    if reduced and math.isfinite(found.largest_score_difference):
+        return
+    if not found.largest_score_difference <= TOLERANCE:
+        fault = f"the score of a translation differs by {found.largest_score_difference:.2g}, more than {TOLERANCE}"
+    elif found.different:
+        fault = f"{found.different} of {found.sentences} translations differ, and not in a near-tie"
+    else:
+        return
+    hint = "nothing was written; this is a bug in nmt or CTranslate2: please report it with the run's config.yaml"
+    raise RunError(f"the export does not agree with the run: {fault}", hint=hint)
+
+
+def measure_loss(run: Translator, export: Translator, sets: Sequence[DirectedPairs]) -> QualityLoss:
+    """Return BLEU of both on `sets`, translated like `nmt eval`, with the run's options."""
+    before, after = (score_sets(sets, partial(_translate, each), ["bleu"]).mean[0] for each in (run, export))
+    return QualityLoss(sum(len(each.sources) for each in sets), before.value, after.value, before.signature)
+
+
+def _translate(translator: Translator, each: DirectedPairs) -> list[str]:
+    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
+    return [translation.text for translation in translations]
+
+
+def describe(found: Agreement) -> str:
+    """Describe the agreement in one line."""
+    different = f", {found.different} different" if found.different else ""
+    return (
+        f"{found.equal} of {found.sentences} translations equal, {found.near_ties} near-ties{different}; "
+        f"scores differ by at most {found.largest_score_difference:.2g}"
+    )
+
+
+def explain_differences(found: Agreement, loss: QualityLoss) -> str:
+    """Return why most translations differ if the run itself translates badly; otherwise an empty string."""
+    if 2 * found.different <= found.sentences or loss.run >= UNSURE_BLEU:
+        return ""
+    return (
+        f"{found.different} of {found.sentences} translations differ because the model has learned too little so far: "
+        "it finds many next words almost equally probable, and rounding changes which one it chooses"
+    )

@@ -1,0 +1,171 @@
+"""Describe a model folder: a run, an export, or a Hugging Face folder with a Marian or M2M-100 model."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors import SafetensorError, safe_open
+
+from nmt.apps.interop.hf_folder import HfFolder
+from nmt.apps.interop.hf_model import model_config
+from nmt.apps.interop.license import license_of
+from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
+from nmt.apps.interop.supported import refuse_for_ctranslate2, refuse_for_marian
+from nmt.artifacts.exportdir import ExportDir, is_export
+from nmt.artifacts.find_model import find_model
+from nmt.artifacts.packed import PACK_INFO
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from nmt.config import Config
+from nmt.config.model import ModelConfig
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.model.shapes import parameter_shapes
+
+Kind = Literal[
+    "run", "packed model", "export to CTranslate2", "Hugging Face folder (Marian)", "Hugging Face folder (M2M-100)"
+]
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Facts about a model folder."""
+
+    path: str
+    kind: Kind
+    languages: list[str]  # such as en-de
+    megabytes: float  # of the model: weights and tokenizer
+    parameters: int | None = None
+    architecture: str = ""
+    vocabulary: dict[str, int] = field(default_factory=dict)  # number of tokens, by side
+    scores: dict[str, float] = field(default_factory=dict)  # by set and metric, such as "valid bleu"
+    license: str | None = None
+    can_become: dict[str, str] = field(default_factory=dict)  # by command: empty, or why not
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts as JSON values; commands that are possible have the obstacle null."""
+        return {**asdict(self), "can_become": {name: why or None for name, why in self.can_become.items()}}
+
+
+def describe_model(model: str | None) -> ModelInfo:
+    """Describe the folder `model`, by default the run that `nmt translate` would choose. RunError if it is no model."""
+    path = Path(model) if model else None
+    if path is not None and not is_export(path) and HfFolder(path).config_file.is_file():
+        return _describe_hf(HfFolder(path))
+    found = find_model(model)
+    return _describe_export(found) if isinstance(found, ExportDir) else _describe_run(found, model)
+
+
+def _describe_run(run: RunDir, name: str | None) -> ModelInfo:
+    config, weights = run.config(), run.best_checkpoint()
+    return ModelInfo(
+        path=str(run.path) if name is None else name,
+        kind="packed model" if (run.path / PACK_INFO).is_file() else "run",
+        languages=list(map(str, config.data.directions)),
+        megabytes=_megabytes(weights, run.tokenizer),
+        parameters=_count_parameters(weights),
+        architecture=_architecture(config.model),
+        vocabulary=_sizes(TokenizerPair.load(run.tokenizer)),
+        scores=_scores(run, weights.stem),
+        license=license_of(run.card),
+        can_become={
+            "nmt export ctranslate2": _obstacle(refuse_for_ctranslate2, config, run.config_file),
+            "nmt export hf": _obstacle(refuse_for_marian, config, run.config_file),
+        },
+    )
+
+
+def _describe_export(export: ExportDir) -> ModelInfo:
+    info = export.info()
+    directions = info.directions or ((info.src_lang, info.tgt_lang),)
+    bleu = info.agreement.get("bleu", {})
+    score = bleu.get("export") if isinstance(bleu, Mapping) else None
+    return ModelInfo(
+        path=str(export.path),
+        kind="export to CTranslate2",
+        languages=[f"{src}-{tgt}" for src, tgt in directions],
+        megabytes=_megabytes(export.path / "model.bin", export.tokenizer),
+        architecture=f"weights: {'fp32' if info.quantization == 'none' else info.quantization}",
+        vocabulary=_sizes(TokenizerPair.load(export.tokenizer)),
+        scores={"test bleu": score} if isinstance(score, int | float) else {},
+        license=license_of(export.card),
+    )
+
+
+def _describe_hf(folder: HfFolder) -> ModelInfo:
+    folder.check()
+    is_marian = folder.model_type() == "marian"
+    hf = folder.config() if is_marian else folder.m2m100_config()
+    config = model_config(hf)
+    shapes = parameter_shapes(config, hf.vocab_size, hf.tgt_vocab_size)
+    return ModelInfo(
+        path=str(folder.path),
+        kind="Hugging Face folder (Marian)" if is_marian else "Hugging Face folder (M2M-100)",
+        languages=_languages_of(folder),
+        megabytes=_megabytes(*folder.model_files()),
+        parameters=sum(map(math.prod, shapes.values())),
+        architecture=_architecture(config),
+        vocabulary={"source": hf.vocab_size, "target": hf.tgt_vocab_size},
+        license=license_of(folder.card),
+        can_become={"nmt import hf": ""},
+    )
+
+
+def _languages_of(folder: HfFolder) -> list[str]:
+    """Return the direction of a Marian model, or the languages of an M2M-100 model."""
+    if folder.model_type() == "marian":
+        settings = folder.tokenizer_settings()
+        return [f"{settings.source_lang or '?'}-{settings.target_lang or '?'}"]
+    return read_m2m100_vocabularies(folder, folder.m2m100_config()).languages
+
+
+def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
+    """Return the scores of a checkpoint on the validation set, and those of the last `nmt eval` on the test set."""
+    valid = run.index().checkpoints.get(checkpoint, {})
+    scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
+    path = run.evaluations / "test.json"
+    tested = run.read_json(path).get("scores") if path.is_file() else None
+    for name, record in tested.items() if isinstance(tested, dict) else ():
+        if isinstance(record, dict) and isinstance(record.get("value"), int | float):
+            scores[f"test {name}"] = record["value"]
+    return scores
+
+
+def _architecture(model: ModelConfig) -> str:
+    return (
+        f"{model.encoder_layers}+{model.decoder_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, "
+        f"{model.num_heads} heads, {model.norm_position}-norm, {model.activation}"
+    )
+
+
+def _sizes(tokenizers: TokenizerPair) -> dict[str, int]:
+    if tokenizers.joint:
+        return {"joint": tokenizers.src.vocab_size}
+    return {"source": tokenizers.src.vocab_size, "target": tokenizers.tgt.vocab_size}
+
+
+def _obstacle(refuse: Callable[[ModelConfig, Path], None], config: Config, path: Path) -> str:
+    """Return the reason why `refuse` rejects the model of `config`; empty if it does not."""
+    try:
+        refuse(config.model, path)
+    except NmtError as error:
+        return error.message
+    return ""
+
+
+def _count_parameters(weights: Path) -> int:
+    """Count the numbers in a weights file by its header."""
+    try:
+        with safe_open(weights, framework="np") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=weights) from None
+
+
+def _megabytes(*paths: Path) -> float:
+    files = (file for path in paths for file in ([path] if path.is_file() else path.rglob("*")))
+    return round(sum(os.path.getsize(file) for file in files) / 1e6, 3)

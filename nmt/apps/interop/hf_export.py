@@ -1,0 +1,191 @@
+"""Export a run as a Hugging Face folder with a Marian model, for use with `transformers`.
+
+The files are written without `transformers`, in the layout that its MarianMTModel and MarianTokenizer read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.apps.interop.hf_folder import ACTIVATIONS, HfFolder, MarianConfig
+from nmt.apps.interop.hf_vocabulary import hf_tokens
+from nmt.apps.interop.hf_weights import Weights, to_hf
+from nmt.apps.interop.license import front_matter, license_of
+from nmt.apps.interop.supported import refuse_for_marian
+from nmt.artifacts.checkpoint import check_size, read_weights, write_tensors
+from nmt.artifacts.rundir import RunDir
+from nmt.base.checksum import NO_CHECKSUM
+from nmt.base.errors import RunError
+from nmt.base.files import new_folder, write_text
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from nmt.config import Config
+from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
+from nmt.data.tokens.tokenizer import TokenizerPair
+
+
+def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
+    """Write the best model of `run` to the folder `out`, atomically.
+
+    RunError if Marian's architecture does not support such a model, or if `out` exists and may not be replaced.
+    """
+    config = run.config()
+    refuse_for_marian(config.model, run.config_file)
+    path = run.usable_checkpoint()
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    check_size(config.model, tokenizers, path)
+    vocabularies = _vocabularies(tokenizers)
+    marian = _marian_config(config, tokenizers, len(vocabularies[-1]))
+    weights = to_hf(_with_rows(read_weights(path), len(vocabularies[-1])), MarianConfig(**marian), config.model)
+    with new_folder(out, replace=lambda existing: _guard(existing, overwrite=overwrite)) as made:
+        folder = HfFolder(made)
+        write_tensors(folder.safetensors, weights, {**NO_CHECKSUM, "format": "pt"})  # required by transformers
+        _write_json(folder.config_file, marian)
+        _write_json(folder.generation_file, _generation_config(config, tokenizers))
+        _write_json(folder.tokenizer_file, _tokenizer_config(config, tokenizers))
+        for file, tokens in zip((folder.vocab_file, folder.tgt_vocab_file), vocabularies, strict=False):
+            _write_json(file, {token: number for number, token in enumerate(tokens)})
+        folder.source_spm.write_bytes(tokenizers.src.model_bytes)
+        folder.target_spm.write_bytes(tokenizers.tgt.model_bytes)
+        write_text(folder.card, _card(out.name, run, config))
+
+
+@contextmanager
+def _guard(existing: Path, *, overwrite: bool) -> Iterator[None]:
+    refuse_existing_hf(existing, overwrite=overwrite)
+    yield
+
+
+def refuse_existing_hf(path: Path, *, overwrite: bool) -> None:
+    """Raise RunError if `path` exists, unless it is a Marian folder and `overwrite` is given."""
+    if not path.exists():
+        return
+    if not overwrite:
+        hint = "replace it with --overwrite, or choose another folder"
+        raise RunError("this path already exists", path=path, hint=hint)
+    if not (path.is_dir() and HfFolder(path).config_file.is_file() and _is_marian(HfFolder(path))):
+        hint = "choose another folder"
+        raise RunError(
+            "not a Hugging Face folder of a Marian model, so nmt does not overwrite it", path=path, hint=hint
+        )
+
+
+def _is_marian(folder: HfFolder) -> bool:
+    try:
+        return folder.model_type() == "marian"
+    except RunError:
+        return False
+
+
+def _vocabularies(tokenizers: TokenizerPair) -> list[list[str]]:
+    """Return the tokens of vocab.json, and of target_vocab.json if there are two vocabularies, by id.
+
+    transformers gives both embeddings the same size, so the smaller vocabulary is padded with unused tokens.
+    """
+    sides = [hf_tokens(side) for side in ([tokenizers.src] if tokenizers.joint else [tokenizers.src, tokenizers.tgt])]
+    size = max(map(len, sides))
+    return [[*tokens, *(f"<unused {number}>" for number in range(len(tokens), size))] for tokens in sides]
+
+
+def _with_rows(weights: Weights, num_rows: int) -> Weights:
+    """Return `weights` with rows of zeros for unused tokens."""
+    names = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight", "output_proj.bias")
+    grown = dict(weights)
+    for name in set(names) & weights.keys():
+        rows = weights[name].new_zeros((num_rows - len(weights[name]), *weights[name].shape[1:]))
+        grown[name] = torch.cat([weights[name], rows])
+    return grown
+
+
+def _marian_config(config: Config, tokenizers: TokenizerPair, vocab_size: int) -> dict[str, Any]:
+    """Return the contents of config.json."""
+    model = config.model
+    activation = "swish" if model.activation == "silu" else model.activation
+    assert activation in ACTIVATIONS
+    max_len = max(model.max_src_len, model.max_tgt_len)
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "d_model": model.d_model,
+        "encoder_layers": model.encoder_layers,
+        "decoder_layers": model.decoder_layers,
+        **{f"{side}_attention_heads": model.num_heads for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": model.d_ff for side in ("encoder", "decoder")},
+        "activation_function": activation,
+        "max_position_embeddings": max_len,
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": model.dropout,
+        "vocab_size": vocab_size,
+        "decoder_vocab_size": vocab_size,
+        "pad_token_id": PAD_ID,
+        "eos_token_id": EOS_ID,
+        "decoder_start_token_id": BOS_ID,
+        "bos_token_id": BOS_ID,
+        "forced_eos_token_id": None,
+        "is_encoder_decoder": True,
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": model.tied_embeddings == "all",
+        "tie_word_embeddings": model.tied_embeddings != "none",
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "add_final_layer_norm": False,
+        "static_position_embeddings": True,
+        "torch_dtype": "float32",
+    }
+
+
+def _generation_config(config: Config, tokenizers: TokenizerPair) -> dict[str, Any]:
+    """Return the contents of generation_config.json: nmt's search options, as far as transformers has them."""
+    decoding = config.decoding
+    never = sorted({BOS_ID, PAD_ID, *tokenizers.tgt.never_generated})
+    longest = max(len(side) for side in _vocabularies(tokenizers))
+    unused = range(tokenizers.tgt.vocab_size, longest)
+    return {
+        "pad_token_id": PAD_ID,
+        "eos_token_id": EOS_ID,
+        "bos_token_id": BOS_ID,
+        "decoder_start_token_id": BOS_ID,
+        "forced_eos_token_id": None,
+        "bad_words_ids": [[number] for number in (*never, *unused)],
+        "max_length": config.model.max_tgt_len + 1,  # transformers counts the decoder start token
+        "num_beams": decoding.beam_size,
+        "length_penalty": decoding.length_penalty,
+        **({"early_stopping": "never" if decoding.exact else True} if decoding.beam_size > 1 else {}),
+    }
+
+
+def _tokenizer_config(config: Config, tokenizers: TokenizerPair) -> dict[str, Any]:
+    unk, pad, _, eos = SPECIAL_TOKENS
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": config.data.src_lang,
+        "target_lang": config.data.tgt_lang,
+        "separate_vocabs": not tokenizers.joint,
+        "unk_token": unk,
+        "pad_token": pad,
+        "eos_token": eos,
+        "model_max_length": config.model.max_src_len,
+        "clean_up_tokenization_spaces": False,
+    }
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _card(name: str, run: RunDir, config: Config) -> str:
+    """Return README.md: how to use the folder with transformers, and the run's model card."""
+    use = (
+        "    from transformers import MarianMTModel, MarianTokenizer\n\n"
+        f'    tokenizer, model = MarianTokenizer.from_pretrained("{name}"), MarianMTModel.from_pretrained("{name}")\n'
+        '    outputs = model.generate(**tokenizer(["text"], return_tensors="pt"))\n'
+        "    print(tokenizer.batch_decode(outputs, skip_special_tokens=True))"
+    )
+    directions = ", ".join(f"{direction.src} to {direction.tgt}" for direction in config.data.directions)
+    return front_matter(license_of(run.card)) + f"# {name}: {directions}\n\n## Use\n\n{use}\n"

@@ -1,0 +1,178 @@
+"""Convert vocabularies of Marian models (vocab.json, source.spm, target.spm) to and from nmt's. Imports no torch.
+
+nmt's special tokens have the ids 0 to 3, and the other tokens follow in the order of vocab.json. An embedding row may
+serve two ids: nmt's decoder starts with bos, for which Marian uses pad, and tokens of source.spm that vocab.json lacks
+use the row of the unknown token. Ids added this way are muted: their logits are far below all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.apps.interop.hf_folder import HfFolder, MarianConfig
+from nmt.base.errors import DataError, RunError
+from nmt.base.files import read_at_most
+from nmt.base.languages import LANGUAGE_TAG, language_tag
+from nmt.base.special_tokens import BOS_ID
+from nmt.config.corpora import fault_of_symbol
+from nmt.data.tokens.sentencepiece_model import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    Piece,
+    read_pieces,
+    with_pieces,
+)
+from nmt.data.tokens.tokenizer import MAX_MODEL_BYTES, Tokenizer, TokenizerPair
+
+_TAG = re.compile(r">>([A-Za-z0-9][A-Za-z0-9_-]{0,99})<<")
+SEGMENTED = (NORMAL, USER_DEFINED, BYTE)
+
+
+class Vocabulary(NamedTuple):
+    """The tokens of one side, indexed by nmt's ids."""
+
+    tokens: list[str]
+    rows: list[int]  # the id in vocab.json whose weights each token has
+    muted: list[int]  # ids that share the row of another id, and are never generated
+
+
+class HfVocabularies(NamedTuple):
+    """The tokenizers of a folder in nmt's form."""
+
+    tokenizers: TokenizerPair
+    src: Vocabulary
+    tgt: Vocabulary
+    languages: list[str]  # of the tags >>xx<<, or of nmt's tags, in order; empty if there are fewer than two
+
+
+class _Specials(NamedTuple):
+    """Ids in vocab.json, in the order of nmt's special tokens."""
+
+    unk: int
+    pad: int
+    start: int  # of the decoder
+    eos: int
+
+
+def read_vocabularies(folder: HfFolder, config: MarianConfig) -> HfVocabularies:
+    """Read both sides. RunError or DataError if a file is damaged, or the files do not match."""
+    src_vocab = folder.vocabulary(folder.vocab_file, config.vocab_size)
+    src_pieces, tgt_pieces = (read_spm(path) for path in (folder.source_spm, folder.target_spm))
+    separate = folder.tokenizer_settings().separate_vocabs
+    tgt_vocab = folder.vocabulary(folder.tgt_vocab_file, config.tgt_vocab_size) if separate else src_vocab
+    if len(tgt_vocab) != config.tgt_vocab_size:
+        raise RunError("there is one vocab.json, but decoder_vocab_size is not vocab_size", path=folder.config_file)
+    tgt_specials = _Specials(
+        _special(tgt_vocab, "<unk>", folder), config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
+    )
+    pad, eos = (_special(src_vocab, name, folder) for name in ("<pad>", "</s>"))
+    src_specials = _Specials(_special(src_vocab, "<unk>", folder), pad, pad, eos) if separate else tgt_specials
+    if not separate and (pad, eos) != (tgt_specials.pad, tgt_specials.eos):
+        hint = "pad_token_id and eos_token_id must be the ids of <pad> and </s> in vocab.json"
+        raise RunError("config.json and vocab.json do not match", path=folder.config_file, hint=hint)
+    missing = [p.text for p in src_pieces if p.type in SEGMENTED and p.text not in src_vocab]
+    missing_bytes = [p.text for p in tgt_pieces if p.type == BYTE and p.text not in tgt_vocab]
+    tags = _tags_of(src_vocab)
+    if not separate:
+        src = tgt = _order(src_vocab, tgt_specials, [*dict.fromkeys(missing + missing_bytes)], tags, folder.vocab_file)
+    else:
+        src = _order(src_vocab, src_specials, missing, tags, folder.vocab_file)
+        tgt = _order(tgt_vocab, tgt_specials, missing_bytes, {}, folder.tgt_vocab_file)
+    pair = TokenizerPair(
+        _tokenizer(folder.source_spm, src_pieces, src, is_source=True),
+        _tokenizer(folder.target_spm, tgt_pieces, tgt, is_source=False),
+        joint=not separate,
+    )
+    own_tags = [match[1] for p in src_pieces if p.type == USER_DEFINED and (match := LANGUAGE_TAG.fullmatch(p.text))]
+    return HfVocabularies(pair, src, tgt, list(tags.values()) or (own_tags if len(own_tags) > 1 else []))
+
+
+def read_spm(path: Path) -> list[Piece]:
+    """Return the tokens of a SentencePiece model. DataError if it cannot be read, or is damaged."""
+    try:
+        return read_pieces(read_at_most(path, MAX_MODEL_BYTES))
+    except DataError as error:
+        raise DataError(error.message, path=path) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+
+
+def _special(vocabulary: Mapping[str, int], name: str, folder: HfFolder) -> int:
+    if name not in vocabulary:
+        raise RunError(f"the vocabulary has no {name}", path=folder.vocab_file)
+    return vocabulary[name]
+
+
+def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
+    """Return the language of each tag `>>xx<<`, in the order of ids; empty if there is at most one language."""
+    found = {token: match[1] for token in vocabulary if (match := _TAG.fullmatch(token))}
+    return dict(sorted(found.items(), key=lambda item: vocabulary[item[0]])) if len(found) > 1 else {}
+
+
+def _order(
+    vocabulary: Mapping[str, int], specials: _Specials, extra: Sequence[str], tags: Mapping[str, str], path: Path
+) -> Vocabulary:
+    """Return the tokens in nmt's order: special ones, those of `vocabulary`, and `extra` ones, which are unknown."""
+    texts = {number: token for token, number in vocabulary.items()}
+    others = [number for number in range(len(texts)) if number not in specials]
+    tokens = [*SPECIAL_TOKENS, *(_own_text(texts[number], tags) for number in others), *extra]
+    refuse_twins(tokens, path)
+    rows = [*specials, *others, *[specials.unk] * len(extra)]
+    muted = [BOS_ID] if specials.start in (specials.unk, specials.pad, specials.eos) else []
+    return Vocabulary(tokens, rows, [*muted, *range(len(rows) - len(extra), len(rows))])
+
+
+def refuse_twins(tokens: Sequence[str], path: Path) -> None:
+    """Raise RunError if a token occurs twice."""
+    twice = next((token for token, count in Counter(tokens).items() if count > 1), None)
+    if twice is not None:
+        raise RunError(f"the token {twice!r} occurs twice", path=path)
+
+
+def _own_text(token: str, tags: Mapping[str, str]) -> str:
+    """Return nmt's name for a token of vocab.json: `>>fra<<` is nmt's tag `<2fra>`."""
+    if token in tags:
+        return "▁" + language_tag(tags[token])
+    return f"{token}*" if token in SPECIAL_TOKENS else token
+
+
+def _tokenizer(path: Path, pieces: Sequence[Piece], vocabulary: Vocabulary, *, is_source: bool) -> Tokenizer:
+    """Return a tokenizer that segments like the model at `path` with `pieces`, with the ids of `vocabulary`."""
+    known = {piece.text: piece for piece in pieces if piece.type in SEGMENTED}
+    muted = set(vocabulary.muted)
+
+    def piece_of(number: int, token: str) -> Piece:
+        if number < len(SPECIAL_TOKENS):
+            return Piece(token, 0.0, CONTROL if number else UNKNOWN)
+        found = known.get(token)
+        if LANGUAGE_TAG.fullmatch(token) and token.startswith("▁"):
+            return Piece(token, 0.0, USER_DEFINED)
+        if found is None or (number in muted and not is_source and found.type != BYTE):
+            return Piece(token, 0.0, UNUSED)
+        return found
+
+    own = [piece_of(number, token) for number, token in enumerate(vocabulary.tokens)]
+    try:
+        tokenizer = Tokenizer(with_pieces(read_at_most(path, MAX_MODEL_BYTES), own))
+    except DataError as error:
+        raise DataError(f"its tokens and those of vocab.json make no model: {error.message}", path=path) from None
+    if is_source and tokenizer.type == "bpe" and any(piece.type == UNUSED for piece in own):
+        hint = "nmt imports models with unigram tokenizers, or with one tokenizer for both sides"
+        raise DataError("a BPE model whose tokens differ from vocab.json", path=path, hint=hint)
+    return tokenizer
+
+
+def hf_tokens(tokenizer: Tokenizer) -> list[str]:
+    """Return the tokens of vocab.json for `tokenizer`, by id; nmt's tags become Marian's `>>xx<<`."""
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    own = {token: match[1] for token in tokens if token.startswith("▁") and (match := LANGUAGE_TAG.fullmatch(token))}
+    return [f">>{own[token]}<<" if token in own and not fault_of_symbol(token[1:]) else token for token in tokens]

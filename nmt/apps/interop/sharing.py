@@ -1,0 +1,87 @@
+"""The shareable part of a run: weights, tokenizer, configuration, card and scores, without text from its corpus."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from nmt import __version__
+from nmt.apps.interop.share_card import share_card, test_record
+from nmt.artifacts.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
+from nmt.artifacts.rundir import CheckpointIndex, RunDir
+from nmt.base.files import FULL_DISK, write_text
+from nmt.config.base import Section
+from nmt.config.load import PATH_KEYS
+from nmt.data.tokens.tokenizer import TokenizerPair
+
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+def pack(run: RunDir, out: Path, precision: StoredPrecision = "fp32") -> None:
+    """Write the best model of `run` to the file `out`, atomically.
+
+    RunError if the run is damaged, or its weights are too large for `precision`.
+    """
+    with tempfile.TemporaryDirectory(prefix="nmt-") as name:
+        write_shareable(run, Path(name), (out.stem, out.name), precision)
+        write_packed(Path(name), out)
+
+
+def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision: StoredPrecision = "fp32") -> None:
+    """Write the shareable part of `run` into the empty `folder`, which becomes a run.
+
+    `names` are the model's name, and the value that users will pass to --model. RunError as in `pack`.
+    """
+    config, weights, shared = run.config(), run.usable_checkpoint(), RunDir(folder)
+    TokenizerPair.load(run.tokenizer).save(shared.tokenizer)
+    shared.checkpoints.mkdir()
+    if precision == "fp16":
+        convert_weights(weights, shared.checkpoint(weights.stem), "float16")
+    else:
+        _copy(weights, shared.checkpoint(weights.stem))
+    if run.shortlist.is_file():
+        _copy(run.shortlist, shared.shortlist)
+    if (statistics := run.statistics()) is not None:
+        shared.write_statistics(statistics)
+    shared.write_index(_index(run, weights.stem))
+    shared.write_config(without_folders(config))
+    if record := test_record(run, weights.stem):
+        shared.evaluations.mkdir()
+        shared.write_json(shared.evaluations / "test.json", record)
+    write_text(folder / PACK_INFO, PackInfo(nmt=__version__, precision=precision).model_dump_json(indent=2) + "\n")
+    write_text(shared.card, share_card(run, config, *names))
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file. The OSError of a full disk names `target`; shutil's names `source`."""
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        if error.errno in FULL_DISK:
+            raise OSError(error.errno, error.strerror, str(target)) from None
+        raise
+
+
+def _index(run: RunDir, best: str) -> CheckpointIndex:
+    """Return the index of a run with only the checkpoint `best`."""
+    index = run.index()
+    int8 = index.int8 if index.int8 is not None and index.int8.checkpoint == best else None
+    scores = {best: index.checkpoints.get(best, {})}
+    changes: dict[str, Any] = {"checkpoints": scores, "best": best, "last": best, "int8": int8}
+    return index.model_copy(update={**changes, "validations_since_best": 0})
+
+
+def without_folders(section: AnySection) -> AnySection:
+    """Return `section` with only the last part of each path, because folder names may reveal private information."""
+    changes: dict[str, Any] = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if name in PATH_KEYS.get(type(section), ()) and value is not None:
+            changes[name] = PurePath(value.replace("\\", "/")).name or "."
+        elif isinstance(value, Section):
+            changes[name] = without_folders(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Section):
+            changes[name] = tuple(map(without_folders, value))
+    return section.model_copy(update=changes)

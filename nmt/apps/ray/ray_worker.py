@@ -1,0 +1,136 @@
+"""The worker processes of a Ray cluster: each loads the model once and translates blocks of texts."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.artifacts.exportdir import ExportDir, is_export
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.base.files import sha256_of
+from nmt.base.machine import limit_cores, request_exact_mkl
+from nmt.translation.blocks import Request, translate_block
+from nmt.translation.translation import Translation
+from nmt.translation.translator import Translator
+
+_CHECKSUM_CHARACTERS = 16
+
+
+class ModelPaths(NamedTuple):
+    """The paths of the runs or the export to load, which every node can read, and how to compute."""
+
+    folders: tuple[str, ...]
+    checkpoints: tuple[str, ...]  # one for each run; none for an export
+    checksums: tuple[str, ...]  # of the weights
+    engine: str
+    device: str
+    precision: str
+    token_scores: bool
+
+    @classmethod
+    def of(
+        cls, models: Sequence[RunDir] | ExportDir, computation: tuple[str, str, str], *, token_scores: bool
+    ) -> ModelPaths:
+        """Return the paths of `models`; `computation` is the engine, the device and the precision."""
+        paths = [models.path] if isinstance(models, ExportDir) else [run.path for run in models]
+        weights = [] if isinstance(models, ExportDir) else [run.usable_checkpoint() for run in models]
+        return cls(
+            tuple(str(path.resolve()) for path in paths),
+            tuple(path.stem for path in weights),
+            checksums_of_weights(models),
+            *computation,
+            token_scores,
+        )
+
+
+class WorkerInfo(NamedTuple):
+    """A worker process that has loaded the model."""
+
+    host: str
+    pid: int
+    precision: str
+    max_src_len: int
+
+
+class Result(NamedTuple):
+    """The translations of one block."""
+
+    translations: list[Translation]
+    seconds: float
+    pid: int
+
+
+def checksums_of_weights(models: Sequence[RunDir] | ExportDir) -> tuple[str, ...]:
+    """Return a checksum for each model; for an export, that of export.json, which has the checksums of its files."""
+    files = [models.info_file] if isinstance(models, ExportDir) else [run.usable_checkpoint() for run in models]
+    return tuple(sha256_of(file)[:_CHECKSUM_CHARACTERS] for file in files)
+
+
+class Worker:
+    """The code of a worker process. Errors that users can fix are returned, because Ray wraps raised exceptions.
+
+    If the process dies, Ray restarts it and calls the unfinished methods again. The model is loaded when first needed.
+    """
+
+    def __init__(self, paths: ModelPaths, num_threads: int, version: str):
+        self._paths = paths
+        self._num_threads = num_threads
+        self._version = version  # nmt's version in the process that collects the translations
+        self._translator: Translator | None = None
+
+    def load(self) -> WorkerInfo | NmtError:
+        """Load the model."""
+        try:
+            translator = self._loaded()
+        except NmtError as error:
+            return error
+        return WorkerInfo(platform.node(), os.getpid(), translator.precision, translator.max_src_len)
+
+    def translate(self, texts: list[str], request: Request, first: int) -> Result | NmtError:
+        """Translate `texts`, the lines from number `first` on."""
+        try:
+            translator = self._loaded()
+            began = time.monotonic()
+            translations = translate_block(translator, texts, request, first)
+        except NmtError as error:
+            return error
+        return Result(translations, time.monotonic() - began, os.getpid())
+
+    def _loaded(self) -> Translator:
+        if self._translator is None:
+            from nmt import __version__
+
+            if __version__ != self._version:
+                message = f"the Ray worker on {platform.node()} has nmt {__version__}, not {self._version}"
+                raise NmtError(message, hint="install the same version on every node")
+            limit_cores(self._num_threads)
+            request_exact_mkl()
+            self._translator = self._load()
+        return self._translator
+
+    def _load(self) -> Translator:
+        _, _, _, engine, device, precision, token_scores = self._paths
+        models = self._find_models()
+        if checksums_of_weights(models) != self._paths.checksums:
+            message = f"the weights on {platform.node()} differ from those of the requested model"
+            raise NmtError(message, path=self._paths.folders[0], hint="put the model where all nodes read one copy")
+        return Translator.load(
+            models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=token_scores
+        )
+
+    def _find_models(self) -> list[RunDir] | ExportDir:
+        for folder in self._paths.folders:
+            if not Path(folder).is_dir():
+                hint = "put the model on storage that all nodes share, under the same path"
+                raise NmtError(f"the Ray worker on {platform.node()} finds no such folder", path=folder, hint=hint)
+        if is_export(Path(self._paths.folders[0])):
+            return ExportDir(Path(self._paths.folders[0]))
+        runs = [RunDir(Path(folder)) for folder in self._paths.folders]
+        for run, checkpoint in zip(runs, self._paths.checkpoints, strict=True):
+            run.use_checkpoint(checkpoint)
+        return runs

@@ -1,0 +1,171 @@
+"""Adapt a trained model to another domain: configure the training, and check its result.
+
+Training on new text alone makes a model forget the old (catastrophic forgetting: Thompson et al. 2019, "Overcoming
+Catastrophic Forgetting During Domain Adaptation of Neural Machine Translation"). Replaying a share of the old corpus
+(mixed fine-tuning: Chu et al. 2017, "An Empirical Comparison of Domain Adaptation Methods for Neural Machine
+Translation"), a low learning rate and few updates keep that loss small. nmt measures it rather than assuming it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from nmt.apps.recipes.adaptation_corpus import NEW, OLD, AdaptationCorpus, epochs_for, old_sets
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import RunError
+from nmt.base.files import write_text
+from nmt.config import Config, DataConfig, TrainingConfig, dump_config
+from nmt.config.load import load_text
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, translate_set
+from nmt.translation import Translator
+
+LR_SHARE, MAX_LR = 0.3, 6e-4
+"""The peak learning rate of an adaptation that replays old text: a fraction of the run's own, and an upper limit."""
+
+LR_SHARE_ALONE, MAX_LR_ALONE = 0.1, 1e-4
+"""The same without old text, where nothing keeps the model from forgetting."""
+
+MIN_UPDATES, MAX_UPDATES = 40, 5000
+_MIN_UPDATES_PER_EPOCH = 10
+_MIN_BATCH_TOKENS = 512
+_SAMPLE_PAIRS = 2000  # pairs from which the number of tokens in a corpus is estimated
+_NUM_VALIDATIONS = 5
+_UPDATES = "training.max_updates"
+
+
+def adapted_config(run: RunDir, corpus: AdaptationCorpus, data: DataConfig, overrides: Sequence[str] = ()) -> Config:
+    """Return the configuration that adapts `run` to `corpus` with the files in `data`; `overrides` as in `--set`."""
+    base = run.config().of_stage(-1)  # with the dropout, learning rate and so on of the last stage
+    tokens_per_pair, max_updates = _tokens_per_pair(run, corpus), _named_updates(overrides)
+    training = suited_training(base.training, corpus.num_new, tokens_per_pair, corpus.mix, max_updates)
+    training = training.model_copy(update={"init_from": str(run.path)})
+    tokenizer = base.tokenizer.model_copy(update={"path": None})
+    data = data.model_copy(update={"augment": base.data.augment})
+    changed = base.model_copy(update={"data": data, "tokenizer": tokenizer, "training": training})
+    return load_text(dump_config(changed), Path("configuration of the adaptation"), overrides)
+
+
+def _named_updates(overrides: Sequence[str]) -> int | None:
+    """Return the number of updates set with `--set`, which then also determines warmup and validations."""
+    values = [value.strip() for name, _, value in (each.partition("=") for each in overrides) if name == _UPDATES]
+    return int(values[-1]) if values and values[-1].isdecimal() else None
+
+
+def suited_training(
+    base: TrainingConfig, num_new: int, tokens_per_pair: float, mix: float, max_updates: int | None = None
+) -> TrainingConfig:
+    """Return a run's training settings, changed to suit an adaptation to `num_new` pairs.
+
+    The learning rate is lower and falls to 0. There are few passes over the new pairs, and smaller updates if a pass
+    would have fewer than 10. `tokens_per_pair` counts the longer side, `mix` is the share of the old corpus, and
+    `max_updates` the number of updates if the user set it.
+    """
+    tokens_per_epoch = num_new * tokens_per_pair / (1 - mix)
+    in_batch = 0 if base.batch_tokens == "auto" else base.batch_tokens
+    tokens_per_update = max(in_batch, base.tokens_per_update)
+    smaller = max(_MIN_BATCH_TOKENS, round(tokens_per_epoch / _MIN_UPDATES_PER_EPOCH))
+    changes: dict[str, object] = {}
+    if smaller < tokens_per_update:
+        fits = in_batch < smaller <= tokens_per_epoch / 2  # several batches make an update, several updates an epoch
+        changes = {"tokens_per_update": smaller} if fits else {"batch_tokens": smaller, "tokens_per_update": 0}
+        tokens_per_update = smaller
+    epochs = epochs_for(num_new) if mix else max(1, epochs_for(num_new) // 4)
+    wanted = round(epochs * tokens_per_epoch / tokens_per_update)
+    share, limit = (LR_SHARE, MAX_LR) if mix else (LR_SHARE_ALONE, MAX_LR_ALONE)
+    max_updates = max_updates or min(max(wanted, MIN_UPDATES), MAX_UPDATES)
+    return base.model_copy(
+        update={
+            **changes,
+            "lr": min(share * base.lr, limit),
+            "max_updates": max_updates,
+            "warmup_updates": max_updates // 10,
+            "schedule": "cosine",
+            "max_minutes": 0.0,
+            "ema": 0.0,
+            "stages": (),
+            "both_directions": False,
+            "early_stopping_patience": 0,
+            "log_every": max(1, max_updates // 20),
+            "validate_every": -(-max_updates // _NUM_VALIDATIONS),
+            "average_checkpoints": min(base.average_checkpoints, 3),
+        }
+    )
+
+
+def _tokens_per_pair(run: RunDir, corpus: AdaptationCorpus) -> float:
+    """Return the mean length of the longer side of new pairs, end of sentence included."""
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    first = list(islice(corpus.train[0].pairs, _SAMPLE_PAIRS))
+    sources = tokenizers.src.encode_batch(src for src, _ in first)
+    targets = tokenizers.tgt.encode_batch(tgt for _, tgt in first)
+    return mean(max(len(src), len(tgt)) + 1 for src, tgt in zip(sources, targets, strict=True))
+
+
+class Verdict(NamedTuple):
+    """The scores of a model before and after its adaptation, and the loss that is acceptable."""
+
+    comparisons: list[SetComparison]
+    max_loss: float  # BLEU that the model may lose on the old test set in each direction
+
+    @property
+    def worst(self) -> SetComparison | None:
+        """The direction of the old test set with the largest loss; None if there is no old test set."""
+        old = [each for each in self.comparisons if each.name == OLD]
+        return min(old, key=lambda each: each.bleu.gain, default=None)
+
+    @property
+    def is_acceptable(self) -> bool:
+        """True if the old test set lost at most `max_loss` BLEU, in every direction."""
+        return self.worst is None or -self.worst.bleu.gain <= self.max_loss
+
+
+def sets_to_check(
+    base: RunDir, adapted: RunDir, old_test: Sequence[DirectedPairs] = ()
+) -> list[tuple[str, DirectedPairs]]:
+    """Return the test sets of an adaptation by name: the new one, and `old_test` or else that of the run `base`."""
+    new = adapted.read_sets("test", adapted.config().data.directions[0])
+    return [(NEW, each) for each in new] + [(OLD, each) for each in (old_test or old_sets(base)["test"])]
+
+
+def check_adaptation(base: RunDir, adapted: RunDir, max_loss: float, old_test: Sequence[DirectedPairs] = ()) -> Verdict:
+    """Score both models on the new and the old test set, in fp32; write translations and scores into `adapted`.
+
+    RunError if an earlier check failed on an old test set, and there is none now.
+    """
+    sets = sets_to_check(base, adapted, old_test)
+    has_failed = adapted.adaptation.exists() and not adapted.read_json(adapted.adaptation).get("accepted")
+    if has_failed and all(name == NEW for name, _ in sets):
+        hint = "give that set again: --old-test FILE"
+        raise RunError(
+            "not delivered: an earlier check found too great a loss on an old test set", path=adapted.path, hint=hint
+        )
+    translations = []
+    for run in (base, adapted):
+        with Translator.load(run, precision="fp32", scores=False) as translator:
+            translations.append([translate_set(translator, each) for _, each in sets])
+    comparisons = []
+    for number, ((name, each), before, after) in enumerate(zip(sets, *translations, strict=True)):
+        comparisons.append(compare_on(name, each, before, after))
+        for when, lines in (("before", before), ("after", after)):
+            file = adapted.evaluations / f"adaptation-{number + 1}-{name}.{each.direction}.{when}.hyp"
+            write_text(file, "".join(line + "\n" for line in lines))
+    verdict = Verdict(comparisons, max_loss)
+    record = {"base": str(base.path), "max_loss": max_loss, "accepted": verdict.is_acceptable}
+    adapted.write_json(adapted.adaptation, record | {"sets": [as_json(each) for each in comparisons]})
+    return verdict
+
+
+def base_of(run: RunDir) -> RunDir:
+    """Return the run that an adapted run started from. RunError if there is none, or it is missing."""
+    path = run.config().training.init_from
+    if path is None:
+        raise RunError("this run was not adapted from another", path=run.path)
+    if not Path(path).is_dir():
+        hint = "give the folder that it is in now: nmt adapt RUN --resume --run ..."
+        raise RunError(f"the run that it was adapted from is not at {path}", path=run.path, hint=hint)
+    return RunDir(Path(path))

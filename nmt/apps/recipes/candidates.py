@@ -1,0 +1,134 @@
+"""Translations of monolingual text as candidates for training pairs, with their faults."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from nmt.base.errors import NmtError
+from nmt.config.filters import THRESHOLDS
+from nmt.translation.translation import Translation
+
+MAX_CHARACTERS = int(THRESHOLDS["too_long"])
+"""The maximum length of a text in a pair; sentences are rarely this long."""
+
+Fault = Literal[
+    "blank", "unreadable", "too_long", "empty", "truncated", "unfinished", "looped", "copied", "wrong_language",
+    "protected_lost", "duplicate", "length_ratio", "low_score", "not_best",
+]  # fmt: skip
+
+FAULTS: dict[Fault, str] = {
+    "blank": "the given line is blank",
+    "unreadable": "a side holds control characters, or bytes that were not UTF-8",
+    "too_long": f"a side has over {MAX_CHARACTERS:,} characters",
+    "empty": "the output is blank",
+    "truncated": "the end of the given line was not translated (--split never)",
+    "unfinished": "the output reached its maximum length",
+    "looped": "the output repeats itself",
+    "copied": "more than half of the output's words come from the given line",
+    "wrong_language": "the output is in another script or language",
+    "protected_lost": "the output lost a URL, tag or placeholder",
+    "duplicate": "another output for the same line is the same text",
+    "length_ratio": "the lengths differ too much from the usual ratio",
+    "low_score": "the output is less probable than --min-score",
+    "not_best": "the output is not in the best share, --keep",
+}
+"""The reasons to drop a pair, in the order in which they are tested."""
+
+FORMAT = 2
+"""The version of the lines that `Candidates.to_line` writes; version 1 had only the first fault of each output."""
+
+_UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufffd]")
+_LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\t", " "))
+
+
+class Candidate(NamedTuple):
+    """One output for a given line."""
+
+    output: str
+    score: float | None  # mean natural-log probability per token, eos included; None if it was not computed
+    faults: tuple[Fault, ...] = ()  # in the order of `FAULTS`
+
+
+class Candidates(NamedTuple):
+    """A given line with its outputs, best first. There is at least one, empty if the line was not translated."""
+
+    text: str
+    outputs: list[Candidate]
+
+    def to_line(self) -> str:
+        """Return a line of JSON."""
+        return json.dumps([self.text, *self.outputs], ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str | bytes) -> Candidates:
+        """Read what `to_line` wrote. ValueError if it is damaged."""
+        try:
+            text, *outputs = json.loads(line)
+            candidates = cls(text, [_read_candidate(*output) for output in outputs])
+        except (TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from None
+        if not (isinstance(text, str) and outputs):
+            raise ValueError("not a text with its outputs")
+        return candidates
+
+
+def _read_candidate(output: Any, score: Any, faults: Any) -> Candidate:
+    """Return a candidate from its values in JSON. ValueError or TypeError if they are damaged."""
+    if not (isinstance(output, str) and FAULTS.keys() >= {*faults}):
+        raise ValueError("not an output with its faults")
+    return Candidate(output, score, tuple(faults))
+
+
+def fault_of_text(text: str) -> Fault | None:
+    """Return the fault that makes a given line unfit for translation, if any."""
+    if not text.strip():
+        return "blank"
+    if _UNREADABLE.search(text):
+        return "unreadable"
+    return "too_long" if len(text) > MAX_CHARACTERS else None
+
+
+def candidates_of(text: str, translation: Translation) -> Candidates:
+    """Return the outputs for `text` in the n-best list of `translation`, each with all its faults."""
+    if fault := fault_of_text(text):
+        return Candidates(text, [Candidate("", None, (fault,))])
+    seen = set[str]()
+    outputs = []
+    for each in (translation, *translation.alternatives):
+        output = each.text.translate(_LINE_BREAKS).strip()
+        score = None if math.isnan(each.score) else round(each.mean_log_prob, 6)
+        if score is not None and math.isinf(score):
+            raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow")
+        faults = [*_faults(each, output)]
+        if output in seen:
+            faults.append("duplicate")
+        outputs.append(Candidate(output, score, tuple(faults)))
+        seen.add(output)
+    return Candidates(text, outputs)
+
+
+def _faults(translation: Translation, output: str) -> Iterator[Fault]:
+    """Yield the faults of a translation, whose text on one line is `output`."""
+    if not output:
+        yield "empty"
+        return
+    if _UNREADABLE.search(output):
+        yield "unreadable"
+    if len(output) > MAX_CHARACTERS:
+        yield "too_long"
+    if translation.truncated:
+        yield "truncated"
+    if not translation.finished:
+        yield "unfinished"
+    if translation.loop_unresolved:
+        yield "looped"
+    if translation.copied_source:
+        yield "copied"
+    if translation.wrong_language:
+        yield "wrong_language"
+    if translation.protected_lost:
+        yield "protected_lost"

@@ -1,0 +1,219 @@
+"""Sequence-level knowledge distillation (Kim and Rush 2016): a student learns from the translations of its teacher.
+
+The training pairs of a configuration are written to files once, without held-out and filtered pairs. The teacher's
+translations are written beside them, line by line. The student's configuration lists both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import DataError
+from nmt.base.files import new_folder, sha256_of
+from nmt.base.languages import Direction
+from nmt.config import Config, DataConfig, SearchOptions
+from nmt.config.corpora import ParallelFiles
+from nmt.config.filters import Filters
+from nmt.data.read.corpus import SentencePair
+from nmt.data.read.lines import count_lines, read_lines
+from nmt.data.store.mixing import corpus_weights
+from nmt.data.store.report import SPLITS, Split
+from nmt.evaluation.model_comparison import SetComparison, as_json, compare_on, translate_set
+from nmt.training.corpus.corpus_files import whole
+from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.translation import Translator
+
+ROUNDS = 3
+"""Number of times that each model translates the test set, alternating, to measure the time."""
+
+
+_REPEATED = ".repeated"
+
+
+class Part(NamedTuple):
+    """The files of one training corpus: sources, references, and the teacher's translations, written later."""
+
+    files: ParallelFiles  # the corpus in the configuration
+    direction: Direction
+    src: Path
+    ref: Path
+    hyp: Path  # one or several translations per source
+    src_of_hyp: Path  # the source of each of these
+    size: int  # pairs
+
+
+class DistillationText(NamedTuple):
+    """All text for training a student, in one folder."""
+
+    folder: Path
+    data: DataConfig  # the student's
+    parts: list[Part]  # one for each training corpus that has pairs
+
+    def student_data(self, mix_original: float) -> DataConfig:
+        """Return the data section for training the student, with a share `mix_original` of original pairs."""
+        sizes = [part.size for part in self.parts]
+        weights: list[float] | None = None
+        if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
+            kept = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
+            weights = list(corpus_weights(kept, sizes) or sizes)
+        train = [self._translated(part) for part in self.parts]
+        if weights is not None:
+            train = _weighted(train, weights, 1 - mix_original)
+        if weights is not None and mix_original:
+            # They are filtered already. Again, beside the translations, they would count as repeated sources.
+            changes = {"name": None, "filters": Filters()}
+            original = [_files(part, part.src, part.ref).model_copy(update=changes) for part in self.parts]
+            train += _weighted(original, weights, mix_original)
+        held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
+        corpora = train[0] if len(train) == 1 else tuple(train)
+        return self.data.model_copy(update={"train": corpora, "temperature": 1.0, **held_out})
+
+    def _translated(self, part: Part) -> ParallelFiles:
+        """Return the corpus of a part with the teacher's translations; of several, no filter keeps only the first."""
+        files = _files(part, part.src_of_hyp, part.hyp)
+        if part.src_of_hyp == part.src:
+            return files
+        filters = files.filters or self.data.filters
+        kept = filters.model_copy(update={"repeated_source": False, "near_duplicate": False})
+        return files.model_copy(update={"filters": kept})
+
+    def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
+        """Return the files of a set that was held out of the training corpora."""
+        sets = []
+        for number, files in enumerate(self.data.corpora("train"), start=1):
+            src, tgt = (self.folder / f"{split}-{number}.{side}" for side in ("src", "tgt"))
+            if src.stat().st_size:
+                direction = self.data.direction_of(files)
+                languages = {"src_lang": direction.src, "tgt_lang": direction.tgt, "tag": files.tag}
+                sets.append(ParallelFiles(src=str(src), tgt=str(tgt)).model_copy(update=languages))
+        return tuple(sets)
+
+
+def _files(part: Part, src: Path, tgt: Path) -> ParallelFiles:
+    """Return the corpus of a part with the sources `src` and the translations `tgt`."""
+    files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
+    kept = {key: getattr(part.files, key) for key in ("tag", "name", "filters")}
+    return files.model_copy(update=kept)
+
+
+def _weighted(corpora: Sequence[ParallelFiles], weights: Sequence[float], share: float) -> list[ParallelFiles]:
+    """Return `corpora` with their `weights`, which add up to `share`."""
+    unit = share / sum(weights)
+    return [files.model_copy(update={"weight": unit * weight}) for files, weight in zip(corpora, weights, strict=True)]
+
+
+def write_distillation_text(
+    config: Config, teachers: Sequence[RunDir], options: SearchOptions, precision: str, store_root: Path
+) -> DistillationText:
+    """Write the training pairs of `config` and its held-out pairs into a folder in `store_root`, unless it exists.
+
+    The folder is named after the text, the weights of the teachers, their search `options` and the requested
+    `precision`, so that a resumed distillation finds the translations it already has. DataError if there are no pairs.
+    """
+    corpus = FilteredCorpus(config, store_root)
+    identity = {
+        "corpus": corpus.identity(store_root),
+        "languages": [config.data.src_lang, config.data.tgt_lang],
+        "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
+        "options": options.model_dump(),
+        "precision": precision,
+        **corpus.filter_identity(),
+    }
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    folder = store_root / f"distill-{digest[:24]}"
+    if not folder.is_dir():
+        with new_folder(folder) as partial:
+            _write_pairs(corpus, partial)
+            if options.num_hypotheses > 1:
+                for number in range(1, len(corpus.train) + 1):
+                    _repeat_lines(partial / f"train-{number}.src", options.num_hypotheses)
+    parts = []
+    for number, files in enumerate(corpus.train, start=1):
+        src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
+        src_of_hyp = src.with_suffix(_REPEATED) if options.num_hypotheses > 1 else src
+        if size := count_lines(src):
+            parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, src_of_hyp, size))
+    if not parts:
+        raise DataError("no pair with text on both sides", path=corpus.files()[0])
+    return DistillationText(folder, config.data, parts)
+
+
+def _write_pairs(corpus: FilteredCorpus, folder: Path) -> None:
+    """Write a pair of files for each training corpus, and for each set held out of it."""
+
+    def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
+        for number in range(1, len(corpus.train) + 1):
+            for ending in endings:
+                (folder / f"{name}-{number}.{ending}").touch()
+        for index, group in groupby(whole(pairs), key=attrgetter("corpus")):
+            first, second = (folder / f"{name}-{index + 1}.{ending}" for ending in endings)
+            with (
+                open(first, "a", encoding="utf-8", newline="\n") as sources,
+                open(second, "a", encoding="utf-8", newline="\n") as targets,
+            ):
+                for pair in group:
+                    sources.write(pair.src + "\n")
+                    targets.write(pair.tgt + "\n")
+
+    write("train", ("src", "ref"), corpus.train_pairs())
+    for split in corpus.missing:
+        write(split, ("src", "tgt"), corpus.pairs(split))
+
+
+def _repeat_lines(path: Path, times: int) -> None:
+    """Write each line of a file several times into another one beside it."""
+    with open(path.with_suffix(_REPEATED), "w", encoding="utf-8", newline="\n") as repeated:
+        repeated.writelines((line + "\n") * times for line in read_lines(path))
+
+
+class Comparison(NamedTuple):
+    """Teacher and student side by side."""
+
+    sets: list[SetComparison]  # first: the teacher, second: the student
+    teacher_seconds: float  # for the test set, median of ROUNDS
+    student_seconds: float
+    precisions: tuple[str, str]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the comparison as JSON values."""
+        seconds = {"teacher": round(self.teacher_seconds, 3), "student": round(self.student_seconds, 3)}
+        precisions = dict(zip(("teacher", "student"), self.precisions, strict=True))
+        return {"sets": [as_json(each) for each in self.sets], "seconds": seconds, "precisions": precisions}
+
+
+def compare_with_teacher(
+    teachers: Sequence[RunDir], student: RunDir, device: str = "auto", precision: str = "auto"
+) -> Comparison:
+    """Score teacher and student on the student's validation and test sets; time both, alternating, on the test set."""
+    direction = student.config().data.directions[0]
+    valid, test = (student.read_sets(split, direction) for split in SPLITS)
+    with ExitStack() as stack:
+        both = [
+            stack.enter_context(Translator.load(list(runs), device=device, precision=precision, scores=False))
+            for runs in (teachers, [student])
+        ]
+        on_valid = [[translate_set(translator, each) for each in valid] for translator in both]  # sets up, too
+        on_test: list[list[list[str]]] = [[], []]
+        seconds: list[list[float]] = [[], []]
+        for _ in range(ROUNDS):
+            for i, translator in enumerate(both):
+                start = time.perf_counter()
+                on_test[i] = [translate_set(translator, each) for each in test]
+                seconds[i].append(time.perf_counter() - start)
+        precisions = both[0].engine.precision, both[1].engine.precision
+    sets = [
+        compare_on(name, each, first, second)
+        for name, split, texts in (("valid", valid, on_valid), ("test", test, on_test))
+        for each, first, second in zip(split, *texts, strict=True)
+    ]
+    return Comparison(sets, median(seconds[0]), median(seconds[1]), precisions)

@@ -1,0 +1,139 @@
+"""Select the pairs of a synthetic corpus: by faults, length ratio and score, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates, Fault
+from nmt.base.errors import counted
+from nmt.config.filters import THRESHOLDS
+from nmt.data.check.lengths import LengthModel
+
+_SAMPLE_PAIRS = 100_000  # pairs from which the usual length ratio is estimated
+_MIN_SAMPLE_PAIRS = 30  # too few pairs to estimate a usual ratio, if there are fewer
+_BINS_PER_NAT = 10_000
+_MAX_NATS = 50
+
+
+class Limits(NamedTuple):
+    """The conditions for keeping a pair."""
+
+    length_ratio: float | None = THRESHOLDS["length_ratio"]  # standard deviations; None: any
+    min_score: float | None = None  # mean log-probability per token
+    keep: float = 1.0  # share, by score, of the pairs that meet all other conditions
+    allowed: Collection[str] = ()  # faults to ignore; a pair with an empty side is dropped all the same
+
+    @property
+    def needs_scores(self) -> bool:
+        """True if outputs need a score."""
+        return self.min_score is not None or self.keep < 1
+
+
+class Kept(NamedTuple):
+    """A pair that is kept."""
+
+    line: int  # line number in the given text, from 1
+    rank: int  # rank of the output in its n-best list, from 0
+    text: str
+    candidate: Candidate
+
+
+class Selection:
+    """Selects the pairs to keep from candidates that can be read several times.
+
+    Reads the candidates once to determine the usual length ratio, from the first 100,000 sound pairs, and the lowest
+    score in the best share. Memory does not grow with their number. `pairs` counts each reason in `dropped`.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Candidates]], limits: Limits):
+        """Read the candidates as far as `limits` requires; each call of `read` iterates over all of them."""
+        self.limits = limits
+        self._read = read
+        self.dropped: Counter[Fault] = Counter()
+        self.num_lines = self.num_kept = 0
+        self._keeps_all = limits.keep >= 1 or "not_best" in limits.allowed
+        self._model: LengthModel | None = None
+        self._lowest_bin, self._in_lowest_bin = _num_bins(), 0
+        if limits.length_ratio is not None:
+            self._model = self._learn_lengths()
+        if not self._keeps_all:
+            self._choose_best()
+
+    def pairs(self) -> Iterator[Kept]:
+        """Yield the pairs to keep, in order, and count the others by reason. Call this only once."""
+        room = self._in_lowest_bin
+        for line, (text, outputs) in enumerate(self._read(), 1):
+            self.num_lines = line
+            for rank, candidate in enumerate(outputs):
+                fault = self._fault(text, candidate)
+                if fault is None and not self._keeps_all:
+                    place = _bin(candidate)
+                    if place > self._lowest_bin or (place == self._lowest_bin and not room):
+                        fault = "not_best"
+                    room -= fault is None and place == self._lowest_bin
+                if fault is not None:
+                    self.dropped[fault] += 1
+                    continue
+                self.num_kept += 1
+                yield Kept(line, rank, text, candidate)
+
+    def describe(self) -> str:
+        """Return a human-readable line with the number of pairs kept, and the number dropped for each reason."""
+        total = self.num_kept + self.dropped.total()
+        counts = ", ".join(f"{self.dropped[fault]:,} {fault}" for fault in FAULTS if self.dropped[fault])
+        kept = f"kept {self.num_kept:,} of {counted(total, 'pair')} from {counted(self.num_lines, 'line')}"
+        return kept + (f"; dropped: {counts}" if counts else "")
+
+    def _fault(self, text: str, candidate: Candidate) -> Fault | None:
+        """Return the first fault of a pair that is not ignored, apart from `not_best`."""
+        ignored = self.limits.allowed if text.strip() and candidate.output else ()
+        return next((fault for fault in self._faults(text, candidate) if fault not in ignored), None)
+
+    def _faults(self, text: str, candidate: Candidate) -> Iterator[Fault]:
+        """Yield the faults of a pair, in the order of `FAULTS`, apart from `not_best`."""
+        yield from candidate.faults
+        if self._model is not None and self.limits.length_ratio is not None:
+            lengths = np.array([[len(text)], [len(candidate.output)]], dtype=np.float64)
+            if abs(float(self._model.deviations(*lengths)[0])) > self.limits.length_ratio:
+                yield "length_ratio"
+        if self.limits.min_score is not None and (candidate.score is None or candidate.score < self.limits.min_score):
+            yield "low_score"
+
+    def _learn_lengths(self) -> LengthModel | None:
+        lengths: list[tuple[int, int]] = []
+        for text, outputs in self._read():
+            lengths += [(len(text), len(each.output)) for each in outputs if self._fault(text, each) is None]
+            if len(lengths) >= _SAMPLE_PAIRS:
+                break
+        if len(lengths) < _MIN_SAMPLE_PAIRS:
+            return None
+        return LengthModel.from_lengths(*np.array(lengths[:_SAMPLE_PAIRS]).T)
+
+    def _choose_best(self) -> None:
+        """Find the lowest score in the best share: its bin, and how many pairs of that bin belong to the share."""
+        counts = np.zeros(_num_bins(), dtype=np.int64)
+        for text, outputs in self._read():
+            for candidate in outputs:
+                if self._fault(text, candidate) is None:
+                    counts[_bin(candidate)] += 1
+        wanted = round(self.limits.keep * int(counts.sum()))
+        if wanted:
+            before = counts.cumsum()
+            self._lowest_bin = int(np.searchsorted(before, wanted))
+            self._in_lowest_bin = wanted - int(before[self._lowest_bin] - counts[self._lowest_bin])
+        else:
+            self._lowest_bin = -1
+
+
+def _num_bins() -> int:
+    return _BINS_PER_NAT * _MAX_NATS + 1
+
+
+def _bin(candidate: Candidate) -> int:
+    """Return the bin of a score, 0 for the best."""
+    score = -_MAX_NATS if candidate.score is None else candidate.score
+    return min(_num_bins() - 1, max(0, round(-score * _BINS_PER_NAT)))

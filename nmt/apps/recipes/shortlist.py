@@ -1,0 +1,208 @@
+"""Build a run's lexical shortlist from its training data, and measure its cost in BLEU and its speedup."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import RunError
+from nmt.base.languages import Direction
+from nmt.config import SearchOptions
+from nmt.data.store.lexicon import Lexicon, learn_lexicon
+from nmt.data.store.shortlist import Shortlist
+from nmt.data.store.store import Side, TokenStore
+from nmt.data.text.tags import language_prefix
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+from nmt.evaluation import MetricScore, score_sets
+from nmt.training.corpus.prepare import find_store_root, prepare
+from nmt.translation import Translator
+
+log = logging.getLogger(__name__)
+
+MIN_SHARE = 1e-4
+"""A candidate has at least this share of the links of its source token."""
+
+MIN_LINKS = 0.02
+"""A candidate has at least this many links, as minimal evidence in the corpus."""
+
+ROUNDS = 3
+_BLOCK_TOKENS = 1 << 22
+
+
+class ShortlistSizes(NamedTuple):
+    """The sizes of a shortlist, and how much of the validation set it covers."""
+
+    candidates: float  # per source token, on average
+    outputs: float  # per sentence of the validation set, on average
+    vocab_size: int
+    coverage: float  # share of its reference tokens that are in the shortlists of their sources
+
+
+class Measurement(NamedTuple):
+    """The score and speed of one way to translate the validation set."""
+
+    bleu: float
+    tokens_per_second: float  # output tokens
+
+
+class Comparison(NamedTuple):
+    """The validation set translated with all tokens and with the shortlist, by the same engine."""
+
+    sentences: int
+    precision: str
+    full: Measurement
+    shortlist: Measurement
+    signature: str  # sacreBLEU signature
+
+    @property
+    def loss(self) -> float:
+        """The BLEU that the shortlist costs; negative if the shortlist scores higher."""
+        return self.full.bleu - self.shortlist.bleu
+
+    @property
+    def speedup(self) -> float:
+        """The speed with the shortlist, as a multiple of the speed without it."""
+        return self.shortlist.tokens_per_second / self.full.tokens_per_second
+
+
+def make_shortlist(run: RunDir, best: int, frequent: int) -> ShortlistSizes:
+    """Build the shortlist of `run` from its training data, and write it into the run.
+
+    Each source token contributes its `best` most probable translations. All sources share the `frequent` most frequent
+    target tokens. RunError if the training data is not the data that the run was trained on.
+    """
+    if not run.data.is_dir():
+        hint = "create the shortlist in the run that it was packed from, and pack that run again"
+        raise RunError("this model was imported or packed, so it has no training data", path=run.path, hint=hint)
+    tokenizers = TokenizerPair.load(run.tokenizer)
+    store = _open_store(run)
+    log.info("learning which tokens are translations from %s training pairs", f"{len(store):,}")
+    shortlist = choose_candidates(learn_lexicon(store), count_tokens(store.tgt), tokenizers, best, frequent)
+    shortlist.save(run.shortlist, tokenizers)
+    config = run.config()
+    sets = run.read_sets("valid", config.data.directions[0])
+    sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]
+    return _sizes(shortlist, tokenizers, sources, [text for each in sets for text in each.references])
+
+
+def _open_store(run: RunDir) -> TokenStore:
+    """Open the tokenized training data of a run; tokenize the corpus again if it is missing."""
+    config, fingerprint = run.config(), run.info().data_fingerprint
+    folder = find_store_root(config, run.path) / fingerprint
+    if folder.is_dir():
+        return TokenStore(folder)
+    with run.locked():
+        return prepare(config, run, find_store_root(config, run.path), fingerprint).store
+
+
+def count_tokens(side: Side) -> NDArray[np.int64]:
+    """Return how often each token of a side occurs, [V]."""
+    counts = np.zeros(side.vocab_size, np.int64)
+    for start in range(0, len(side.tokens), _BLOCK_TOKENS):
+        block = side.tokens[start : start + _BLOCK_TOKENS]
+        side.check(block)
+        counts += np.bincount(block, minlength=side.vocab_size)
+    return counts
+
+
+def choose_candidates(
+    lexicon: Lexicon, tgt_counts: NDArray[np.int64], tokenizers: TokenizerPair, best: int, frequent: int
+) -> Shortlist:
+    """Choose the candidates of each source token, and those shared by all sources.
+
+    Besides its `best` translations, a source token has the target token with the same spelling, so that names and
+    numbers can be copied. A byte token has all byte tokens, because it is part of a character that the vocabulary
+    lacks.
+    """
+    src, tgt = tokenizers.src, tokenizers.tgt
+    banned = set(tgt.never_generated)
+    order = np.argsort(-tgt_counts, kind="stable").tolist()
+    common = [i for i in order[: frequent + len(banned)] if tgt_counts[i] and i not in banned][:frequent]
+    always = {*common, *_digits(tgt)} - banned
+    excluded = np.zeros(tgt.vocab_size, bool)
+    excluded[[*always, *banned]] = True
+    candidates = [set(ids) for ids in _best_links(lexicon, src.vocab_size, excluded, best)]
+    same = {token: i for i, token in enumerate(tgt.tokens(range(tgt.vocab_size))) if not excluded[i]}
+    for token, tokens in zip(src.tokens(range(src.vocab_size)), candidates, strict=True):
+        tokens.update({same[token]} if token in same else ())
+    for i in src.byte_tokens:
+        candidates[i].update(byte for byte in tgt.byte_tokens if not excluded[byte])
+    return Shortlist.from_lists(map(sorted, candidates), sorted(always))
+
+
+def _best_links(lexicon: Lexicon, src_vocab_size: int, excluded: NDArray[np.bool_], best: int) -> list[list[int]]:
+    """Return up to `best` target tokens for each source token: those with the most links that are not `excluded`."""
+    totals = np.bincount(lexicon.src, lexicon.links, minlength=src_vocab_size)
+    kept = lexicon.links >= np.maximum(MIN_SHARE * totals[lexicon.src], MIN_LINKS)
+    kept &= ~excluded[lexicon.tgt]
+    src, tgt, links = (part[kept] for part in lexicon)
+    order = np.lexsort((-links, src))
+    src, tgt = src[order], tgt[order]
+    bounds = np.searchsorted(src, np.arange(src_vocab_size + 1)).tolist()
+    return [tgt[first:last][:best].tolist() for first, last in pairwise(bounds)]
+
+
+def _digits(tokenizer: Tokenizer) -> list[int]:
+    """Return the tokens that are a single digit, which spell numbers."""
+    tokens = tokenizer.tokens(range(tokenizer.vocab_size))
+    return [i for i, token in enumerate(tokens) if len(token.removeprefix("▁")) == 1 and token[-1].isdigit()]
+
+
+def _sizes(
+    shortlist: Shortlist, tokenizers: TokenizerPair, sources: Sequence[str], references: Sequence[str]
+) -> ShortlistSizes:
+    num_outputs = num_covered = num_tokens = 0
+    encoded = tokenizers.src.encode_batch(sources), tokenizers.tgt.encode_batch(references)
+    for source, target in zip(*encoded, strict=True):
+        outputs = set(shortlist.outputs(source))
+        num_outputs += len(outputs)
+        num_covered += sum(token in outputs for token in target)
+        num_tokens += len(target)
+    return ShortlistSizes(
+        candidates=len(shortlist.candidates) / tokenizers.src.vocab_size,
+        outputs=num_outputs / max(1, len(sources)),
+        vocab_size=tokenizers.tgt.vocab_size,
+        coverage=num_covered / max(1, num_tokens),
+    )
+
+
+def compare_shortlist(run: RunDir) -> Comparison:
+    """Translate the validation set of `run` with and without its shortlist, alternating, with the run's own options."""
+    sets = run.read_sets("valid", run.config().data.directions[0])
+    with Translator.load(run, scores=False) as translator:
+        both = [translator.options.changed(shortlist=flag) for flag in (False, True)]
+        rates: list[list[float]] = [[], []]
+        scores = list[MetricScore]()
+        for options in both:  # so that the setup of the first call is not measured
+            translator.translate(sets[0].sources[:10], options, to=sets[0].direction.tgt)
+        for number in range(ROUNDS):
+            for i, options in enumerate(both):
+                texts, rate = _translate(translator, sets, options)
+                rates[i].append(rate)
+                if number == 0:
+                    scores.append(score_sets(sets, lambda each: texts[each.direction], ["bleu"]).mean[0])  # noqa: B023
+        full, short = (Measurement(s.value, median(rate)) for s, rate in zip(scores, rates, strict=True))
+        return Comparison(
+            sum(len(each.sources) for each in sets), translator.engine.precision, full, short, scores[0].signature
+        )
+
+
+def _translate(
+    translator: Translator, sets: Sequence[DirectedPairs], options: SearchOptions
+) -> tuple[dict[Direction, list[str]], float]:
+    """Return the translations by direction, and the tokens per second."""
+    texts, num_tokens = dict[Direction, list[str]](), 0
+    start = time.perf_counter()
+    for each in sets:
+        found = translator.translate(each.sources, options, to=each.direction.tgt, from_=each.direction.src)
+        texts[each.direction] = [translation.text.replace("\n", " ") for translation in found]
+        num_tokens += sum(len(translation.tgt_ids) for translation in found)
+    return texts, num_tokens / (time.perf_counter() - start)

@@ -1,0 +1,95 @@
+"""Access control of a server: API keys, and a limit of requests per minute."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from starlette.requests import Request
+
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.request_error import RequestError
+from nmt.base.errors import NmtError
+from nmt.base.files import read_at_most
+
+_MAX_CLIENTS = 100_000  # whose requests are counted; the least recent ones are dropped
+_MAX_BYTES = 10_000_000
+_MIN_KEY = 8
+_SECONDS = 60.0
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_MAKE_ONE = "make one: openssl rand -hex 16"
+
+
+def read_keys(path: Path) -> frozenset[bytes]:
+    """Return the hashes of the keys in a file, one per line; # at the start of a line or after a space is a comment.
+
+    NmtError if the file cannot be read, has no key, or has a key of fewer than 8 characters.
+    """
+    try:
+        lines = read_at_most(path, _MAX_BYTES).decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise NmtError(f"cannot be read ({error.strerror or error})", path=path) from None
+    except ValueError as error:
+        raise NmtError(f"not a list of keys ({error})", path=path) from None
+    keys = set()
+    for number, line in enumerate(lines, 1):
+        key = _COMMENT.sub("", line).strip()
+        if key and len(key) < _MIN_KEY:
+            raise NmtError("a key needs at least 8 characters", path=path, line=number, hint=_MAKE_ONE)
+        if key:
+            keys.add(_hashed(key))
+    if not keys:
+        raise NmtError("contains no key", path=path, hint=f"write one key per line; {_MAKE_ONE}")
+    return frozenset(keys)
+
+
+def _hashed(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+class Access:
+    """Checks keys and limits the requests of each client, with a token bucket of one minute's requests."""
+
+    def __init__(
+        self,
+        keys: Collection[bytes],
+        rate_limit: int,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.keys = keys
+        self._rate_limit = rate_limit
+        self._metrics = metrics
+        self._clock = clock
+        self._clients: OrderedDict[bytes | str, tuple[float, float]] = OrderedDict()  # requests left, and when
+
+    def check(self, request: Request, key: str = "") -> None:
+        """Check a request by the key in its body or header. RequestError (403, 429) if it is not allowed."""
+        if not (self.keys or self._rate_limit):
+            return
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        key = key or (bearer.strip() if scheme.lower() == "bearer" else "") or request.query_params.get("api_key", "")
+        hashed = _hashed(key)
+        if self.keys and hashed not in self.keys:  # comparing hashes leaks nothing about the keys through timing
+            self._metrics.refused.labels("key").inc()
+            raise RequestError(403, "unknown API key" if key else "this server needs an API key")
+        if self._rate_limit:
+            address = request.client.host if request.client else ""
+            self._count(hashed if self.keys else address)
+
+    def _count(self, client: bytes | str) -> None:
+        now = self._clock()
+        left, since = self._clients.pop(client, (float(self._rate_limit), now))
+        left = min(self._rate_limit, left + (now - since) * self._rate_limit / _SECONDS)
+        allowed = left >= 1
+        self._clients[client] = (left - 1 if allowed else left, now)
+        if len(self._clients) > _MAX_CLIENTS:
+            self._clients.popitem(last=False)
+        if not allowed:
+            self._metrics.refused.labels("rate").inc()
+            message = f"more than {self._rate_limit} requests per minute"
+            raise RequestError(429, message, retry_after=(1 - left) * _SECONDS / self._rate_limit)

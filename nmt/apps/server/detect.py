@@ -1,0 +1,65 @@
+"""Detect the language of a text among the source languages of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from nmt.base.languages import base_code, script_of
+from nmt.data.check.language_identification import can_identify_languages
+from nmt.data.check.scripts import codes_of, script_codes
+
+_MAX_CHARACTERS = 2000  # more do not raise the confidence
+
+
+class Detected(NamedTuple):
+    """A language and its confidence, from 0 to 100."""
+
+    language: str
+    confidence: float
+
+
+class Detector:
+    """Ranks languages with py3langid if it is installed (extra `langid`), else only by the scripts of the letters."""
+
+    def __init__(self, languages: Sequence[str]):
+        """Rank `languages`, given by code; on a tie, the first one wins."""
+        self.languages = list(languages)
+        self._letters = {code: codes_of(script_of(code)) for code in self.languages}
+        self._model = _identifier(self.languages)
+
+    def detect(self, text: str) -> list[Detected]:
+        """Return the languages that `text` may be in, most probable first; never empty."""
+        text = text[:_MAX_CHARACTERS]
+        shares = self._shares(text)
+        probable = self._model.rank(text) if self._model is not None and text.strip() else []
+        of_base = {str(base): float(probability) for base, probability in probable}
+        weights = {code: share * of_base.get(base_code(code), 1.0) for code, share in shares.items()}
+        total = sum(weights.values()) or 1.0
+        found = [Detected(code, round(100 * weight / total, 1)) for code, weight in weights.items()]
+        return sorted(found, key=lambda each: -each.confidence)
+
+    def _shares(self, text: str) -> dict[str, float]:
+        """Return the share of letters in the script of each language; equal shares if no letter matches any."""
+        found = script_codes(text)
+        num_letters = len(found) - found.count(" ")
+        shares = {
+            code: sum(map(found.count, letters)) / num_letters if num_letters and letters else 1.0
+            for code, letters in self._letters.items()
+        }
+        return shares if any(shares.values()) else dict.fromkeys(shares, 1.0)
+
+
+def _identifier(languages: Sequence[str]) -> Any:
+    """Return py3langid's model for `languages`; None if it is not installed or knows fewer than two of them."""
+    if not can_identify_languages():
+        return None
+    from py3langid.langid import MODEL_FILE
+    from py3langid.langid import LanguageIdentifier as Model
+
+    model: Any = Model.from_model_file(MODEL_FILE, norm_probs=True)
+    known = {base_code(code) for code in languages} & set(model.labels)
+    if len(known) < 2:
+        return None
+    model.set_languages(sorted(known))
+    return model

@@ -1,0 +1,260 @@
+"""The models of a server: loaded once, shared by all requests, unloaded to stay within the memory limit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.apps.documents.details import explain
+from nmt.apps.server.batcher import Batcher, Pace
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.settings import Settings
+from nmt.apps.server.units import Unit, UnitTranslation, finish
+from nmt.artifacts.exportdir import ExportDir
+from nmt.artifacts.find_model import find_model
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from nmt.base.languages import Direction
+from nmt.config import SearchOptions
+from nmt.data.text.glossary import TERM_SYMBOLS, Glossary
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.translation import LanguagePair, Translator
+
+log = logging.getLogger(__name__)
+
+
+class Runtime(NamedTuple):
+    """The engine, the device and the precision that models are loaded with."""
+
+    engine: str = "auto"
+    device: str = "auto"
+    precision: str = "auto"
+
+
+class Loaded:
+    """A model in memory."""
+
+    def __init__(self, translator: Translator, batcher: Batcher):
+        self.translator = translator
+        self.batcher = batcher
+
+
+class ServedModel:
+    """A model of the server: its name and languages, and the loaded model while it is in memory."""
+
+    def __init__(self, model: RunDir | ExportDir, name: str):
+        self.model = model
+        self.name = name
+        if isinstance(model, ExportDir):
+            languages = LanguagePair.of_export(model.info())
+            weights = model.path / "model.bin"
+        else:
+            languages = LanguagePair.of(model.config())
+            weights = model.usable_checkpoint()
+        self.directions = languages.directions or (Direction(languages.src, languages.tgt),)
+        self.obeys_terms = TokenizerPair.load(model.tokenizer).know(TERM_SYMBOLS)
+        try:
+            self.size = weights.stat().st_size
+        except OSError as error:
+            raise RunError(f"cannot be read ({error.strerror or error})", path=weights) from None
+        self.loaded: Loaded | None = None
+        self.num_users = 0
+        self.last_use = 0
+        self.leaving = False  # being unloaded: new requests wait until it is done
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+
+class Models:
+    """All models of a server, by direction and by name. Once the event loop runs, use it only from there."""
+
+    def __init__(self, paths: Sequence[str | None], runtime: Runtime, settings: Settings, metrics: Metrics):
+        """Find the models of `paths` (None: the default model), and load them in order as far as the limit allows.
+
+        NmtError if a model cannot be used, or is larger than the limit.
+        """
+        self._runtime = runtime
+        self._settings = settings
+        self._metrics = metrics
+        self._loading = asyncio.Lock()
+        self._pace = Pace()
+        self._clock = 0
+        self.served: list[ServedModel] = []
+        for path in paths:
+            model = find_model(path)
+            self.served.append(ServedModel(model, self._name(model.path)))
+        self._by_direction: dict[Direction, ServedModel] = {}
+        for served in self.served:
+            for direction in served.directions:
+                self._by_direction.setdefault(direction, served)
+        self._preload()
+
+    @property
+    def directions(self) -> list[Direction]:
+        """All directions, in the order of the models."""
+        return list(self._by_direction)
+
+    def by_direction(self, direction: Direction) -> ServedModel | None:
+        """Return the first model for this direction."""
+        return self._by_direction.get(direction)
+
+    def by_name(self, name: str) -> ServedModel | None:
+        """Return the model with this name."""
+        return next((served for served in self.served if served.name == name), None)
+
+    def use(self, served: ServedModel) -> _Use:
+        """Yield a loaded model, which stays in memory until the block ends. NmtError if it cannot be loaded."""
+        return _Use(self, served)
+
+    async def acquire(self, served: ServedModel) -> Loaded:
+        """Return a loaded model, which stays in memory until it is released. NmtError if it cannot be loaded."""
+        loaded = served.loaded
+        if loaded is None or served.leaving:
+            await self._loading.acquire()
+            task = asyncio.create_task(self._load_and_use(served))
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                task.add_done_callback(lambda task: self._release_unused(served, task))
+                raise
+        return self._count_user(served, loaded)
+
+    def release(self, served: ServedModel) -> None:
+        """Allow a model to be unloaded, unless others have acquired it."""
+        served.num_users -= 1
+        if not served.num_users:
+            served.idle.set()
+
+    async def _load_and_use(self, served: ServedModel) -> Loaded:
+        """Load a model unless others have, and count a user; release the lock.
+
+        A task of its own, because its thread goes on, and takes memory, even if the client is gone.
+        """
+        try:
+            if (loaded := served.loaded) is None:
+                await self._make_room(served.size)
+                loaded = served.loaded = await asyncio.to_thread(self._load, served)
+                self._metrics.models_loaded.inc()
+            return self._count_user(served, loaded)
+        finally:
+            self._loading.release()
+
+    def _release_unused(self, served: ServedModel, task: asyncio.Task[Loaded]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self.release(served)
+
+    def _count_user(self, served: ServedModel, loaded: Loaded) -> Loaded:
+        served.num_users += 1
+        served.idle.clear()
+        self._clock += 1
+        served.last_use = self._clock
+        return loaded
+
+    def close(self) -> None:
+        """Unload all models."""
+        for served in self.served:
+            self._unload(served)
+
+    def _name(self, path: Path) -> str:
+        """Return the name of the folder, with a number if another model has this name."""
+        name = path.resolve().name
+        same = sum(served.name.partition("#")[0] == name for served in self.served)
+        return f"{name}#{same + 1}" if same else name
+
+    def _preload(self) -> None:
+        limit = self._settings.memory_limit
+        total = 0
+        for served in self.served:
+            if limit and served.size > limit:
+                hint = "raise --memory-limit"
+                raise NmtError(
+                    f"larger than the memory limit: {served.size:,} bytes", path=served.model.path, hint=hint
+                )
+            total += served.size
+            if not limit or total <= limit:
+                served.loaded = self._load(served)
+                self._metrics.models_loaded.inc()
+
+    def _load(self, served: ServedModel) -> Loaded:
+        engine, device, precision = self._runtime
+        is_export = isinstance(served.model, ExportDir)
+        engine, precision = ("auto", "auto") if is_export else (engine, precision)
+        translator = Translator.load(served.model, engine=engine, device=device, precision=precision, scores=False)
+        self._metrics.model_loads.labels(served.name).inc()
+        translate = _UnitTranslator(translator)
+        return Loaded(translator, Batcher(served.name, translate, self._settings, self._metrics, self._pace))
+
+    def _unload(self, served: ServedModel) -> None:
+        if (loaded := served.loaded) is not None:
+            served.loaded = None
+            loaded.batcher.close()
+            loaded.translator.close()
+            self._metrics.models_loaded.dec()
+
+    async def _make_room(self, size: int) -> None:
+        """Unload the least recently used models, once their requests are done, until `size` fits."""
+        limit = self._settings.memory_limit
+        while limit:
+            others = [served for served in self.served if served.loaded is not None]
+            if sum(served.size for served in others) + size <= limit:
+                return
+            oldest = min(others, key=lambda served: served.last_use)
+            oldest.leaving = True
+            try:
+                await oldest.idle.wait()
+                self._unload(oldest)
+            finally:
+                oldest.leaving = False
+            log.info("unloaded %s: memory is limited to %s bytes", oldest.name, f"{limit:,}")
+
+
+class _Use:
+    """The context manager of `Models.use`."""
+
+    def __init__(self, models: Models, served: ServedModel):
+        self._models = models
+        self._served = served
+
+    async def __aenter__(self) -> Loaded:
+        return await self._models.acquire(self._served)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._models.release(self._served)
+
+
+class _UnitTranslator:
+    """Translates units with one model; units with the same options are translated in one call."""
+
+    def __init__(self, translator: Translator):
+        self._translator = translator
+        self._options = lru_cache(self._make_options)
+
+    def __call__(self, units: Sequence[Unit]) -> list[UnitTranslation]:
+        """Translate `units`, in order."""
+        order = sorted(range(len(units)), key=lambda i: units[i].wanted)
+        found: dict[int, UnitTranslation] = {}
+        for wanted, same in groupby(order, key=lambda i: units[i].wanted):
+            indices = list(same)
+            texts = [units[i].text for i in indices]
+            options = self._options(wanted.num_alternatives)
+            to, from_ = wanted.direction.tgt, wanted.direction.src
+            glossary = Glossary(wanted.terms) if wanted.terms else None
+            translations = self._translator.translate(texts, options, to=to, from_=from_, glossary=glossary)
+            for i, translation in zip(indices, translations, strict=True):
+                asked = wanted.details and translation.text.strip()
+                details = explain(self._translator, units[i].text, wanted.direction, translation) if asked else None
+                found[i] = finish(translation, details)
+        return [found[i] for i in range(len(units))]
+
+    def _make_options(self, num_alternatives: int) -> SearchOptions:
+        """Return the model's own search options, with a beam large enough for the alternatives."""
+        options = self._translator.options
+        if not num_alternatives:
+            return options.changed(num_hypotheses=1)
+        beam_size = max(options.beam_size, num_alternatives + 1)
+        return options.greedy().changed(beam_size=beam_size, num_hypotheses=num_alternatives + 1, exact=options.exact)

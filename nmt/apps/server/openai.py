@@ -1,0 +1,169 @@
+"""OpenAI's API: /v1/models and /v1/chat/completions, for programs that support no other.
+
+Only the last user message of the chat is translated. The model name selects the direction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from nmt.apps.documents.flags import Flags, with_flags
+from nmt.apps.server.bodies import ChatBody, Message, parse, read_body
+from nmt.apps.server.exchange import Exchange, as_json, dump, first_and_rest
+from nmt.apps.server.models import Models
+from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.service import Piece, Routed, TextTranslation
+
+
+class OpenAI:
+    """Handles requests from OpenAI clients."""
+
+    def __init__(self, exchange: Exchange):
+        self._exchange = exchange
+        self._service = exchange.service
+        self._ids = _ids(self._service.models)
+        self._created = int(time.time())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all models."""
+        return list(self._ids)
+
+    @property
+    def routes(self) -> list[Route]:
+        """The paths, each with its handler."""
+        return [
+            Route("/v1/models", self.models),
+            Route("/v1/models/{model:path}", self.model),
+            Route("/v1/chat/completions", self.complete, methods=["POST"]),
+        ]
+
+    async def models(self, request: Request) -> Response:
+        """List the models: one per direction, by the name of its folder and by its languages."""
+        self._exchange.access.check(request)
+        return as_json({"object": "list", "data": [self._describe(name) for name in self._ids]})
+
+    async def model(self, request: Request) -> Response:
+        """Describe one model."""
+        self._exchange.access.check(request)
+        self._find(name := request.path_params["model"])
+        return as_json(self._describe(name))
+
+    async def complete(self, request: Request) -> Response:
+        """Translate the last user message."""
+        self._exchange.access.check(request)
+        content = await read_body(request, self._service.settings)
+        body = parse(content, request.headers.get("content-type", ""), ChatBody, forms=False)
+        text = _last_of_user(body.messages)
+        self._service.check_size([text])
+        routed = self._find(body.model)._replace(text=text)
+        num_alternatives = (body.n or 1) - 1
+        if body.stream:
+            return await self._stream(request, body.model, routed, num_alternatives)
+        work = self._service.translate([routed], num_alternatives)
+        (found,) = await self._exchange.unless_gone(request, work)
+        return as_json(self._completion(body.model, found))
+
+    def _find(self, model: str) -> Routed:
+        if model not in self._ids:
+            raise RequestError(404, f"there is no model {model}; /v1/models lists them"[:300])
+        return self._ids[model]
+
+    def _describe(self, name: str) -> dict[str, object]:
+        return {"id": name, "object": "model", "created": self._created, "owned_by": "nmt"}
+
+    def _completion(self, model: str, found: TextTranslation) -> dict[str, object]:
+        finished = all(piece.translation.finished for piece in found.pieces)
+        choices = [
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": text, "refusal": None},
+                "logprobs": None,
+                "finish_reason": "stop" if finished else "length",
+                **({} if index else with_flags(found.flags)),
+            }
+            for index, text in enumerate([found.text, *found.alternatives])
+        ]
+        num_src = sum(piece.translation.num_src_tokens for piece in found.pieces)
+        num_tgt = sum(piece.translation.num_tgt_tokens for piece in found.pieces)
+        usage = {"prompt_tokens": num_src, "completion_tokens": num_tgt, "total_tokens": num_src + num_tgt}
+        return {**_head("chat.completion", model), "choices": choices, "usage": usage}
+
+    async def _stream(self, request: Request, model: str, routed: Routed, num_alternatives: int) -> Response:
+        """Send server-sent events, one per unit and choice."""
+        pieces = self._service.pieces([routed], num_alternatives)
+        first, rest = await self._exchange.unless_gone(request, first_and_rest(pieces))
+        head = _head("chat.completion.chunk", model)
+
+        async def events() -> AsyncIterator[bytes]:
+            async with aclosing(pieces):
+                try:
+                    for index in range(num_alternatives + 1):
+                        yield _event(head, index, {"role": "assistant", "content": ""})
+                    for piece in first:
+                        yield _chunks(head, piece, num_alternatives)
+                    async for piece in rest:
+                        yield _chunks(head, piece, num_alternatives)
+                    for index in range(num_alternatives + 1):
+                        yield _event(head, index, {}, finish="stop")
+                except RequestError as refusal:
+                    yield b"data: " + dump(error_body(refusal)) + b"\n\n"
+                yield b"data: [DONE]\n\n"
+
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+def error_body(refusal: RequestError) -> dict[str, object]:
+    """Return an error in the format that OpenAI clients expect."""
+    kind = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+    name = kind.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
+    return {"error": {"message": refusal.message, "type": name, "param": None, "code": None}}
+
+
+def _ids(models: Models) -> dict[str, Routed]:
+    """Return the models by name: the folder, with the direction if it has several; then each direction."""
+    ids = {}
+    for served in models.served:
+        for direction in served.directions:
+            name = served.name if len(served.directions) == 1 else f"{served.name}:{direction}"
+            ids[name] = Routed("", direction, served)
+    for direction in models.directions:
+        if (first := models.by_direction(direction)) is not None:
+            ids.setdefault(str(direction), Routed("", direction, first))
+    return ids
+
+
+def _last_of_user(messages: list[Message]) -> str:
+    """Return the text of the last user message. RequestError (400) if there is none."""
+    content = next((message.content for message in reversed(messages) if message.role == "user"), None)
+    text = content if isinstance(content, str) else "".join(part.text for part in content or [])
+    if not text.strip():
+        raise RequestError(400, "Invalid request: messages: there is no user message with text")
+    return text
+
+
+def _head(kind: str, model: str) -> dict[str, object]:
+    return {"id": f"chatcmpl-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
+
+
+def _event(
+    head: dict[str, object], index: int, delta: dict[str, Any], flags: Flags | None = None, finish: str | None = None
+) -> bytes:
+    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish, **with_flags(flags)}
+    return b"data: " + dump({**head, "choices": [choice]}) + b"\n\n"
+
+
+def _chunks(head: dict[str, object], piece: Piece, num_alternatives: int) -> bytes:
+    outputs = [piece.translation.text, *piece.translation.alternatives]
+    ranked = [outputs[min(rank, len(outputs) - 1)] for rank in range(num_alternatives + 1)]
+    texts = [piece.before + output + piece.after for output in ranked]
+    flags = [piece.translation.flags, *[None] * num_alternatives]
+    return b"".join(_event(head, i, {"content": text}, flags[i]) for i, text in enumerate(texts))

@@ -1,0 +1,189 @@
+"""Run the application with uvicorn until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from nmt.apps.server.app import make_app
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.settings import Settings
+from nmt.base.errors import NmtError
+
+log = logging.getLogger(__name__)
+
+HEADER_SECONDS = 30.0  # for a connection to send the headers of a request, from its first byte
+_MAX_HEADER_BYTES = 65_536
+_KEEP_ALIVE = 75  # seconds that a connection may wait for its next request
+_BACKLOG = 4096
+_SWITCH_SECONDS = 0.0005  # the event loop's wait for a translating thread; Python's default is ten times longer
+_SPARE_FILES = 256  # in addition to connections
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1 that closes connections if the headers of a request do not arrive in time, or are too long.
+
+    uvicorn closes those that send nothing after a response.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timeout for the first request."""
+        super().connection_made(transport)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._expect_headers()
+        self._in_headers, self._header_bytes = True, 0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timeout."""
+        self._stop_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count the header bytes, and close the connection if there are too many, or if they do not end in time."""
+        super().data_received(data)
+        self._expect_headers()
+        if self._in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > _MAX_HEADER_BYTES:
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Start counting."""
+        super().on_message_begin()
+        self._in_headers, self._header_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Stop counting."""
+        self._in_headers = False
+        self._stop_deadline()
+        super().on_headers_complete()
+
+    def _expect_headers(self) -> None:
+        """Start the timeout, unless it runs or a request is being answered."""
+        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def serve(models: list[str | None], runtime: Runtime, settings: Settings, keys: Collection[bytes]) -> None:
+    """Load `models` and serve them until SIGTERM or Ctrl-C, then finish the running requests.
+
+    NmtError if a model cannot be used, or the address cannot be bound.
+    """
+    listener = bind(settings)
+    with listener:
+        metrics = Metrics()
+        loaded = Models(models, runtime, settings, metrics)
+        app = make_app(loaded, settings, keys, metrics)
+        for served in loaded.served:
+            log.info("model: %s (%s)", served.name, ", ".join(map(str, served.directions)))
+        server = uvicorn.Server(make_config(app, settings))
+        listen(listener, settings)  # now, so that clients can connect as soon as the next line is logged
+        log.info("serving at %s; stop with Ctrl-C", address(listener))
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        gc.collect()
+        gc.freeze()  # loaded objects stay, so the collections triggered by requests need not scan them
+        with _Signals():
+            server.run(sockets=[listener])
+    log.info("stopped")
+
+
+def make_config(app: Starlette, settings: Settings) -> uvicorn.Config:
+    """Return the uvicorn configuration for `app`."""
+    _raise_file_limit(settings.connections + _SPARE_FILES)
+    return uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        loop="auto",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        limit_concurrency=settings.connections,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(settings.grace)),
+    )
+
+
+def address(listener: socket.socket) -> str:
+    """Return the URL of a bound socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Return a bound socket. Called before the models are loaded, so that a port in use fails early."""
+    with _address_errors(settings):
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, place = found[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            if hasattr(socket, "SO_REUSEPORT"):  # not on Windows, where SO_REUSEADDR would share a port in use
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+        except BaseException:
+            listener.close()
+            raise
+    listener.setblocking(False)
+    return listener
+
+
+def listen(listener: socket.socket, settings: Settings) -> None:
+    """Accept connections. NmtError if a server that was started at the same time listens there already."""
+    with _address_errors(settings):
+        listener.listen(_BACKLOG)
+
+
+@contextmanager
+def _address_errors(settings: Settings) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        hint = "choose another one with --host and --port"
+        raise NmtError(f"cannot listen at {settings.host} port {settings.port} ({reason})", hint=hint) from None
+
+
+def _raise_file_limit(wanted: int) -> None:
+    """Raise the limit of open files to `wanted`, if allowed; the system's default may be only 1,024 or 256."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+class _Signals:
+    """Ends `nmt serve` with exit code 0 after SIGTERM or Ctrl-C, which uvicorn raises again when it has stopped."""
+
+    def __enter__(self) -> None:
+        names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
+        self._before: dict[Any, Any] = {}
+        for name in names:
+            number = getattr(signal, name)
+            self._before[number] = signal.signal(number, lambda *_: None)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

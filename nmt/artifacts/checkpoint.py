@@ -1,0 +1,116 @@
+"""Save, load and average weights (safetensors)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
+from nmt.base.errors import RunError
+from nmt.base.files import write_atomically
+from nmt.config.model import ModelConfig
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.model.shapes import Shapes, check_number_of_layers, check_shapes
+from nmt.model.transformer import Transformer
+
+Weights = dict[str, Tensor]
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write named tensors in fp32, with a checksum, atomically. Raises OSError, for example if the disk is full."""
+    with write_atomically(path) as partial:
+        write_tensors(partial, {name: tensor.detach().float() for name, tensor in weights.items()})
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = NO_CHECKSUM) -> None:
+    """Write named tensors with a checksum, for which `metadata` reserves space. Raises OSError, as above."""
+    with naming(path):
+        save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path, metadata=dict(metadata))
+    write_checksum(path)
+
+
+def read_weights(path: Path) -> Weights:
+    """Read named tensors; RunError if the file is missing or damaged."""
+    if fault := find_corruption(path):
+        raise RunError(f"these weights are {fault}", path=path, hint="copy the file again, or use another checkpoint")
+    return read_tensors(path)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read named tensors without verifying their checksum. RunError if the file cannot be read."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=path) from error
+
+
+def shapes_in(path: Path) -> Shapes:
+    """Return the name and shape of each tensor in a file; reads only the header."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=path) from error
+
+
+def check_weights(model: Transformer, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Raise RunError unless `weights` (from `path`) have exactly the model's parameter names and shapes."""
+    check_shapes(_shapes_of(model), {name: tuple(tensor.shape) for name, tensor in weights.items()}, path)
+
+
+def with_rows_for_new_tokens(model: Transformer, weights: Weights) -> Weights:
+    """Extend `weights`, from a model with a smaller vocabulary, with rows for the additional tokens of `model`.
+
+    The new rows have the values that `model` was initialized with. All other values come from `weights`.
+    """
+    grown, fresh = dict(weights), dict(model.named_parameters())
+    vocabularies = ("src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight")
+    for name in (*vocabularies, "output_proj.bias"):
+        if name in weights and name in fresh and len(weights[name]) < len(fresh[name]):
+            rows = fresh[name].detach()[len(weights[name]) :].float().cpu()
+            grown[name] = torch.cat([weights[name], rows])
+    return grown
+
+
+def check_size(config: ModelConfig, tokenizers: TokenizerPair, path: Path) -> None:
+    """Raise RunError unless a model with `config` has the same tensors as the weights in `path`; allocates neither."""
+    shapes = shapes_in(path)
+    check_number_of_layers(config, shapes, path)
+    with torch.device("meta"):
+        model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    check_shapes(_shapes_of(model), shapes, path)
+
+
+def _shapes_of(model: Transformer) -> Shapes:
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}  # shared ones once
+
+
+@torch.no_grad()
+def load_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Copy `weights` into the model."""
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])
+
+
+def average_weights(paths: Sequence[Path]) -> Weights:
+    """Average the weights of several checkpoints of a run (Vaswani et al. 2017, section 6.1)."""
+    total = {name: tensor.double() for name, tensor in read_weights(paths[0]).items()}
+    for path in paths[1:]:
+        for name, tensor in read_weights(path).items():
+            total[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def load_model(run: RunDir, tokenizers: TokenizerPair, device: torch.device) -> Transformer:
+    """Load the best undamaged weights of a run into a model on `device`, in evaluation mode."""
+    path, config = run.usable_checkpoint(), run.config().model
+    check_size(config, tokenizers, path)
+    model = Transformer(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    load_weights(model, read_tensors(path))
+    return model.to(device).eval()

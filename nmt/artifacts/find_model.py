@@ -1,0 +1,86 @@
+"""Find the run or export to use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nmt.artifacts.exportdir import ExportDir, is_export
+from nmt.artifacts.hub import HUB_PREFIX, fetch
+from nmt.artifacts.packed import unpack
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
+from nmt.base.files import restore_replaced
+
+_NAME_A_RUN = "give a run folder from `nmt train`, or a file from `nmt pack`"
+
+
+def find_model(model: str | None) -> RunDir | ExportDir:
+    """Return the run, export or packed model `model` (--model), else $NMT_MODEL, else the newest run in ./runs.
+
+    A packed model, or one on the hub (`hf:user/name`), is returned as a run in the cache. RunError if there is no such
+    model, or if it is a run without a checkpoint.
+    """
+    name = _name(model)
+    if name is None:
+        return _newest_run()
+    return ExportDir(Path(name)) if is_export(Path(name)) else _checked_run(name)
+
+
+def find_run(model: str | None) -> RunDir:
+    """Return the run `model` (--model), else $NMT_MODEL, else the most recently trained run under ./runs.
+
+    It may be packed or on the hub, as in `find_model`. RunError if there is no such run, or it has no checkpoint.
+    """
+    name = _name(model)
+    return _newest_run() if name is None else _checked_run(name)
+
+
+def _name(model: str | None) -> str | None:
+    """Return the model that the user gave; restore its folder if a process was killed while replacing it."""
+    name = model or os.environ.get("NMT_MODEL")
+    if not name:
+        return None
+    if not name.startswith(HUB_PREFIX):
+        restore_replaced(Path(name))
+    return name
+
+
+def _located(name: str) -> RunDir:
+    """Return the run called `name`, unchecked; unpack it if it is a file, download it if it is on the hub."""
+    if name.startswith(HUB_PREFIX):
+        run = RunDir(fetch(name))
+        run.results = Path(f"{run.path.name}-eval")
+        return run
+    path = Path(name)
+    if not path.is_file():
+        return RunDir(path)
+    run = RunDir(unpack(path))
+    run.results, run.packed = path.with_name(f"{path.stem}-eval"), path
+    return run
+
+
+def _checked_run(name: str) -> RunDir:
+    run = _located(name)
+    path = run.path
+    if not path.is_dir():
+        raise RunError("no such run", path=path, hint=_NAME_A_RUN)
+    if not run.config_file.is_file():
+        is_other = (path / "config.json").is_file()
+        hint = "if it is a Hugging Face folder, import it with `nmt import hf`" if is_other else _NAME_A_RUN
+        raise RunError("not a run: it has no config.yaml", path=path, hint=hint)
+    run.check()
+    run.best_checkpoint()
+    return run
+
+
+def _newest_run() -> RunDir:
+    runs = [RunDir(path.parent.parent) for path in Path("runs").glob("[!.]*/checkpoints/index.json")]
+    if not runs:
+        raise RunError(
+            "no trained run under ./runs",
+            hint="train one (`nmt train --config configs/demo-en-zh.yaml`), or choose one with --model or $NMT_MODEL",
+        )
+    newest = max(runs, key=lambda run: run.index_file.stat().st_mtime)
+    newest.check()
+    return newest

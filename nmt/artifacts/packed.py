@@ -1,0 +1,185 @@
+"""Packed models: one zip file with everything needed for translation, unpacked into the cache on first use.
+
+A packed model is untrusted. Its members must be stored uncompressed, so that none is larger than the file, and only the
+file names of a small run are allowed. The unpacked folder is then checked like any run.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+import stat
+import struct
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from nmt.artifacts.cachedir import cache_folder, into_cache, using
+from nmt.artifacts.rundir import MAX_JSON_BYTES
+from nmt.base.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
+from nmt.base.errors import RunError
+from nmt.base.files import read_at_most, sha256_of, write_atomically
+from nmt.config.base import Section
+
+FORMAT = 1
+PACK_INFO = "packed.json"
+StoredPrecision = Literal["fp32", "fp16"]
+
+_NAMES = re.compile(
+    r"config\.yaml|packed\.json|statistics\.json|README\.md|shortlist\.safetensors|eval/test\.json|checkpoints/index\.json|"
+    r"checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,100}\.safetensors|tokenizer/[a-z-]+\.model"
+)
+_REQUIRED = ("config.yaml", PACK_INFO, "checkpoints/index.json")
+_MAX_MEMBERS = 16
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
+_ENCRYPTED = 0x1
+_BLOCK_BYTES = 1 << 20
+_PACK_AGAIN = "copy the file again, or create it again with `nmt pack`"
+
+
+class PackInfo(Section):
+    """The contents of packed.json."""
+
+    format: Literal[1] = FORMAT  # type: ignore[assignment]
+    nmt: str = Field(description="version that packed the model")
+    precision: StoredPrecision = Field("fp32", description="type of the stored weights; they are unpacked to fp32")
+
+
+def write_packed(folder: Path, out: Path) -> None:
+    """Write the files of `folder` as the packed model `out`, atomically. Identical files give identical bytes."""
+    check_names((path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()), folder)
+    zip_folder(folder, out)
+
+
+def zip_folder(folder: Path, out: Path) -> None:
+    """Write the files of `folder` uncompressed into the zip file `out`, atomically and reproducibly."""
+    files = sorted((path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file())
+    with write_atomically(out) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+        for name, path in files:
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16  # 3: Unix, on every system
+            info.file_size = path.stat().st_size
+            with open(path, "rb") as source, archive.open(info, "w") as target:
+                shutil.copyfileobj(source, target, _BLOCK_BYTES)
+
+
+def unpack(path: Path) -> Path:
+    """Return the cache folder of the packed model at `path`; unpack the model if it is not cached.
+
+    The folder is named after the file, in a folder named after its SHA-256. RunError if the file is not a packed model,
+    or is damaged.
+    """
+    folder = cache_folder() / "packed" / sha256_of(path) / _safe_stem(path)
+    with using(folder.parent):
+        if not folder.is_dir():
+            with into_cache(folder) as partial:
+                _unpack_into(partial, path)
+                restore_precision(partial, path)
+    return folder
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether the file at `path` is a zip file, as packed models are."""
+    return path.is_file() and zipfile.is_zipfile(path)
+
+
+def is_name(name: str) -> bool:
+    """Return whether a packed model may contain a file with this name."""
+    return _NAMES.fullmatch(name) is not None
+
+
+def check_names(names: Iterable[str], path: Path | str) -> None:
+    """Raise RunError unless `names` are valid as the file names of a packed model, the one at `path`."""
+    names = list(names)
+    for name in names:
+        if not is_name(name):
+            hint = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
+            raise RunError(f"{name[:100]!r} is not a file of a packed model", path=path, hint=hint)
+    if len(set(names)) < len(names):
+        raise RunError("it contains the same file name twice", path=path, hint=_PACK_AGAIN)
+    if len(names) > _MAX_MEMBERS:
+        raise RunError(f"a packed model has at most {_MAX_MEMBERS} files, not {len(names):,}", path=path)
+    for name in _REQUIRED:
+        if name not in names:
+            hint = "give a run folder, or a file from `nmt pack`"
+            raise RunError(f"not a packed model: it has no {name}", path=path, hint=hint)
+
+
+def restore_precision(folder: Path, path: Path | str) -> None:
+    """Convert the weights in `folder` to fp32 if they are stored in fp16. RunError about `path` if they are damaged."""
+    try:
+        info = PackInfo.model_validate_json(read_at_most(folder / PACK_INFO, MAX_JSON_BYTES))
+    except (ValidationError, ValueError, RecursionError):
+        hint = f"this version of nmt reads format {FORMAT} of packed models; a newer version may read it"
+        raise RunError(f"cannot read its {PACK_INFO}", path=path, hint=hint) from None
+    for weights in (folder / "checkpoints").glob("*.safetensors") if info.precision == "fp16" else ():
+        if fault := find_corruption(weights):
+            raise RunError(f"the weights {weights.name} are {fault}", path=path, hint=_PACK_AGAIN)
+        convert_weights(weights, weights, "float32")
+
+
+def convert_weights(source: Path, target: Path, numpy_type: str) -> None:
+    """Write the tensors in `source` to `target` as `numpy_type`, with a checksum. RunError if they overflow it."""
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load, save_file
+
+    try:
+        tensors = load(source.read_bytes())
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # such as a dtype that numpy does not support
+        raise RunError(f"cannot read these weights ({error})", path=source) from None
+    with np.errstate(over="ignore"):
+        converted = {name: tensor.astype(numpy_type) for name, tensor in tensors.items()}
+    if not all(np.isfinite(tensor).all() for tensor in converted.values()):
+        raise RunError(f"these weights contain numbers too large for {numpy_type}", path=source, hint="keep fp32")
+    with write_atomically(target) as partial:
+        with naming(target):
+            save_file(converted, partial, metadata=NO_CHECKSUM)
+        write_checksum(partial)
+
+
+def _unpack_into(folder: Path, path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            check_names((member.filename for member in members), path)
+            _check_members(members, path)
+            for member in members:
+                target = folder / member.filename
+                target.parent.mkdir(exist_ok=True)
+                with archive.open(member) as source, open(target, "xb") as file:
+                    shutil.copyfileobj(source, file, _BLOCK_BYTES)
+    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise RunError(f"not a packed model, or it is damaged ({error})", path=path, hint=_PACK_AGAIN) from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        message = "not a packed model, or it is damaged (it refers to data before the start of the file)"
+        raise RunError(message, path=path, hint=_PACK_AGAIN) from None
+
+
+def _check_members(members: list[zipfile.ZipInfo], path: Path) -> None:
+    """Raise RunError unless the members are plain files, stored uncompressed in the file at `path`."""
+    for member in members:
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        fault = (
+            "is encrypted"
+            if member.flag_bits & _ENCRYPTED
+            else "is compressed; packed models are stored uncompressed"
+            if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size
+            else "is a link or a special file"
+            if kind not in (0, stat.S_IFREG)
+            else ""
+        )
+        if fault:
+            raise RunError(f"{member.filename} {fault}", path=path, hint=_PACK_AGAIN)
+    if sum(member.file_size for member in members) > path.stat().st_size:
+        raise RunError("its files claim to be larger than the zip file", path=path, hint=_PACK_AGAIN)
+
+
+def _safe_stem(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", path.stem).strip(".-")[:100] or "model"

@@ -1,0 +1,430 @@
+"""The run directory. One folder is one loadable model; only this module knows the file names inside it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from nmt.base.checksum import find_corruption
+from nmt.base.errors import RunError
+from nmt.base.files import (
+    new_folder,
+    read_at_most,
+    refuse_special_files,
+    remove_leftovers,
+    write_atomically,
+    write_text,
+)
+from nmt.base.languages import Direction
+from nmt.base.locks import try_lock
+from nmt.config import Config, dump_config, load_config
+from nmt.config.base import Section
+from nmt.data.read.corpus import SentencePair
+from nmt.data.read.lines import read_lines
+from nmt.data.text.text_statistics import TextStatistics
+
+FORMAT = 1  # version of the run directory's format, recorded in each run
+MAX_JSON_BYTES = 10_000_000
+AVERAGE, CALIBRATED = "average", "calibrated"
+MADE_AT_END = (AVERAGE, CALIBRATED)
+"""Checkpoints computed from others at the end of training; the training state does not list them."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+log = logging.getLogger(__name__)
+
+
+class Environment(Section):
+    """The software and hardware on which a run is trained."""
+
+    model_config = ConfigDict(strict=True)
+
+    nmt: str
+    commit: str | None
+    python: str
+    torch: str
+    packages: dict[str, str | None]
+    platform: str
+    processor: str  # the choice of kernels also depends on facts that `instruction_set` does not tell
+    instruction_set: str
+    device: str
+    gpu: str | None
+    threads: int
+    world_size: int
+
+
+class Resumption(Section):
+    """A resumption on a changed machine."""
+
+    model_config = ConfigDict(strict=True)
+
+    after_update: int
+    changed: list[str]
+
+
+class RunInfo(Environment):
+    """The contents of run.json: how and on which machine a run is trained."""
+
+    format: Literal[1] = 1  # FORMAT
+    command: list[str]
+    seed: int
+    precision: Literal["fp32", "bf16", "fp16"] = Field(description="precision of the whole run, set when it starts")
+    data_fingerprint: str = Field(pattern=r"^[0-9a-f]+$", description="name of the tokenized corpus in the store")
+    packed: bool | None = Field(None, description="whether padding is left out of the computation; null: not known yet")
+    packed_reason: str = ""
+    resumed: list[Resumption] = Field(default_factory=list)
+
+
+class Int8Scores(Section):
+    """BLEU of the native engine on the validation set with one checkpoint, in int8 and in fp32."""
+
+    model_config = ConfigDict(strict=True)
+
+    checkpoint: str
+    int8_bleu: float = Field(ge=0.0, le=100.0)
+    fp32_bleu: float = Field(ge=0.0, le=100.0)
+
+    @property
+    def loss(self) -> float:
+        """The BLEU that int8 costs; negative if int8 scores higher."""
+        return self.fp32_bleu - self.int8_bleu
+
+
+class CheckpointIndex(Section):
+    """The contents of checkpoints/index.json: the checkpoints of a run with their scores."""
+
+    # Other versions of nmt may write other keys. The loss of a diverged model may be infinite.
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=True)
+
+    last: str | None = Field(None, description="newest checkpoint of the training itself")
+    early_stopping_metric: str = "loss"
+    checkpoints: dict[str, dict[str, float]] = Field(default_factory=dict, description="scores by name, oldest first")
+    best: str | None = None
+    validations_since_best: int = 0
+    signatures: dict[str, str] = Field(default_factory=dict, description="sacreBLEU signatures of the scores")
+    int8: Int8Scores | None = Field(None, description="measured at the end of training; null: not measured")
+
+
+class DirectionSize(Section):
+    """The number of pairs of one direction in a validation or test set."""
+
+    src: str
+    tgt: str
+    pairs: int = Field(ge=1)
+
+
+class SplitInfo(Section):
+    """The contents of data/valid.json and data/test.json: which lines belong to which direction."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    directions: tuple[DirectionSize, ...] = Field(min_length=1, description="in the order of the lines")
+
+
+class DirectedPairs(NamedTuple):
+    """The sentences of a validation or test set in one direction."""
+
+    direction: Direction
+    sources: list[str]
+    references: list[str]
+
+
+Record = TypeVar("Record", bound=Section)
+
+
+class RunDir:
+    """Paths and small JSON files of one run."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.config_file = path / "config.yaml"
+        self.info_file = path / "run.json"
+        self.report_file = path / "report.json"
+        self.statistics_file = path / "statistics.json"
+        self.card = path / "README.md"
+        self.tokenizer = path / "tokenizer"
+        self.shortlist = path / "shortlist.safetensors"
+        self.data = path / "data"
+        self.checkpoints = path / "checkpoints"
+        self.index_file = self.checkpoints / "index.json"
+        self.state = path / "state" / "training.safetensors"
+        self.previous_state = path / "state" / "previous.safetensors"
+        self.metrics = path / "logs" / "metrics.jsonl"
+        self.tensorboard = path / "logs" / "tensorboard"
+        self.evaluations = path / "eval"
+        self.results = self.evaluations  # where `nmt eval` writes; outside the run if the run is in the cache
+        self.packed: Path | None = None  # the packed model that it was unpacked from
+        self.adaptation = path / "adaptation.json"
+        self.distillation = path / "distillation.json"
+        self._usable: Path | None = None
+        self._config: Config | None = None
+
+    def checkpoint(self, name: str) -> Path:
+        """Return the path of the weights `name` (step-00000500, average). RunError if it could be outside the run."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise RunError(f"{name!r} is not the name of a checkpoint", path=self.index_file)
+        return self.checkpoints / f"{name}.safetensors"
+
+    def config(self) -> Config:
+        """`check` the folder and return the run's resolved configuration, which is read once per object."""
+        if self._config is None:
+            self.check()
+            self._config = load_config(self.config_file, stored=True)
+        return self._config
+
+    def info(self) -> RunInfo:
+        """Read run.json. RunError if it is missing, damaged, or not written by a training."""
+        return self._read_record(self.info_file, RunInfo)
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write run.json."""
+        self.write_json(self.info_file, info.model_dump())
+
+    def check(self) -> None:
+        """Raise RunError if the folder contains links to outside it or special files, or has an unknown format."""
+        refuse_special_files(self.path, "run")
+        if self.info_file.exists():
+            number = self.read_json(self.info_file).get("format")
+            if number != FORMAT:
+                hint = f"this version of nmt reads format {FORMAT}; a newer version may read it"
+                raise RunError(f"the run has format {number!r}", path=self.info_file, hint=hint)
+
+    def write_config(self, config: Config) -> None:
+        """Write the resolved configuration."""
+        self._config = None
+        write_text(self.config_file, dump_config(config))
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        """Read one of the run's JSON files. RunError if it is missing, damaged, too large, or not an object."""
+        try:
+            value = json.loads(read_at_most(path, MAX_JSON_BYTES))
+        except RecursionError:
+            raise RunError("cannot read this file of the run (nested too deeply)", path=path) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RunError(f"cannot read this file of the run ({reason})", path=path) from error
+        if not isinstance(value, dict):
+            raise RunError("not a JSON object", path=path)
+        return value
+
+    def write_json(self, path: Path, value: dict[str, Any]) -> None:
+        """Write one of the run's JSON files, atomically."""
+        write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def _read_record(self, path: Path, kind: type[Record]) -> Record:
+        value = self.read_json(path)
+        try:
+            return kind.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            hint = "copy the file again from where the run was trained"
+            raise RunError(f"{name}: {first['msg']}", path=path, hint=hint) from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the run for training. RunError if another process holds the lock. The lock ends with the process."""
+        self.state.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        lock = os.open(self.state.parent / "lock", flags, 0o666)
+        try:
+            if not self._is_free(lock):
+                raise RunError("another process is training this run", path=self.path, hint="wait for it, or stop it")
+            yield
+        finally:
+            os.close(lock)
+
+    def _is_free(self, lock: int) -> bool:
+        """Lock the open file `lock` and return True; False if another process holds it."""
+        try:
+            return try_lock(lock)
+        except OSError as error:
+            reason = error.strerror or "no locks"
+            log.warning("%s: cannot be locked here (%s); do not train it twice at once", self.path, reason)
+            return True
+
+    def index(self) -> CheckpointIndex:
+        """Read index.json; return an empty index if there is none yet. RunError if it is damaged."""
+        return self._read_record(self.index_file, CheckpointIndex) if self.index_file.exists() else CheckpointIndex()
+
+    def write_index(self, index: CheckpointIndex) -> None:
+        """Write index.json."""
+        self.write_json(self.index_file, index.model_dump())
+
+    def statistics(self) -> TextStatistics | None:
+        """Read statistics.json, or count the validation set of an old run; None for an imported model, which has none.
+
+        RunError if a file is damaged.
+        """
+        if self.statistics_file.exists():
+            return self._read_record(self.statistics_file, TextStatistics)
+        if not (self.data / "valid.src").exists():
+            return None
+        return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))
+
+    def write_statistics(self, statistics: TextStatistics) -> None:
+        """Write statistics.json."""
+        self.write_json(self.statistics_file, statistics.model_dump())
+
+    def best_checkpoint(self) -> Path:
+        """Return the path of the weights with the best score, according to the index. RunError if there are none."""
+        best = self.index().best
+        if best is None:
+            raise RunError("this run has no checkpoint yet", path=self.path, hint="train it first, or use another run")
+        return self.checkpoint(best)
+
+    def usable_checkpoint(self) -> Path:
+        """Return the path of the best undamaged weights, for translation.
+
+        Logs a warning if these are not the best weights. RunError if all are damaged.
+        """
+        if self._usable is None:
+            best = self.best_checkpoint()
+            fault = find_corruption(best)
+            self._usable = best if not fault else self._next_best(best, fault)
+        return self._usable
+
+    def use_checkpoint(self, name: str) -> None:
+        """Make `usable_checkpoint` return the weights called `name`. RunError if they are missing or damaged."""
+        path = self.checkpoint(name)
+        if not path.exists():
+            names = ", ".join(sorted(other.stem for other in self.checkpoints.glob("*.safetensors")))
+            raise RunError(f"this run has no checkpoint {name!r}", path=self.path, hint=f"it has {names or 'none'}")
+        if fault := find_corruption(path):
+            raise RunError(f"these weights are {fault}", path=path, hint="choose another checkpoint")
+        self._usable = path
+
+    def _next_best(self, best: Path, fault: str) -> Path:
+        index = self.index()
+        others = {name: scores for name, scores in index.checkpoints.items() if name != best.stem}
+        metric = index.early_stopping_metric
+        for name in sorted(others, key=lambda name: checkpoint_quality(others[name], metric), reverse=True):
+            path = self.checkpoint(name)
+            if not find_corruption(path):
+                log.warning("%s: these weights are %s; using %s instead", best, fault, name)
+                return path
+        hint = "copy it again from where it was trained; the run has no other undamaged checkpoint"
+        raise RunError(f"these weights are {fault}", path=best, hint=hint)
+
+    def remove_leftovers(self) -> None:
+        """Remove files that killed processes left half-written in the run."""
+        for folder in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
+            remove_leftovers(folder)
+
+    def write_pairs(self, split: str, pairs: list[SentencePair], directions: Sequence[Direction] = ()) -> None:
+        """Save the sentences of `split` (valid, test), one per line: the sentences that scores are measured on.
+
+        If there are several directions, `directions` has the direction of each pair, grouped by direction.
+        """
+        self.data.mkdir(parents=True, exist_ok=True)
+        if directions:
+            sizes = [(direction, len(list(group))) for direction, group in groupby(directions)]
+            listed = tuple(DirectionSize(src=src, tgt=tgt, pairs=size) for (src, tgt), size in sizes)
+            self.write_json(self.data / f"{split}.json", SplitInfo(directions=listed).model_dump())
+        for side, texts in (("src", (pair.src for pair in pairs)), ("tgt", (pair.tgt for pair in pairs))):
+            with write_atomically(self.data / f"{split}.{side}") as partial:
+                partial.write_text("".join(text + "\n" for text in texts), encoding="utf-8", newline="\n")
+
+    def read_pairs(self, split: str) -> tuple[list[str], list[str]]:
+        """Return the sources and targets of `split`, as written by `write_pairs`. RunError if a line is missing."""
+        src, tgt = self.data / f"{split}.src", self.data / f"{split}.tgt"
+        sources, targets = list(read_lines(src)), list(read_lines(tgt))
+        if len(sources) != len(targets):
+            message = f"{len(targets):,} lines, but {src.name} has {len(sources):,}"
+            raise RunError(message, path=tgt, hint="copy both files again from where the run was trained")
+        return sources, targets
+
+    def read_sets(self, split: str, only: Direction) -> list[DirectedPairs]:
+        """Return `split` by direction. A saved set with a single direction does not name it; it is then `only`.
+
+        RunError if the run has no such set, because its model was imported or packed.
+        """
+        if not self.data.is_dir():
+            hint = "pass sentences with --src and --ref, or with --tsv"
+            raise RunError(f"this model was imported or packed, so it has no {split} set", path=self.path, hint=hint)
+        sources, references = self.read_pairs(split)
+        path = self.data / f"{split}.json"
+        if not path.exists():
+            return [DirectedPairs(only, sources, references)]
+        sets, start = [], 0
+        for src, tgt, size in (each.model_dump().values() for each in self._read_record(path, SplitInfo).directions):
+            here = slice(start, start + size)
+            sets.append(DirectedPairs(Direction(src, tgt), sources[here], references[here]))
+            start += size
+        if start != len(sources):
+            hint = "copy the file again from where the run was trained"
+            raise RunError(f"{start} pairs in all, but {split}.src has {len(sources)} lines", path=path, hint=hint)
+        return sets
+
+
+def checkpoint_quality(scores: Mapping[str, float], metric: str) -> float:
+    """Return the quality of a checkpoint with `scores` (value by metric) according to `metric`: larger is better.
+
+    Negative infinity if that score is missing or NaN.
+    """
+    value = scores.get(metric, math.nan)
+    if math.isnan(value):
+        return -math.inf
+    return -value if metric == "loss" else value
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise RunError if there is anything but an empty folder at `path`, where a new run is to be created."""
+    refuse_other_folder(path)
+    if RunDir(path).config_file.exists():
+        hint = "continue it with --resume, replace it with --overwrite, or choose another folder with --run"
+        raise RunError("this run already exists", path=path, hint=hint)
+
+
+def refuse_other_folder(path: Path) -> None:
+    """Raise RunError if there is something at `path` that is neither a run nor an empty folder."""
+    if path.exists() and not RunDir(path).config_file.is_file() and not _is_empty_folder(path):
+        what = "folder" if path.is_dir() else "file"
+        raise RunError(f"this {what} is not a run", path=path, hint="choose another --run")
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and next(path.iterdir(), None) is None
+
+
+@contextmanager
+def replaceable_run(path: Path) -> Iterator[None]:
+    """Lock the run at `path` so that it can be replaced. RunError if it is not a run, or is being trained."""
+    if not (path / "config.yaml").is_file():
+        raise RunError("not a run, so nmt does not overwrite it", path=path, hint="choose another name with --run")
+    with RunDir(path).locked():
+        yield
+
+
+@contextmanager
+def new_run(path: Path, *, overwrite: bool) -> Iterator[RunDir]:
+    """Yield a run in an empty folder beside `path`; on success flush its files to disk and rename it to `path`.
+
+    If the block raises, the folder is removed and `path` stays unchanged. RunError if `path` exists, unless it is an
+    empty folder, or a run that is not being trained and `overwrite` is given.
+    """
+
+    @contextmanager
+    def guard(existing: Path) -> Iterator[None]:
+        if _is_empty_folder(existing):
+            yield
+            return
+        if not overwrite:
+            refuse_existing(existing)
+        with replaceable_run(existing):
+            yield
+
+    with new_folder(path, replace=guard) as folder:
+        yield RunDir(folder)
+        with suppress(OSError):  # remove an empty folder; unlike a rename, this spares a run that has just appeared
+            Path(os.path.realpath(path)).rmdir()

@@ -1,0 +1,172 @@
+"""Facts about this machine: cores, processor, environment variables."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.base.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""The control groups of Linux, by which Docker and SLURM limit processes, and the file that names those of this one."""
+
+BUSY = 0.25  # if other processes use this share of the cores' time or more, threads should not spin
+
+_limit: int | None = None
+
+
+def num_cores(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int:
+    """Return the number of CPU cores that this process may use; a quota of one and a half counts as two."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = [math.ceil(quota / period) for quota, period in _cpu_quotas(cgroups, own) if quota > 0 and period > 0]
+    return min([count, *quotas, *([] if _limit is None else [_limit])])
+
+
+def bounded(threads: int) -> int:
+    """Return a number of threads or processes, but at most one per core of the machine: more only cost memory."""
+    return min(threads, os.cpu_count() or 1)
+
+
+def limit_cores(count: int) -> None:
+    """Limit this process, one of several on its machine, to `count` cores. Engines read the limit when they load."""
+    global _limit
+    _limit = count
+
+
+def _cpu_quotas(cgroups: Path, own: Path) -> Iterator[tuple[int, int]]:
+    """Yield the microseconds of CPU time that the control groups of this process have in a period, and the period."""
+    for group in _control_groups("cpu", cgroups, own):
+        quota, _, period = _text_of(group / "cpu.max").partition(" ")  # version 2; "max" means no limit
+        yield _number(quota), _number(period)
+        yield _number(_text_of(group / "cpu.cfs_quota_us")), _number(_text_of(group / "cpu.cfs_period_us"))
+
+
+def free_in_cgroups(cgroups: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+    """Return how many bytes of memory the control groups of this process leave to it; None without a limit."""
+    free = []
+    for group in _control_groups("memory", cgroups, own):
+        lines = map(str.split, _text_of(group / "memory.stat").splitlines())
+        stat = {line[0]: line[1] for line in lines if len(line) == 2}
+        # The kernel drops cached files when memory is short. Version 1 counts those of groups below in `total_`.
+        kinds = ("inactive_file", "active_file")
+        cached = sum(max(0, _number(stat.get(f"total_{kind}", stat.get(kind, "")))) for kind in kinds)
+        for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            allowed, used = (_number(_text_of(group / name)) for name in (limit, usage))
+            if allowed >= 0 and used >= 0:
+                free.append(max(0, allowed - max(0, used - cached)))
+    return min(free, default=None)
+
+
+def _control_groups(controller: str, cgroups: Path, own: Path) -> Iterator[Path]:
+    """Yield the folders of this process's control group and of those above it, which limit it too.
+
+    In a container, the file `own` may name a group that is not visible there; the topmost folder is then its group.
+    """
+    for line in _text_of(own).splitlines():
+        names, _, path = line.partition(":")[2].partition(":")
+        if not names or controller in names.split(","):
+            top = cgroups / controller if names else cgroups  # versions 1 and 2
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            yield from (top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a small file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _number(text: str) -> int:
+    """Return the number in `text`; -1 if it is none, such as max."""
+    try:
+        return int(text)
+    except ValueError:
+        return -1
+
+
+def processor() -> str:
+    """Return the processor's model name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def request_exact_mkl() -> None:
+    """Make Intel's MKL sum in the same order for any number of rows, on processors where that costs no speed.
+
+    Sets MKL_CBWR in the environment if it is unset. MKL reads it once, before its first matrix product in this process.
+    On processors of other vendors, MKL would use its slowest code. Only programs call this, never the library.
+    """
+    if "Intel" in processor() and _has_avx512():
+        os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
+
+
+def _has_avx512() -> bool:
+    """Return whether the processor has the AVX-512 instructions that MKL and torch use; False if unknown."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    flags = next((line.split() for line in text.splitlines() if line.startswith("flags")), [])
+    return {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= {*flags}
+
+
+def request_sleeping_threads_if_busy() -> None:
+    """Let torch's threads sleep instead of spin while they wait for each other, if other processes load this machine.
+
+    GNU OpenMP's threads spin by default. On an idle machine, that is a quarter faster. On a busy machine, a spinning
+    thread occupies the core that the thread it waits for needs, and training falls to a tenth of its speed. Sets
+    OMP_WAIT_POLICY in the environment if it is unset. OpenMP reads it once, when torch is imported. It does not change
+    results. Only programs call this, never the library.
+    """
+    if "torch" in sys.modules or num_cores() == 1 or os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
+        return
+    if (share := busy_share()) >= BUSY:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        log.info(f"other processes use {share:.0%} of this machine: threads sleep while they wait for each other")
+
+
+def busy_share(seconds: float = 0.1) -> float:
+    """Measure for `seconds` and return the share of this process's cores that others use; 0.0 if unknown."""
+    if (before := _core_ticks()) is None:
+        return 0.0
+    time.sleep(seconds)  # during which this process uses no core
+    busy, idle = (now - then for now, then in zip(_core_ticks() or before, before, strict=True))
+    return busy / (busy + idle) if busy + idle > 0 else 0.0
+
+
+def _core_ticks() -> tuple[int, int] | None:
+    """Return how many ticks the cores of this process were busy and idle since boot; None if not on Linux."""
+    try:
+        names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        lines = [line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
+    except (AttributeError, OSError):
+        return None
+    # user, nice, system, idle, iowait, irq, softirq, steal; user includes the ticks of guests
+    ticks = [[int(number) for number in line[1:9]] for line in lines if line and line[0] in names]
+    idle = sum(sum(each[3:5]) for each in ticks)
+    return sum(map(sum, ticks)) - idle, idle
+
+
+def environment_count(name: str, default: int, *, minimum: int = 0) -> int:
+    """Return the integer in the environment variable `name`, or `default` if it is unset. ConfigError if invalid."""
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if not (text.isdecimal() and text.isascii() and len(text) <= 9 and int(text) >= minimum):
+        hint = "correct it, or unset it; torchrun and `nmt train --num-processes` set such variables themselves"
+        raise ConfigError(f"the environment variable {name} is {text!r}, not a number from {minimum} up", hint=hint)
+    return int(text)

@@ -1,0 +1,128 @@
+"""Read the sentence pairs of corpora, one at a time; every error in the text names its file and line.
+
+Text is UTF-8, with or without a byte order mark, plain or compressed (by extension: `.gz`, `.xz`, `.zst`). White space
+around a sentence is stripped. `nmt/data/read/formats` has a module for each format of a file with both languages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.base.errors import ConfigError, DataError
+from nmt.config import DataConfig
+from nmt.config.corpora import DATA_SETS, FORMS, ParallelFiles
+from nmt.data.read.formats.delimited import read_csv, read_tsv
+from nmt.data.read.formats.jsonl import read_jsonl
+from nmt.data.read.formats.records import Record
+from nmt.data.read.formats.tmx import read_tmx
+from nmt.data.read.formats.xliff import read_xliff
+from nmt.data.read.formats.xlsx import read_xlsx
+from nmt.data.read.lines import read_lines
+
+
+class SentencePair(NamedTuple):
+    """A source sentence, its translation, and their location: the line (from 1) and the corpus of the set (from 0).
+
+    Either side may be empty. In an XML file, the line is that of the unit; in a workbook, it is the row.
+    """
+
+    src: str
+    tgt: str
+    line: int
+    corpus: int = 0
+
+
+def as_corpora(files: ParallelFiles | Sequence[ParallelFiles]) -> tuple[ParallelFiles, ...]:
+    """Return the corpora of a set, which may be a single one."""
+    return (files,) if isinstance(files, ParallelFiles) else tuple(files)
+
+
+def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
+    """Return the text files of a set: for each corpus, source and target, or one file."""
+    names = (getattr(corpus, key) for corpus in as_corpora(files) for key in ("src", "tgt", *FORMS[1:]))
+    return [Path(name) for name in names if name is not None]
+
+
+def all_paths(data: DataConfig) -> list[Path]:
+    """Return the text files of all sets."""
+    return [path for name in DATA_SETS for path in paths_of(data.corpora(name))]
+
+
+def path_of(files: ParallelFiles | Sequence[ParallelFiles], pair: SentencePair) -> Path:
+    """Return the file that `pair.line` refers to; for two aligned files, the source file."""
+    return paths_of(as_corpora(files)[pair.corpus])[0]
+
+
+def read_parallel(files: ParallelFiles | Sequence[ParallelFiles]) -> Iterator[SentencePair]:
+    """Yield the pairs of one or several corpora, in order, with both sides stripped of white space.
+
+    A blank row yields a pair with one or two empty sides; the caller drops and counts it. Raises DataError as the
+    reader of each format does: if a file is a pipe, if aligned files have different lengths, if a row lacks a column or
+    a field, or if a file does not have the languages. A tmx or xliff needs `src_lang` and `tgt_lang`, which
+    `DataConfig.corpora` fills in; ConfigError if they are missing.
+    """
+    corpora = as_corpora(files)
+    refuse_pipes(paths_of(corpora))
+    return chain.from_iterable(_read(corpus, index) for index, corpus in enumerate(corpora))
+
+
+def read_rows(path: Path) -> Iterator[SentencePair]:
+    """Yield the first two columns of every line of a tsv, without skipping any, for output with one line per row.
+
+    Quotation marks, headers and error values are text. `path` may be a pipe. Raises DataError as `read_parallel` does.
+    """
+    files = ParallelFiles(tsv=str(path), header=False, quoting=False)
+    return (SentencePair(*record) for record in read_tsv(files, path, keep_faulty=True))
+
+
+def refuse_pipes(paths: Iterable[Path]) -> None:
+    """Raise DataError if one of `paths` is a pipe or a device, because nmt reads a corpus several times, to its end.
+
+    Missing files and folders pass.
+    """
+    for path in paths:
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            hint = "a pipe can be read only once, but nmt reads a corpus several times; write it to a file"
+            raise DataError("this is a pipe or a device; a file is needed", path=path, hint=hint)
+
+
+def _read(files: ParallelFiles, index: int) -> Iterator[SentencePair]:
+    paths = paths_of(files)
+    if files.src is not None:
+        return _read_aligned(paths[0], paths[1], index)
+    return (SentencePair(src, tgt, line, index) for src, tgt, line in _records(files, paths[0]))
+
+
+def _records(files: ParallelFiles, path: Path) -> Iterator[Record]:
+    """Yield the records of a file with both languages."""
+    if files.tsv is not None:
+        return read_tsv(files, path)
+    if files.csv is not None:
+        return read_csv(files, path)
+    if files.xlsx is not None:
+        return read_xlsx(files, path)
+    if files.jsonl is not None:
+        return read_jsonl(files, path)
+    if files.src_lang is None or files.tgt_lang is None:
+        raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
+    read = read_tmx if files.tmx is not None else read_xliff
+    return read(path, files.src_lang, files.tgt_lang)
+
+
+def _read_aligned(src_path: Path, tgt_path: Path, index: int) -> Iterator[SentencePair]:
+    src_lines, tgt_lines = read_lines(src_path), read_lines(tgt_path)
+    for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines), start=1):
+        if src is None or tgt is None:
+            longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
+            num_src, num_tgt = (longer, number - 1) if tgt is None else (number - 1, longer)
+            raise DataError(
+                f"{num_src} source lines (in {src_path}) but {num_tgt} target lines",
+                path=tgt_path,
+                line=number,
+                hint="line n of one file must translate line n of the other; check from this line on",
+            )
+        yield SentencePair(src.strip(), tgt.strip(), number, index)

@@ -1,0 +1,83 @@
+"""Read JSON Lines: one object per line, with the source and the target in two of its fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.base.errors import DataError
+from nmt.config.corpora import ParallelFiles
+from nmt.data.read.formats.records import Record, on_one_line
+from nmt.data.read.lines import read_lines
+
+_KINDS = {dict: "an object", list: "an array", str: "text", bool: "true or false", int: "a number", float: "a number"}
+_SHOWN_KEYS = 20
+_OBJECTS = "each line must be one JSON object; for one large array: jq -c '.[]'"
+
+
+def read_jsonl(files: ParallelFiles, path: Path) -> Iterator[Record]:
+    """Yield the two `fields` of each line's object. null and blank lines give an empty side.
+
+    Raises DataError as `read_lines` does, and for a line that is not a JSON object, lacks a field, or has a field that
+    is not text.
+    """
+    src_field, tgt_field = files.fields
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line or line.isspace():
+            yield "", "", number
+            continue
+        values = _object(line, path, number)
+        yield _text(values, src_field, path, number), _text(values, tgt_field, path, number), number
+
+
+def _object(line: str, path: Path, number: int) -> dict[str, object]:
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        message = f"not JSON at character {error.pos + 1} of the line: {error.msg}"
+        raise DataError(message, path=path, line=number, hint=_OBJECTS) from None
+    except (ValueError, RecursionError):
+        message = "not readable as JSON: nested too deep, or a number with too many digits"
+        raise DataError(message, path=path, line=number) from None
+    if not isinstance(values, dict):
+        message = f"{_kind(values)} instead of an object"
+        raise DataError(message, path=path, line=number, hint=_OBJECTS)
+    return values
+
+
+def _text(values: dict[str, object], field: str, path: Path, line: int) -> str:
+    """Return the text of a field; its name may be a key, or a path into objects and arrays (`a.b`, `a.0`)."""
+    value: object = values
+    if field in values:
+        value = values[field]
+    else:
+        walked: list[str] = []
+        for key in field.split("."):
+            if isinstance(value, dict) and key in value:
+                value = value[key]
+            elif isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
+                value = value[int(key[:9])]
+            else:
+                raise _missing(value, key, walked, (path, line))
+            walked.append(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        hint = "a field must be text; use a dot to enter a nested object, such as translation.de"
+        raise DataError(f"the field '{field}' is {_kind(value)}, not text", path=path, line=line, hint=hint)
+    return on_one_line(value, path, line)
+
+
+def _missing(value: object, key: str, walked: list[str], place: tuple[Path, int]) -> DataError:
+    within = f" in '{'.'.join(walked)}'" if walked else ""
+    if isinstance(value, dict):
+        names = [name[:60] for name in list(value)[:_SHOWN_KEYS]]
+        hint = f"it has {', '.join(names)}{', …' * (len(value) > _SHOWN_KEYS)}" if names else "it has no fields"
+    else:
+        hint = f"'{'.'.join(walked)}' is {_kind(value)}"
+    return DataError(f"no field '{key}'{within}", path=place[0], line=place[1], hint=f"{hint}; set fields")
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "null")

@@ -1,0 +1,203 @@
+"""Convert rows of cells to records, for tsv, csv and xlsx: columns, header rows, faulty cells, ID columns."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.base.errors import DataError, counted, in_words
+from nmt.config.corpora import ParallelFiles
+from nmt.data.read.formats.header_words import looks_like_header
+from nmt.data.read.formats.records import Record, say_once
+
+log = logging.getLogger(__name__)
+
+HEAD_ROWS = 1000
+"""Rows that are examined before the first record is yielded."""
+
+Row = tuple[int, list[str]]
+"""The first line (from 1) of a row, and its cells."""
+
+_MIN_ROWS = 20  # fewer do not characterize a column
+_MAX_ID_CHARS = 40
+_ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
+_SHOWN_COLUMNS = 20
+_ERROR_VALUE = re.compile(
+    r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"
+    r"|WERT!|BEZUG!|NV|ZAHL!|VALEUR!|NOM\s?\?|NOMBRE!|¡VALOR!|¡REF!|¿NOMBRE\?|¡DIV/0!|¡NUM!|VALOR!|NOME\?)"
+)
+_FORMULA = re.compile(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'!|\w+!\$?[A-Z]|")""")
+
+
+class TableForm(NamedTuple):
+    """The wording of error messages for a table format, and the rules for its rows.
+
+    `even`: all rows have as many cells as the first. `keep_faulty`: keep rows with error values or formulas.
+    """
+
+    cell: str
+    too_many: str
+    even: bool = True
+    keep_faulty: bool = False
+
+
+def read_table(rows: Iterator[Row], files: ParallelFiles, path: Path, form: TableForm) -> Iterator[Record]:
+    """Yield a record per row: the cells of the chosen columns, stripped; a blank row gives two empty sides.
+
+    The header, if there is one, is the first row with two filled cells: a title above the table fills only one.
+    A header row is skipped. Rows with a spreadsheet's error value (`#REF!`) or a formula in a chosen column are
+    skipped, and counted in a warning at the end. Raises DataError for a missing column, for a row with more cells than
+    the first, and for a chosen column that contains numbers or IDs while another one contains text.
+    """
+    blank: list[int] = []  # lines
+    while (first := _first_full_row(head := list(islice(rows, HEAD_ROWS)))) == len(head):
+        blank += [line for line, _ in head]
+        if len(head) < HEAD_ROWS:
+            return (("", "", line) for line in blank)
+    src, tgt, has_header = _find_columns(files, *head[first], path)
+    body = [row for i, row in enumerate(head) if not (has_header and i == first)]
+    names = head[first][1] if has_header else []
+    _refuse_ids(body, (src, tgt), names, path)
+    records = _records(chain(body, rows), (src, tgt), len(head[first][1]), path, form)
+    return chain((("", "", line) for line in blank), records)
+
+
+def _records(
+    rows: Iterator[Row], columns: tuple[int, int], width: int, path: Path, form: TableForm
+) -> Iterator[Record]:
+    src_column, tgt_column = columns
+    needed = max(columns) + 1
+    faults: Counter[str] = Counter()
+    first_fault = 0
+    usual = width if width >= needed else -1
+    for line, cells in rows:
+        if len(cells) != usual:
+            if _is_blank(cells):
+                yield "", "", line
+                continue
+            if not form.even:
+                cells += [""] * (needed - len(cells))
+            _check_width(len(cells), width, needed, (path, line), form)
+        src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
+        if (src and src[0] in "#=") or (tgt and tgt[0] in "#="):
+            fault = "" if form.keep_faulty else fault_of(src) or fault_of(tgt)
+            if fault:
+                faults[fault] += 1
+                first_fault = first_fault or line
+                continue
+        yield src, tgt, line
+    if faults:
+        kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
+        message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
+        say_once(log, message, logging.WARNING)
+
+
+def fault_of(cell: str) -> str:
+    """Return the error value in a cell, or `a formula`; empty if the cell is text."""
+    found = _ERROR_VALUE.fullmatch(cell)
+    return found[0] if found else "a formula" if _FORMULA.match(cell) else ""
+
+
+def _first_full_row(head: Sequence[Row]) -> int:
+    """Return the index of the first row with two filled cells, else of the first with one, else the number of rows."""
+    filled = [sum(map(bool, map(str.strip, cells))) for _, cells in head]
+    return next((i for least in (2, 1) for i, count in enumerate(filled) if count >= least), len(head))
+
+
+def _is_blank(cells: Sequence[str]) -> bool:
+    return not any(cell.strip() for cell in cells)
+
+
+def _check_width(num_cells: int, width: int, needed: int, place: tuple[Path, int], form: TableForm) -> None:
+    path, line = place
+    if num_cells < needed:
+        raise DataError(
+            f"{counted(num_cells, form.cell)}, but column {needed} is requested",
+            path=path,
+            line=line,
+            hint="columns are separated by one tab; `columns` gives the source and target columns, counted from 1"
+            if form.cell.startswith("tab")
+            else "`columns` gives the source and target columns, by number from 1 or by name",
+        )
+    if form.even and num_cells > max(width, needed):
+        message = f"{num_cells} {form.cell}s, but the first row has {width}"
+        raise DataError(message, path=path, line=line, hint=form.too_many)
+
+
+def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path) -> tuple[int, int, bool]:
+    """Return the indices of source and target column (from 0), and whether the first row is a header."""
+    by_name = any(isinstance(column, str) for column in files.columns)
+    src, tgt = (_index(column, cells, path, line) for column in files.columns)
+    if src == tgt:
+        raise DataError(f"both columns are column {src + 1}", path=path, line=line, hint="choose two different columns")
+    if files.header == "auto" and not by_name:
+        chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
+        has_header = len(chosen) == 2 and all(map(looks_like_header, chosen))
+        if has_header:
+            names = ", ".join(cell.strip() for cell in chosen)
+            reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"
+            say_once(log, f"{path}:{line}: {reason}")
+        return src, tgt, has_header
+    return src, tgt, by_name or files.header is True
+
+
+def _index(column: int | str, names: Sequence[str], path: Path, line: int) -> int:
+    """Return the index of a column given by its number (from 1) or by its name in the header."""
+    if isinstance(column, int):
+        return column - 1
+    for same in (str.strip, lambda text: text.strip().casefold()):
+        found = [i for i, name in enumerate(names) if same(name) == same(column)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            message = f"{len(found)} columns are called '{column}'"
+            raise DataError(message, path=path, line=line, hint="give columns by number, counted from 1")
+    shown = ", ".join(repr(name.strip()[:60]) for name in names[:_SHOWN_COLUMNS])
+    hint = f"the columns in the first row are {shown}{', …' * (len(names) > _SHOWN_COLUMNS)}"
+    raise DataError(f"no column is called '{column}'", path=path, line=line, hint=hint)
+
+
+def _refuse_ids(rows: Sequence[Row], columns: tuple[int, int], names: Sequence[str], path: Path) -> None:
+    """Raise DataError if a chosen column contains numbers or IDs while a column that was not chosen contains text."""
+    if len(rows) < _MIN_ROWS:
+        return
+    width = max(len(cells) for _, cells in rows)
+    text = [i for i in range(min(width, 1000)) if _share(rows, i, _is_text) > 0.5]
+    if not set(text) - set(columns):
+        return
+    for side, column in zip(("source", "target"), columns, strict=True):
+        share = _share(rows, column, _is_id)
+        if share > 0.9:
+            name = f" ('{names[column].strip()[:60]}')" if column < len(names) else ""
+            example = next(cells[column] for _, cells in rows if len(cells) > column and _is_id(cells[column]))
+            likely = in_words([str(i + 1) for i in text[:_SHOWN_COLUMNS]])
+            raise DataError(
+                f"column {column + 1}{name}, chosen as the {side}, has numbers or IDs such as {example.strip()} in "
+                f"{share:.0%} of the first {len(rows):,} rows; text is in column{'s' * (len(text) > 1)} {likely}",
+                path=path,
+                line=rows[0][0],
+                hint=f"set columns to the source and target columns{_such_as(text)}",
+            )
+
+
+def _such_as(text: Sequence[int]) -> str:
+    return f", such as [{text[0] + 1}, {text[1] + 1}]" if len(text) > 1 else ", counted from 1"
+
+
+def _share(rows: Sequence[Row], column: int, test: Callable[[str], bool]) -> float:
+    """Return the share of the non-empty cells of a column that pass a test."""
+    filled = [cells[column] for _, cells in rows if len(cells) > column and cells[column].strip()]
+    return sum(map(test, filled)) / max(1, len(filled), len(rows) // 2)
+
+
+def _is_id(cell: str) -> bool:
+    return len(cell) <= _MAX_ID_CHARS and _ID.fullmatch(cell.strip()) is not None
+
+
+def _is_text(cell: str) -> bool:
+    return not _is_id(cell) and sum(char.isalpha() for char in cell[:200]) >= 2

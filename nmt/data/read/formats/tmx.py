@@ -1,0 +1,92 @@
+"""Read TMX (Translation Memory eXchange 1.1 to 1.4b, OSCAR/LISA)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from nmt.base.errors import DataError
+from nmt.data.read.formats.language_tags import LanguagesFound, best_fits
+from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, say_once, too_long
+from nmt.data.read.formats.xml_stream import Segment, read_xml
+
+log = logging.getLogger(__name__)
+
+MAX_PAIRS = 10_000
+"""Maximum number of pairs from one unit, in which each source variant is paired with each target variant."""
+
+# Native codes and any sub-flow in them (`sub`) are not part of the sentence. The text of `hi` is.
+_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+
+
+def read_tmx(path: Path, src_lang: str, tgt_lang: str) -> Iterator[Record]:
+    """Yield the pairs of the units that have both languages; `line` is that of `<tu>`.
+
+    The best matching languages of a unit are used (`rank`); if several variants match, each source variant is paired
+    with each target variant. Units that lack one of the languages are counted in the log. Raises DataError as
+    `read_xml` does, and if no unit has both languages.
+    """
+    return read_xml(path, _Units(path, src_lang, tgt_lang))
+
+
+class _Units:
+    root = "tmx"
+
+    def __init__(self, path: Path, src_lang: str, tgt_lang: str):
+        self._path, self._src_lang, self._tgt_lang = path, src_lang, tgt_lang
+        self.records: list[Record] = []
+        self._found = LanguagesFound()
+        self._num_units = self._num_without = 0
+        self._line = self._num_chars = 0
+        self._language = ""
+        self._variants: list[tuple[str, str]] = []
+        self._segment: Segment | None = None
+
+    def start(self, name: str, attributes: Mapping[str, str], line: int) -> None:
+        if self._segment is not None:
+            self._segment.start(name, attributes)
+        elif name == "tu":
+            self._line, self._num_chars, self._variants = line, 0, []
+        elif name == "tuv":
+            self._language = attributes.get("xml:lang") or attributes.get("lang") or ""
+            self._found.add(self._language)
+        elif name == "seg":
+            self._segment = Segment(_CODES, (self._path, line))
+
+    def end(self, name: str) -> None:
+        if self._segment is None:
+            if name == "tu":
+                self._end_unit()
+        elif name == "seg":  # segments are not nested
+            text = self._segment.result()
+            self._num_chars += len(text) + 1
+            if self._num_chars > MAX_RECORD_CHARS:
+                raise too_long(self._path, self._line)
+            self._variants.append((self._language, text))
+            self._segment = None
+        else:
+            self._segment.end()
+
+    def text(self, text: str) -> None:
+        if self._segment is not None:
+            self._segment.text(text)
+
+    def _end_unit(self) -> None:
+        self._num_units += 1
+        languages = [language for language, _ in self._variants]
+        sources, targets = best_fits(self._src_lang, languages), best_fits(self._tgt_lang, languages)
+        if len(sources) * len(targets) > MAX_PAIRS:
+            raise DataError(f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self._path, line=self._line)
+        pairs = [(i, j) for i in sources for j in targets if i != j]
+        self.records += [(self._variants[i][1], self._variants[j][1], self._line) for i, j in pairs]
+        self._num_without += not pairs
+
+    def finish(self) -> None:
+        if self._num_units == 0:
+            raise DataError("no translation unit (<tu>) in this file", path=self._path)
+        if self._num_without == self._num_units:
+            raise self._found.fault(f"no unit has both {self._src_lang} and {self._tgt_lang}", self._path)
+        if self._num_without:
+            counted = f"{self._num_without:,} of {self._num_units:,} units lack {self._src_lang} or {self._tgt_lang}"
+            say_once(log, f"{self._path}: {counted} and are skipped")

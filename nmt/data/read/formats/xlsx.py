@@ -1,0 +1,124 @@
+"""Read a sheet of an Excel workbook with openpyxl (extra `xlsx`)."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nmt.base.errors import DataError, NmtError, how_to_install
+from nmt.config.corpora import ParallelFiles
+from nmt.data.read.formats.records import Record, on_one_line, say_once
+from nmt.data.read.formats.tables import Row, TableForm, read_table
+from nmt.data.read.lines import open_text, read_errors
+
+log = logging.getLogger(__name__)
+
+MAX_ROWS = 1_048_576
+"""Excel's maximum number of rows. A forged row number could otherwise mean billions of empty rows."""
+
+MAX_UNPACKED_BYTES = 2_000_000_000
+MAX_STRINGS_BYTES = 500_000_000
+"""Maximum size of the shared strings, which openpyxl keeps in memory."""
+
+_MAX_COLUMNS = 1000  # unless one beyond is chosen by number; one stray cell in the last column makes a row of 16,384
+_MAX_FILES = 10_000
+_SAVE_AGAIN = "save it as .xlsx again, or export the sheet as csv"
+
+
+def read_xlsx(files: ParallelFiles, path: Path) -> Iterator[Record]:
+    """Yield the records of one sheet; `line` is the row number. A formula is read as the value saved with it.
+
+    Raises DataError as `read_table` does, if openpyxl is not installed, or if the file is not a workbook, is encrypted,
+    unpacks to more than the limits, declares a DTD, or lacks the sheet.
+    """
+    return read_table(_rows(files, path), files, path, TableForm("column", "", even=False))
+
+
+def _rows(files: ParallelFiles, path: Path) -> Iterator[Row]:
+    with open_text(path) as file:
+        _check_archive(file, path)
+        try:
+            import openpyxl
+        except ImportError:
+            hint = f"{how_to_install('xlsx')}, or export the sheet as csv"
+            raise DataError("reading .xlsx needs the package openpyxl", path=path, hint=hint) from None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about styles and extensions, which are irrelevant for text
+                book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            with closing(book):
+                width = max([_MAX_COLUMNS, *(column for column in files.columns if isinstance(column, int))])
+                yield from _rows_of(_sheet(book, files.sheet, path), width, path)
+        except (GeneratorExit, NmtError):
+            raise
+        except Exception as error:  # openpyxl raises many types of exceptions
+            reason = str(error) or type(error).__name__
+            raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
+
+
+def _rows_of(sheet: Any, width: int, path: Path) -> Iterator[Row]:
+    sheet.reset_dimensions()  # the size given in the file may be wrong
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if number > MAX_ROWS:
+            raise DataError(f"a sheet with more than {MAX_ROWS:,} rows", path=path, line=number, hint=_SAVE_AGAIN)
+        yield number, ["" if cell is None else _text(cell, path, number) for cell in cells[:width]]
+
+
+def _text(cell: object, path: Path, line: int) -> str:
+    """Return the text of a cell; whole numbers have no decimal point, as in Excel."""
+    if isinstance(cell, str):
+        return on_one_line(cell.replace("_x000D_", ""), path, line)  # how Excel escapes the CR of a pasted text
+    if isinstance(cell, bool):
+        return str(cell).upper()
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _sheet(book: Any, wanted: int | str | None, path: Path) -> Any:
+    names = [sheet.title for sheet in book.worksheets]
+    index = 0 if wanted is None else wanted - 1 if isinstance(wanted, int) else None
+    if index is None:
+        index = names.index(wanted) if wanted in names else len(names)
+    if index >= len(names):
+        hint = f"the sheets are {', '.join(map(repr, names))}" if names else "the workbook has no sheet"
+        raise DataError(f"no sheet {wanted!r}" if wanted else "no sheet", path=path, hint=hint)
+    if wanted is None and len(names) > 1:
+        say_once(log, f"{path}: reading the first of the sheets {', '.join(map(repr, names))}; sheet chooses another")
+    return book.worksheets[index]
+
+
+def _check_archive(file: BinaryIO, path: Path) -> None:
+    """Raise DataError unless the file is a zip archive of moderate size without a DTD in any part."""
+    begin = b""
+    # zipfile raises RuntimeError for an encrypted part, and a subclass of it for an unsupported compression.
+    errors: tuple[type[Exception], ...] = (zipfile.BadZipFile, RuntimeError, ValueError)
+    errors += read_errors()
+    try:
+        begin = file.read(8)
+        if begin.startswith(b"\xd0\xcf\x11\xe0"):
+            hint = "save it as .xlsx, without a password"
+            raise DataError("an old workbook (.xls), or one with a password", path=path, hint=hint)
+        with zipfile.ZipFile(file) as archive:
+            parts = archive.infolist()
+            sizes = {part.filename: part.file_size for part in parts}
+            if len(parts) > _MAX_FILES or sum(part.file_size for part in parts) > MAX_UNPACKED_BYTES:
+                message = f"unpacked, this workbook has over {MAX_UNPACKED_BYTES >> 20:,} MB or {_MAX_FILES:,} files"
+                raise DataError(message, path=path, hint="export the sheet as csv")
+            if max((size for name, size in sizes.items() if name.endswith("sharedStrings.xml")), default=0) > (
+                MAX_STRINGS_BYTES
+            ):
+                message = f"unpacked, the texts of this workbook take over {MAX_STRINGS_BYTES >> 20:,} MB"
+                raise DataError(message, path=path, hint="export the sheet as csv")
+            for part in parts:
+                if part.filename.endswith((".xml", ".rels")):
+                    with archive.open(part) as xml:
+                        if b"<!DOCTYPE" in xml.read(4096):
+                            raise DataError(f"its part {part.filename} declares a DTD", path=path, hint=_SAVE_AGAIN)
+    except errors as error:
+        message = "this is not a workbook" if begin[:2] != b"PK" else f"not readable as a workbook: {error}"
+        raise DataError(message, path=path, hint=_SAVE_AGAIN) from None
+    file.seek(0)

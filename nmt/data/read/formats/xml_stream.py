@@ -1,0 +1,181 @@
+"""Read XML from untrusted files as a stream of events: no entities, no external files, bounded memory.
+
+A document type that names an external DTD is ignored, because many tools write `<!DOCTYPE tmx SYSTEM "tmx14.dtd">`.
+nmt never reads that DTD. Declarations in the document itself, and references to entities of any kind, are rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+from xml.parsers import expat
+
+from nmt.base.errors import DataError
+from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, too_long
+from nmt.data.read.lines import check_beginning, open_text, read_errors, read_fault
+
+MAX_TAG_BYTES = 4_000_000
+"""Longer tags and comments are rejected, because expat keeps them in memory until they end."""
+
+MAX_DEPTH = 200
+
+_CHUNK_BYTES = 1 << 16
+_REPAIR = "export the file again, or repair it: xmllint --noout FILE shows the error"
+_NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
+_LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
+
+
+class Handler(Protocol):
+    """Makes records from the events of one kind of XML file. Names have no prefix, except `xml:lang`."""
+
+    records: list[Record]
+    root: str  # the name of the outermost element
+
+    def start(self, name: str, attributes: Mapping[str, str], line: int) -> None:
+        """Handle the start of an element."""
+
+    def end(self, name: str) -> None:
+        """Handle the end of an element."""
+
+    def text(self, text: str) -> None:
+        """Handle a part of the text between tags."""
+
+    def finish(self) -> None:
+        """Handle the end of the file. Raises DataError if it had nothing in the requested languages."""
+
+
+def read_xml(path: Path, handler: Handler) -> Iterator[Record]:
+    """Yield the records that `handler` makes from a file, plain or compressed, in the encoding that it declares.
+
+    Raises DataError, with the line, for XML that is not well-formed, a DTD, an entity, a tag over `MAX_TAG_BYTES`, and
+    elements nested deeper than `MAX_DEPTH`.
+    """
+    stream = _Stream(path, handler)
+    with open_text(path) as file:
+        errors = read_errors()
+        begin = True
+        while True:
+            try:
+                chunk = file.read(_CHUNK_BYTES)
+            except errors as error:
+                raise read_fault(error, path, stream.line) from None
+            if begin:
+                check_beginning(chunk, path, xml=True)
+                begin = False
+            stream.feed(chunk)
+            yield from handler.records
+            handler.records.clear()
+            if not chunk:
+                break
+    handler.finish()
+
+
+class _Stream:
+    """An expat parser whose events go to a handler."""
+
+    def __init__(self, path: Path, handler: Handler):
+        self._path, self._handler = path, handler
+        self._depth = self._bytes_since_event = 0
+        parser = self._parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.CommentHandler = parser.ProcessingInstructionHandler = self._progress
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.EntityDeclHandler = parser.ExternalEntityRefHandler = parser.SkippedEntityHandler = self._entity
+
+    @property
+    def line(self) -> int:
+        """Return the current line."""
+        return self._parser.CurrentLineNumber
+
+    def feed(self, chunk: bytes) -> None:
+        """Parse a part of the file; b"" marks its end."""
+        self._bytes_since_event += len(chunk)
+        try:
+            self._parser.Parse(chunk, not chunk)
+        except expat.ExpatError as error:
+            message = f"not well-formed XML: {expat.ErrorString(error.code)}"
+            raise DataError(message, path=self._path, line=error.lineno, hint=_REPAIR) from None
+        except (LookupError, ValueError) as error:  # an encoding that Python does not know, or a multi-byte one
+            raise DataError(f"not readable as XML: {error}", path=self._path, line=self.line, hint=_REPAIR) from None
+        if self._bytes_since_event > MAX_TAG_BYTES:
+            message = f"a tag or comment longer than {MAX_TAG_BYTES:,} bytes"
+            raise DataError(message, path=self._path, line=self.line, hint=_REPAIR)
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._bytes_since_event = 0
+        self._depth += 1
+        local = name.rpartition(":")[2]
+        if self._depth == 1 and local != self._handler.root:
+            message = f"this is not {self._handler.root.upper()}: the file starts with <{name[:60]}>"
+            raise DataError(message, path=self._path, line=self.line)
+        if self._depth > MAX_DEPTH:
+            raise DataError(f"elements nested more than {MAX_DEPTH} deep", path=self._path, line=self.line)
+        self._handler.start(local, attributes, self.line)
+
+    def _end(self, name: str) -> None:
+        self._bytes_since_event = 0
+        self._depth -= 1
+        self._handler.end(name.rpartition(":")[2])
+
+    def _text(self, text: str) -> None:
+        self._bytes_since_event = 0
+        self._handler.text(text)
+
+    def _progress(self, *_: str) -> None:
+        self._bytes_since_event = 0
+
+    def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
+        if has_internal_subset:
+            message = "the file contains a DTD"
+            raise DataError(message, path=self._path, line=self.line, hint=_NO_ENTITIES)
+
+    def _entity(self, name: str, *_: object) -> int:
+        message = f"the file refers to an entity{f' ({name[:60]})' if name else ''}"
+        raise DataError(message, path=self._path, line=self.line, hint=_NO_ENTITIES)
+
+
+class Segment:
+    """The text of one segment. The text in inline markup is kept; codes and everything in them are dropped."""
+
+    def __init__(self, codes: Collection[str], place: tuple[Path, int]):
+        self._codes, self._place = codes, place
+        self._parts: list[str] = []
+        self._num_chars = self._depth_in_code = 0
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Handle the start of an element inside the segment."""
+        if self._depth_in_code or name in self._codes:
+            self._depth_in_code += 1
+        if any(attributes.get(key) in ("lb", "fmt:lb") for key in ("ctype", "subType", "type")):
+            self._add(" ")  # a line break separates two words
+
+    def end(self) -> None:
+        """Handle the end of an element inside the segment."""
+        self._depth_in_code = max(0, self._depth_in_code - 1)
+
+    def text(self, text: str) -> None:
+        """Handle a part of the text."""
+        if not self._depth_in_code:
+            self._add(text)
+        elif len(text) < 100 and _LINE_BREAK.search(text):
+            self._add(" ")
+
+    @property
+    def num_parts(self) -> int:
+        """Return the number of parts so far, as a position for `result`."""
+        return len(self._parts)
+
+    def result(self, start: int = 0) -> str:
+        """Return the text from the position `start` on, as one line."""
+        return on_one_line("".join(self._parts[start:]), *self._place)
+
+    def _add(self, text: str) -> None:
+        self._parts.append(text)
+        self._num_chars += len(text)
+        if self._num_chars > MAX_RECORD_CHARS:
+            raise too_long(*self._place)

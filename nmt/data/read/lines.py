@@ -1,0 +1,181 @@
+"""Open text files and read their lines, with limits and error messages; no other module does.
+
+Lines end only at LF (or CR LF): U+2028, U+0085 and form feeds are text. A file is plain, or compressed if its name ends
+in `.gz`, `.xz` or `.zst`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from nmt.base.errors import DataError, how_to_install
+
+MAX_LINE_BYTES = 1_000_000
+"""Longer lines are rejected before they fill the memory: the file is not text, or lost its line ends."""
+
+COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".zst": "Zstandard"}
+"""The compression, by file extension."""
+
+MODULES = {  # for compressions other than gzip, each with a hint if it is missing
+    ".xz": ("lzma", "this Python was built without it; unpack the file with unxz"),
+    ".zst": ("backports.zstd", f"{how_to_install('zst')}, or unpack the file with unzstd"),
+}
+
+UTF8_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
+_COPY_AGAIN = "copy or download the file again"
+_SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
+_CHUNK_BYTES = 1 << 16
+_KINDS = {  # by the first bytes: the kind of file, its extension, a hint for other extensions
+    b"\x1f\x8b": ("gzip data", ".gz", "rename it"),
+    b"\xfd7zXZ\0": ("xz data", ".xz", "rename it"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard data", ".zst", "rename it"),
+    b"PK\x03\x04": (
+        "a zip archive, a workbook or a Word document",
+        ".xlsx",
+        "unpack an archive; use the key xlsx for a workbook; to translate a Word document, leave out --input",
+    ),
+    b"BZh": ("bzip2 data", ".bz2", "unpack it with bunzip2"),
+    b"%PDF": ("a PDF", ".pdf", "save its text as a plain file"),
+}
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a file as bytes, decompressed according to its extension. Raises DataError if it cannot be opened."""
+    try:
+        if path.is_dir():
+            raise DataError("this is a folder; a text file is needed", path=path)
+        if path.suffix == ".gz":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, compression_module(path).open(path, "rb")) if path.suffix in MODULES else open(path, "rb")
+    except FileNotFoundError:
+        raise DataError("no such file", path=path, hint=f"paths are relative to {Path.cwd()}") from None
+    except PermissionError:
+        raise DataError("no permission to read this file", path=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be opened: {error.strerror or error}", path=path) from None
+
+
+def compression_module(path: Path) -> Any:
+    """Return the module for the compression given by the extension of `path`. DataError if it is not installed."""
+    name, hint = MODULES[path.suffix]
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise DataError(f"{path.suffix} files need the module {name}", path=path, hint=hint) from None
+
+
+def read_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that reading an opened file may raise; `read_fault` turns them into a message."""
+    lzma, zstd = sys.modules.get("lzma"), sys.modules.get("backports.zstd")
+    errors: tuple[type[Exception], ...] = (OSError, EOFError, MemoryError, zlib.error)
+    return errors + ((lzma.LZMAError,) if lzma else ()) + ((zstd.ZstdError,) if zstd else ())
+
+
+def read_fault(error: Exception, path: Path | str, line: int) -> DataError:
+    """Return the error for an exception that reading `line` raised."""
+    ending = Path(path).suffix
+    kind = COMPRESSIONS.get(ending)
+    if kind is None or (isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)):
+        return DataError(f"cannot be read: {error}", path=path, line=line, hint=_COPY_AGAIN)
+    if isinstance(error, MemoryError):
+        return DataError(f"unpacking this {kind} data needs more memory than is available", path=path, line=line)
+    if isinstance(error, EOFError):
+        return DataError(f"the {kind} data is truncated", path=path, line=line, hint=_COPY_AGAIN)
+    unknown = ("Not a gzipped file", "format not supported", "Unknown frame")
+    is_plain = line == 1 and any(words in str(error) for words in unknown)
+    hint = f"a {ending} file must be {kind} data; rename a plain text file" if is_plain else _COPY_AGAIN
+    return DataError(f"not readable as {kind} ({error})", path=path, line=line, hint=hint)
+
+
+def read_raw_lines(file: BinaryIO, path: Path | str) -> Iterator[bytes]:
+    """Yield the lines of an open file, each with its line end. `path` is the name for error messages.
+
+    Raises DataError with the path and the line: a line over `MAX_LINE_BYTES`; damaged or truncated compressed data; a
+    disk or a pipe that cannot be read.
+    """
+    number, errors = 1, read_errors()
+    try:
+        while raw := file.readline(MAX_LINE_BYTES + 1):
+            if len(raw) > MAX_LINE_BYTES:
+                raise DataError("this line is longer than 1 MB", path=path, line=number, hint=ONE_SENTENCE_PER_LINE)
+            yield raw
+            number += 1
+    except errors as error:
+        raise read_fault(error, path, number) from None
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, plain or compressed, without their line ends; only one line is in memory.
+
+    Raises DataError with the path, and the line if there is one: the file cannot be opened or is empty; bytes that are
+    not UTF-8, UTF-16, a NUL character, a line longer than 1 MB; damaged or truncated compressed data.
+    """
+    number = 0
+    with open_text(path) as file:
+        for number, raw in enumerate(read_raw_lines(file, path), start=1):
+            if number == 1:
+                check_beginning(raw, path)
+                raw = raw.removeprefix(UTF8_MARK)
+            if b"\0" in raw:
+                raise _nul_character(raw, path, number)
+            try:
+                line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+            except UnicodeDecodeError as error:
+                message = f"not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line"
+                raise DataError(message, path=path, line=number, hint=_SAVE_AS_UTF8) from None
+            yield line
+    if number == 0:
+        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE)
+
+
+def check_beginning(raw: bytes, path: Path, *, xml: bool = False) -> None:
+    """Raise DataError if a file that starts with the line `raw` is empty, is not text, or has a wrong extension.
+
+    XML may be UTF-16, which it declares, and its lines may end in CR.
+    """
+    if raw in (b"", UTF8_MARK):
+        raise DataError("the file is empty", path=path, hint=ONE_SENTENCE_PER_LINE if not xml else "")
+    if raw.startswith(UTF16_MARKS) and not xml:
+        hint = _SAVE_AS_UTF8.replace("OLD-ENCODING", "UTF-16")
+        raise DataError("this is UTF-16, not UTF-8", path=path, line=1, hint=hint)
+    if raw.count(b"\r") > 1 and not raw.endswith(b"\n") and not xml:
+        hint = "save the file with LF or CR LF, or convert it: tr '\\r' '\\n' < OLD > NEW"
+        raise DataError("the lines end in CR without LF", path=path, line=1, hint=hint)
+    for first, (kind, ending, hint) in _KINDS.items():
+        if raw.startswith(first):
+            message = f"this is {kind}, but its name does not end in {ending}"
+            if path.suffix in COMPRESSIONS or path.suffix == ending:
+                message = f"this is {kind}, not text"  # compressed twice, or a workbook given as another format
+                hint = hint.replace("rename it", "unpack it")
+            raise DataError(message, path=path, line=1, hint=hint)
+
+
+def _nul_character(raw: bytes, path: Path, number: int) -> DataError:
+    hint = f"text files contain no NUL characters; this may be UTF-16 or a binary file. S{_SAVE_AS_UTF8[1:]}"
+    return DataError(f"NUL character at byte {raw.index(0) + 1} of the line", path=path, line=number, hint=hint)
+
+
+def without_line_end(raw: bytes) -> bytes:
+    """Return the line `raw` without its LF or CR LF."""
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines of a file up to the first damaged data, which `read_raw_lines` reports."""
+    count, last = 0, b"\n"
+    with open_text(path) as file:
+        errors = read_errors()
+        try:
+            while chunk := file.read(_CHUNK_BYTES):
+                count, last = count + chunk.count(b"\n"), chunk[-1:]
+        except errors:
+            pass
+    return count + (last != b"\n")

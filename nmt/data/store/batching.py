@@ -1,0 +1,275 @@
+"""Form batches: truncate, bucket by length, fill a token budget, pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from nmt.data.store.mixing import Order, halved
+from nmt.data.store.redraw import DrawnPairs, Redraw
+from nmt.data.store.store import Side, TokenStore
+
+_POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
+
+
+class BatchIndices(NamedTuple):
+    """The pairs of a batch: their indices in the store, and their lengths in tokens, truncated, eos included."""
+
+    indices: NDArray[np.int64]
+    src_len: NDArray[np.int64]
+    tgt_len: NDArray[np.int64]
+    drawn: DrawnPairs | None = None  # if given, `indices` are those of its rows
+    swapped: NDArray[np.bool_] | None = None  # if given, whose sides are swapped; their lengths already are
+
+    @property
+    def num_tgt_tokens(self) -> int:
+        """The number of real target tokens, eos included."""
+        return int(self.tgt_len.sum())
+
+    def share(self, rank: int, count: int) -> BatchIndices:
+        """Return the share of `rank` among `count` ranks: every count-th row, so that all get similar lengths."""
+        return self.select(slice(rank, None, count))
+
+    def select(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> BatchIndices:
+        """Return some of the rows."""
+        sides = (self.indices[rows], self.src_len[rows], self.tgt_len[rows])
+        return BatchIndices(*sides, self.drawn, None if self.swapped is None else self.swapped[rows])
+
+    def swap(self, swapped: NDArray[np.bool_]) -> BatchIndices:
+        """Return the same pairs, with source and target swapped where `swapped` is true."""
+        src_len, tgt_len = np.where(swapped, (self.tgt_len, self.src_len), (self.src_len, self.tgt_len))
+        return self._replace(src_len=src_len, tgt_len=tgt_len, swapped=swapped)
+
+
+class Batch(NamedTuple):
+    """Right-padded pairs: src [B, S] ends in eos; tgt_in [B, T] starts with bos; tgt_out [B, T] ends in eos."""
+
+    src: Tensor
+    tgt_in: Tensor
+    tgt_out: Tensor
+    # Indices of the real tokens of src [M] and tgt_out [N], flattened; found on the host, to avoid a GPU sync.
+    src_real: Tensor
+    tgt_real: Tensor
+
+    @classmethod
+    def from_ids(cls, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Batch:
+        """Build a batch from ids on the host."""
+        real = [(ids != PAD_ID).flatten().nonzero().squeeze(1) for ids in (src, tgt_out)]
+        return cls(src, tgt_in, tgt_out, *real)
+
+    @property
+    def num_tgt_tokens(self) -> int:
+        """The number of real target tokens, eos included."""
+        return len(self.tgt_real)
+
+    def to(self, device: torch.device) -> Batch:
+        """Copy the batch to `device`; the copy to a GPU is asynchronous."""
+        sides = (side.pin_memory() if device.type == "cuda" and not side.is_cuda else side for side in self)
+        return Batch(*(side.to(device, non_blocking=True) for side in sides))
+
+    def twice(self) -> Batch:
+        """Return a batch of the same rows twice: all of them, then all of them again."""
+        src, tgt_in, tgt_out = (torch.cat([side, side]) for side in (self.src, self.tgt_in, self.tgt_out))
+        src_real = torch.cat([self.src_real, self.src_real + self.src.numel()])
+        return Batch(src, tgt_in, tgt_out, src_real, torch.cat([self.tgt_real, self.tgt_real + self.tgt_out.numel()]))
+
+    def cut(self, count: int) -> list[Batch]:
+        """Cut the batch into at most `count` batches of about equal size, each only as wide as its longest row."""
+        sides = (side.tensor_split(min(count, len(side))) for side in (self.src, self.tgt_in, self.tgt_out))
+        return [
+            Batch.from_ids(src[:, : _width(src)], tgt_in[:, : _width(tgt_out)], tgt_out[:, : _width(tgt_out)])
+            for src, tgt_in, tgt_out in zip(*sides, strict=True)
+        ]
+
+
+def _width(ids: Tensor) -> int:
+    """Return the number of columns of ids [B, T] that contain more than padding; at least 1."""
+    return max(1, int((ids != PAD_ID).any(0).count_nonzero()))
+
+
+def pad_rows(rows: Sequence[Sequence[int] | NDArray[Any]]) -> Tensor:
+    """Stack rows of ids into one right-padded int64 matrix [B, longest]."""
+    padded = np.full((len(rows), max(len(row) for row in rows)), PAD_ID, dtype=np.int64)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(padded)
+
+
+def collate_sources(sources: Sequence[Sequence[int]], max_src_len: int) -> Tensor:
+    """Return src [B, S]: the tokens of `sources` with eos, truncated to `max_src_len` (eos counted), right-padded."""
+    return pad_rows([[*ids[: max_src_len - 1], EOS_ID] for ids in sources])
+
+
+def collate(
+    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], max_src_len: int, max_tgt_len: int
+) -> Batch:
+    """Build a batch from token ids without special tokens. The limits include eos, which truncation keeps."""
+    kept = [list(ids[: max_tgt_len - 1]) for ids in targets]
+    tgt_in = pad_rows([[BOS_ID, *ids] for ids in kept])
+    tgt_out = pad_rows([[*ids, EOS_ID] for ids in kept])
+    return Batch.from_ids(collate_sources(sources, max_src_len), tgt_in, tgt_out)
+
+
+def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
+    """Read the batch of `rows`, laid out as by `collate`. No rows give one row of padding, which adds no loss."""
+    if not len(rows.indices):
+        pads = torch.full((1, 1), PAD_ID)
+        return Batch.from_ids(torch.full((1, 1), EOS_ID), torch.full((1, 1), BOS_ID), pads)
+    pairs = store if rows.drawn is None else rows.drawn
+    src, _ = _gather((pairs.src, pairs.tgt), rows, rows.src_len)
+    tgt_out, is_token = _gather((pairs.tgt, pairs.src), rows, rows.tgt_len)
+    tgt_in = np.full_like(tgt_out, PAD_ID)
+    tgt_in[:, 0] = BOS_ID
+    tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
+    return Batch.from_ids(torch.from_numpy(src), torch.from_numpy(tgt_in), torch.from_numpy(tgt_out))
+
+
+def _gather(
+    sides: tuple[Side, Side], rows: BatchIndices, lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return ids [B, longest] of the sentences of `rows` (tokens, eos, padding), and a mask of the tokens.
+
+    They are read from the first of `sides`, those of swapped pairs from the second.
+    """
+    columns = np.arange(lengths.max())
+    is_token = columns < lengths[:, None] - 1
+    ids = np.full(is_token.shape, PAD_ID, dtype=np.int64)
+    masks = [is_token]
+    if rows.swapped is not None:
+        masks = [is_token & ~rows.swapped[:, None], is_token & rows.swapped[:, None]]
+    for side, mask in zip(sides, masks, strict=False):
+        tokens = side.tokens[(side.offsets[rows.indices][:, None] + columns)[mask]]
+        side.check(tokens)
+        ids[mask] = tokens
+    ids[np.arange(len(ids)), lengths - 1] = EOS_ID
+    return ids, is_token
+
+
+def fill_batches(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
+    """Split positions 0..n-1, sorted by `lengths`, into runs with count x longest <= `batch_tokens`.
+
+    A sentence longer than the budget gets its own batch.
+    """
+    batches, start = [], 0
+    while start < len(lengths):
+        costs = lengths[start : start + batch_tokens] * np.arange(1, min(batch_tokens, len(lengths) - start) + 1)
+        count = max(1, int(np.searchsorted(costs, batch_tokens, side="right")))
+        batches.append(np.arange(start, start + count))
+        start += count
+    return batches
+
+
+def tokens_for(
+    num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order, both_directions: bool
+) -> int:
+    """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, estimated from 65,536 pairs."""
+    ranks = np.arange(min(len(store), _POOL_PAIRS), dtype=np.int64)
+    some = order.indices(ranks, epoch=0)
+    src_len, tgt_len = store.src.lengths(some) + 1, store.tgt.lengths(some) + 1
+    if both_directions:  # as many pairs in each, half of them swapped
+        src_len, tgt_len = np.concatenate([src_len, tgt_len]), np.concatenate([tgt_len, src_len])
+    src_len, tgt_len = src_len.clip(max=max_src_len), tgt_len.clip(max=max_tgt_len)
+    return round(num_tgt_tokens * float(np.maximum(src_len, tgt_len).sum() / tgt_len.sum()))
+
+
+@dataclass
+class DataPosition:
+    """The position of a sampler in the data: its next batch."""
+
+    epoch: int = 0
+    pool: int = 0
+    batch: int = 0
+
+
+class TokenBudgetSampler:
+    """An endless sequence of batches of store indices, determined only by `order`, its seed and the position.
+
+    Each epoch has as many pairs as the store, in an `order` that is computed index by index, without a list of the
+    corpus in memory. Pools of 65,536 pairs are sorted by length and cut into batches with sentences x longest side <=
+    `batch_tokens`; then the batches of a pool are shuffled. With `both_directions`, the sides of half of the pairs are
+    swapped in even epochs, those of the other half in odd ones.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore,
+        order: Order,
+        *,
+        batch_tokens: int,
+        max_src_len: int,
+        max_tgt_len: int,
+        drop_too_long: bool,
+    ):
+        self.store = store
+        self.redraw: Redraw | None = None  # redraws the pairs of each pool, before batches are cut by length
+        self.order = order
+        self.batch_tokens = batch_tokens
+        self.max_src_len = max_src_len
+        self.max_tgt_len = max_tgt_len
+        self.drop_too_long = drop_too_long
+        self.both_directions = False
+        self.position = DataPosition()
+        self._batches: list[BatchIndices] | None = None
+        self._num_pools = -(-len(store) // _POOL_PAIRS)
+
+    def next_indices(self) -> BatchIndices:
+        """Return the indices of the next batch, without reading its tokens."""
+        while True:
+            if self._batches is None:
+                self._batches = self._make_pool()
+            if self.position.batch < len(self._batches):
+                break
+            following = self.position.pool + 1
+            turn = following >= self._num_pools
+            self.position = DataPosition(
+                self.position.epoch + 1 if turn else self.position.epoch, 0 if turn else following, 0
+            )
+            self._batches = None
+        rows = self._batches[self.position.batch]
+        self.position.batch += 1
+        return rows
+
+    def seek(self, position: DataPosition) -> None:
+        """Continue from `position`."""
+        self.position = DataPosition(position.epoch, position.pool, position.batch)
+        self._batches = None
+
+    def next_batch(self) -> Batch:
+        """Read and return the next batch."""
+        return read_batch(self.store, self.next_indices())
+
+    def _make_pool(self) -> list[BatchIndices]:
+        start = self.position.pool * _POOL_PAIRS
+        ranks = np.arange(start, min(start + _POOL_PAIRS, len(self.store)), dtype=np.int64)
+        pool = self._read_pool(ranks)
+        if self.drop_too_long:
+            pool = pool.select((pool.src_len <= self.max_src_len) & (pool.tgt_len <= self.max_tgt_len))
+        src_len, tgt_len = pool.src_len.clip(max=self.max_src_len), pool.tgt_len.clip(max=self.max_tgt_len)
+        longest = np.maximum(src_len, tgt_len)
+        order = np.lexsort((src_len, tgt_len, longest))
+        pool = pool._replace(src_len=src_len, tgt_len=tgt_len).select(order)
+        batches = [pool.select(run) for run in fill_batches(longest[order], self.batch_tokens)]
+        key = (self.order.seed, self.position.epoch, self.position.pool)
+        shuffle = np.random.default_rng(key).permutation(len(batches))
+        return [batches[i] for i in shuffle]
+
+    def _read_pool(self, ranks: NDArray[np.int64]) -> BatchIndices:
+        """Return the pairs at `ranks` of the epoch, with their untruncated lengths."""
+        indices = self.order.indices(ranks, self.position.epoch)
+        swapped = None
+        if self.both_directions:
+            swapped = halved(indices, self.order.seed) ^ (self.position.epoch % 2 == 1)
+        drawn = None
+        if self.redraw is not None:
+            drawn = self.redraw.pool(indices, ranks, self.position.epoch)
+            indices = np.arange(len(ranks))
+        pairs = self.store if drawn is None else drawn
+        rows = BatchIndices(indices, pairs.src.lengths(indices) + 1, pairs.tgt.lengths(indices) + 1, drawn)  # eos
+        return rows if swapped is None else rows.swap(swapped)

@@ -1,0 +1,270 @@
+"""Redraw the pairs of a store for each epoch: change a share of them, and draw random segmentations.
+
+The results are not stored. A pool of pairs depends only on the seed, the epoch and the ranks of its pairs, so every
+process draws the same, and so does a resumed training run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.base.languages import Direction
+from nmt.base.special_tokens import UNK_ID
+from nmt.config.augment import KINDS, AugmentConfig
+from nmt.config.glossary import GlossaryConfig
+from nmt.config.sections import Config
+from nmt.config.tokenizer import SubwordRegularization
+from nmt.data.store.glossary_lexicon import TermLexicon
+from nmt.data.store.glossary_pairs import TermAnnotator, TokenizedPair
+from nmt.data.store.mixing import permute
+from nmt.data.store.store import Side, TokenStore
+from nmt.data.text.augment import PairChanger, TextPair
+from nmt.data.tokens.subword_regularization import Segmentations, SubwordSampler
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+
+_Rows = NDArray[np.int64]
+
+_KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
+_UNCHANGED = len(KINDS)
+_TERMS = _UNCHANGED + 1
+_NO_TERMS = GlossaryConfig()
+
+
+class DrawnPairs(NamedTuple):
+    """The pairs of a pool, in memory; row i is the pair with rank i in the pool."""
+
+    src: Side
+    tgt: Side
+
+
+@dataclass(frozen=True)
+class RedrawSettings:
+    """The settings of the draws, for a store with the given `directions` and `sizes` (pairs) of its corpora."""
+
+    augment: AugmentConfig
+    regularization: SubwordRegularization
+    directions: Sequence[Direction]
+    sizes: Sequence[int]
+    limits: tuple[int, int]  # tokens of source and target, eos included
+    seed: int
+    glossary: GlossaryConfig = _NO_TERMS
+
+
+class Redraw:
+    """Redraws pools of pairs: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
+
+    def __init__(self, store: TokenStore, tokenizers: TokenizerPair, settings: RedrawSettings):
+        self._store, self._settings = store, settings
+        self._src = _SideRedraw(store.src, tokenizers.src, settings.regularization)
+        self._tgt = _SideRedraw(store.tgt, tokenizers.tgt, settings.regularization)
+        symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
+        self._changers = [
+            PairChanger(direction, symbols, settings.augment.word_rate) for direction in settings.directions
+        ]
+        self._annotators: list[TermAnnotator] = []
+        if settings.glossary.is_on:
+            lexicon = TermLexicon.of_store(store)
+            self._annotators = [
+                TermAnnotator(settings.glossary, lexicon, tokenizers, direction) for direction in settings.directions
+            ]
+        self._corpus_ends = np.cumsum(settings.sizes)
+
+    @classmethod
+    def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
+        """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
+        data, regularization = config.data, config.tokenizer.subword_regularization
+        if not (data.augment.is_on or data.glossary.is_on or regularization.per_epoch):
+            return None
+        corpora = data.corpora("train")
+        settings = RedrawSettings(
+            data.augment,
+            regularization,
+            directions=[data.direction_of(files) for files in corpora],
+            sizes=store.sizes(len(corpora)),
+            limits=(config.model.max_src_len, config.model.max_tgt_len),
+            seed=config.training.seed,
+            glossary=data.glossary,
+        )
+        return cls(store, tokenizers, settings)
+
+    def pool(self, indices: _Rows, ranks: _Rows, epoch: int) -> DrawnPairs:
+        """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`.
+
+        A pair stays unchanged if it is too long or would become too long, or if it has unknown tokens. RunError if the
+        store is damaged.
+        """
+        stored = (self._src.read(indices), self._tgt.read(indices))
+        settings = self._settings
+        share = settings.glossary.share
+        kinds = kinds_of(ranks, len(self._store), settings.augment, (settings.seed, epoch), share_of_terms=share)
+        may_change = np.ones(len(indices), dtype=bool)
+        for sentences, limit in zip(stored, self._settings.limits, strict=True):
+            may_change &= _spells_its_text(sentences) & (sentences.lengths < limit)  # eos takes one
+        changed = self._changed(stored, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
+        drawn = []
+        for number, (side, before) in enumerate(zip((self._src, self._tgt), stored, strict=True)):
+            texts = {row: pair[number] for row, pair in changed.items()}
+            seeds = (self._settings.seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS, number)
+            drawn.append(side.segment(before, texts, np.flatnonzero(may_change), seeds))
+        fits = np.ones(len(indices), dtype=bool)
+        for after, limit in zip(drawn, self._settings.limits, strict=True):
+            fits &= after.lengths < limit
+        src, tgt = (_where(fits, after, before) for after, before in zip(drawn, stored, strict=True))
+        return DrawnPairs(_as_side(src, self._store.src), _as_side(tgt, self._store.tgt))
+
+    def _changed(
+        self,
+        stored: tuple[Segmentations, Segmentations],
+        kinds: NDArray[np.int64],
+        indices: _Rows,
+        position: tuple[_Rows, int],
+    ) -> dict[int, TextPair]:
+        """Return the texts of the changed rows."""
+        rows = np.flatnonzero(kinds != _UNCHANGED)
+        corpora = np.searchsorted(self._corpus_ends, indices, side="right")
+        in_twos = rows[np.isin(kinds[rows], (KINDS.index("merge"), _TERMS))]
+        partners = {int(row): (int(row) + 1) % len(indices) for row in in_twos.tolist()}
+        needed = np.union1d(rows, np.fromiter(partners.values(), dtype=np.int64, count=len(partners)))
+        texts = dict(
+            zip(
+                needed.tolist(),
+                map(TextPair, self._src.texts(stored[0], needed), self._tgt.texts(stored[1], needed)),
+                strict=True,
+            )
+        )
+        ranks, epoch = position
+        changed = {}
+        for row in rows.tolist():
+            draw = random.Random((self._settings.seed << 96) + (epoch << 48) + int(ranks[row]))
+            partner, corpus = partners.get(row), int(corpora[row])
+            if partner is not None and (partner == row or corpora[partner] != corpus):
+                partner = None
+            if kinds[row] == _TERMS:
+                one, *other = (self._tokenized(stored, texts, r) for r in (row, partner) if r is not None)
+                pair = self._annotators[corpus].annotate(one, draw, other[0] if other else None)
+            else:
+                second = None if partner is None else texts[partner]
+                pair = self._changers[corpus].change(KINDS[kinds[row]], texts[row], draw, second)
+            if pair != texts[row]:
+                changed[row] = pair
+        return changed
+
+    @staticmethod
+    def _tokenized(stored: tuple[Segmentations, Segmentations], texts: dict[int, TextPair], row: int) -> TokenizedPair:
+        src, tgt = (next(_each(side, np.array([row]))) for side in stored)
+        return TokenizedPair((src, tgt), texts[row])
+
+
+def kinds_of(
+    ranks: _Rows, num_pairs: int, config: AugmentConfig, key: tuple[int, int], *, share_of_terms: float = 0.0
+) -> NDArray[np.int64]:
+    """Return the kind of change of the pairs at `ranks` of an epoch.
+
+    It is an index into `KINDS`, `len(KINDS)` for no change, or one more for annotated terms. Each kind gets exactly its
+    share of an epoch's `num_pairs`, rounded. `key` is the seed and the epoch.
+    """
+    counts = [round(share * num_pairs) for share in config.shares().values()]
+    slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))
+    bounds = np.cumsum(counts)
+    kinds: NDArray[np.int64] = np.searchsorted(bounds, slots, side="right")
+    end_of_terms = bounds[-1] + round(share_of_terms * num_pairs)
+    return np.where((kinds == _UNCHANGED) & (slots < end_of_terms), _TERMS, kinds)
+
+
+class _SideRedraw:
+    """Reads one language of a store, and draws its segmentations."""
+
+    def __init__(self, side: Side, tokenizer: Tokenizer, regularization: SubwordRegularization):
+        self._side, self._tokenizer = side, tokenizer
+        self._sampler: SubwordSampler | None = (
+            tokenizer.sampler(regularization.alpha, 0) if regularization.per_epoch else None
+        )
+
+    def read(self, indices: _Rows) -> Segmentations:
+        """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
+        lengths = self._side.lengths(indices)
+        tokens = self._side.tokens[_positions(self._side.offsets[indices], lengths)]
+        self._side.check(tokens)
+        return Segmentations(tokens.astype(np.int64), lengths)
+
+    def texts(self, stored: Segmentations, rows: _Rows) -> list[str]:
+        """Return the texts of `rows`."""
+        return [self._tokenizer.decode(ids) for ids in _each(stored, rows)]
+
+    def segment(
+        self, stored: Segmentations, texts: dict[int, str], rows: _Rows, seeds: tuple[int, ...]
+    ) -> Segmentations:
+        """Return the sentences with new `texts` in some of `rows`; if segmentations are drawn, draw all `rows`."""
+        if self._sampler is None:
+            changed_rows = np.fromiter(texts, dtype=np.int64, count=len(texts))
+            return _overlay(stored, changed_rows, _flat(self._tokenizer.encode_batch(texts.values())))
+        changed = dict(zip(texts, self._tokenizer.normalize_batch(texts.values()), strict=True))
+        spelled = [
+            changed[row] if row in changed else self._tokenizer.spelling(ids)
+            for row, ids in zip(rows.tolist(), _each(stored, rows), strict=True)
+        ]
+        self._sampler.seed(*seeds)
+        drawn = next(self._sampler.draw(spelled, 1))
+        return _overlay(stored, rows, drawn)
+
+
+def _spells_its_text(sentences: Segmentations) -> NDArray[np.bool_]:
+    """Return a mask of the sentences without unknown tokens."""
+    rows = np.repeat(np.arange(len(sentences.lengths)), sentences.lengths)
+    unknown: NDArray[np.int64] = np.bincount(rows[sentences.ids == UNK_ID], minlength=len(sentences.lengths))
+    return unknown == 0
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> Segmentations:
+    """Concatenate sentences."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    ids = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+    return Segmentations(ids, lengths)
+
+
+def _each(sentences: Segmentations, rows: _Rows) -> Iterator[list[int]]:
+    """Yield the tokens of each of `rows`."""
+    ends = sentences.lengths.cumsum()[rows]
+    for start, end in zip((ends - sentences.lengths[rows]).tolist(), ends.tolist(), strict=True):
+        yield sentences.ids[start:end].tolist()
+
+
+def _positions(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of all tokens of sentences that start at `starts`, sentence by sentence."""
+    positions = np.arange(int(lengths.sum()), dtype=np.int64)
+    positions += np.repeat(starts - (lengths.cumsum() - lengths), lengths)
+    return positions
+
+
+def _overlay(stored: Segmentations, rows: _Rows, others: Segmentations) -> Segmentations:
+    """Return the sentences of `stored` with `rows` replaced by `others`."""
+    lengths = stored.lengths.copy()
+    lengths[rows] = others.lengths
+    starts = lengths.cumsum() - lengths
+    ids = np.zeros(int(lengths.sum()), dtype=np.int64)
+    kept = np.ones(len(lengths), dtype=bool)
+    kept[rows] = False
+    old_starts = stored.lengths.cumsum() - stored.lengths
+    ids[_positions(starts[kept], lengths[kept])] = stored.ids[_positions(old_starts[kept], lengths[kept])]
+    ids[_positions(starts[rows], lengths[rows])] = others.ids
+    return Segmentations(ids, lengths)
+
+
+def _where(condition: NDArray[np.bool_], drawn: Segmentations, stored: Segmentations) -> Segmentations:
+    """Return the sentences of `drawn` where `condition` holds, else those of `stored`."""
+    rows = np.flatnonzero(~condition)
+    starts = stored.lengths.cumsum() - stored.lengths
+    kept = Segmentations(stored.ids[_positions(starts[rows], stored.lengths[rows])], stored.lengths[rows])
+    return _overlay(drawn, rows, kept)
+
+
+def _as_side(sentences: Segmentations, like: Side) -> Side:
+    offsets = np.zeros(len(sentences.lengths) + 1, dtype=np.int64)
+    offsets[1:] = sentences.lengths.cumsum()
+    return replace(like, tokens=sentences.ids, offsets=offsets)

@@ -1,0 +1,171 @@
+"""The report on a prepared corpus: `report.json` of a run, its description in the log, and its warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from nmt.base.errors import counted
+from nmt.base.languages import written_without_spaces
+
+Split = Literal["valid", "test"]
+SPLITS: tuple[Split, ...] = ("valid", "test")
+
+
+@dataclass
+class CorpusCounts:
+    """Counts of the training pairs, accumulated while they are read."""
+
+    src_words: int = 0  # characters, in languages that are written without spaces
+    tgt_words: int = 0
+    empty_dropped: int = 0
+    same_on_both_sides: int = 0
+    sources_in_valid: int = 0
+    sources_in_test: int = 0
+    with_protected_spans: int = 0
+    copies_with_placeholders: int = 0
+    filtered: int = 0
+    dropped_by_rule: dict[str, int] = field(default_factory=dict)  # a pair counts for each rule that it breaks
+    filtered_by_corpus: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SideReport:
+    """One language of the training pairs; lengths in tokens, eos not included."""
+
+    language: str
+    tokens: int
+    length_median: int
+    length_99_percent: int
+    length_longest: int
+    limit: int  # of the model, eos included
+    tokens_per: Literal["word", "character"]
+    tokens_per_word: float
+
+    @classmethod
+    def from_counts(cls, counts: NDArray[np.int64], num_words: int, limit: int, languages: Sequence[str]) -> SideReport:
+        """Build the report from the number of sentences of each length (`counts[n]`: of n tokens)."""
+        up_to = counts.cumsum() / counts.sum()
+        num_tokens = int((counts * np.arange(len(counts))).sum())
+        return cls(
+            language=", ".join(languages),
+            tokens=num_tokens,
+            length_median=int(np.searchsorted(up_to, 0.5)),
+            length_99_percent=int(np.searchsorted(up_to, 0.99)),
+            length_longest=len(counts) - 1,
+            limit=limit,
+            tokens_per="character" if all(map(written_without_spaces, languages)) else "word",
+            tokens_per_word=round(num_tokens / max(1, num_words), 2),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.language}: {self.tokens:,} tokens; {self.tokens_per_word} tokens per {self.tokens_per}; "
+            f"sentence length: median {self.length_median}, 99th percentile {self.length_99_percent}, "
+            f"longest {self.length_longest} tokens"
+        )
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """A validation or test set: its pairs, and the pairs that its scores ignore or truncate."""
+
+    pairs: int
+    empty_dropped: int
+    too_long: int  # sources
+
+
+@dataclass(frozen=True)
+class CorpusPart:
+    """One of several training corpora; pairs count every segmentation and copy."""
+
+    files: str
+    direction: str
+    tag: str | None
+    pairs: int
+    pairs_per_epoch: int
+    filtered: int = 0  # pairs of the text that the filters drop
+    name: str | None = None
+
+    def __str__(self) -> str:
+        tag = f", tag {self.tag}" if self.tag else ""
+        part = counted(self.pairs, "pair")
+        if self.pairs_per_epoch != self.pairs:
+            part += f", {self.pairs_per_epoch:,} per epoch"
+        if self.filtered:
+            part += f", {self.filtered:,} dropped by its filters"
+        name = f"{self.name}: " if self.name else ""
+        return f"{name}{self.files} ({self.direction}{tag}): {part}"
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """A prepared corpus."""
+
+    pairs: int
+    segmentations: int  # of each pair
+    too_long: int  # of all segmentations
+    on_too_long: Literal["truncate", "drop"]
+    counts: CorpusCounts
+    src: SideReport
+    tgt: SideReport
+    valid: SplitReport
+    test: SplitReport
+    corpora: tuple[CorpusPart, ...] = ()  # empty: there is one
+
+    @classmethod
+    def from_json(cls, value: object) -> CorpusReport:
+        """Build a report from the result of `as_json`. ValueError if it is something else."""
+        return _ADAPTER.validate_python(value)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report as JSON values, as saved in a run."""
+        return asdict(self)
+
+    def describe(self) -> Iterator[str]:
+        """Yield the report as lines for the log."""
+        drawn = f", each in {self.segmentations} segmentations" if self.segmentations > 1 else ""
+        yield f"corpus: {counted(self.pairs, 'training pair')}{drawn}"
+        yield from (f"  {part}" for part in self.corpora)
+        yield f"  {self.src}"
+        yield f"  {self.tgt}"
+        if self.too_long:
+            limits = f"{self.src.limit} source or {self.tgt.limit} target tokens"
+            done = {"truncate": "truncated", "drop": "dropped"}[self.on_too_long]
+            each = ", counted in every segmentation" if drawn else ""
+            yield f"  {done}: {counted(self.too_long, 'pair')} longer than {limits}{each}"
+        if self.counts.empty_dropped:
+            yield f"  dropped: {counted(self.counts.empty_dropped, 'pair')} with an empty side"
+        if self.counts.filtered:
+            rules = ", ".join(f"{count:,} {name}" for name, count in self.counts.dropped_by_rule.items())
+            yield f"  dropped by data.filters: {counted(self.counts.filtered, 'pair')} ({rules})"
+        if self.counts.copies_with_placeholders or self.counts.with_protected_spans:
+            yield (
+                f"  pairs with protected spans: {self.counts.with_protected_spans:,}; "
+                f"copies with placeholders among the pairs: {self.counts.copies_with_placeholders:,}"
+            )
+
+    def warnings(self) -> Iterator[str]:
+        """Yield the warnings that a user should read before training on this corpus."""
+        if self.counts.same_on_both_sides * 2 > self.pairs:
+            yield "most pairs have the same text on both sides; are the columns right?"
+        overlaps = (self.counts.sources_in_valid, self.counts.sources_in_test)
+        for split, report, overlap in zip(SPLITS, (self.valid, self.test), overlaps, strict=True):
+            name = "test" if split == "test" else "validation"
+            if report.empty_dropped:
+                dropped = counted(report.empty_dropped, "pair")
+                yield f"the {name} set has {dropped} with an empty side; its scores ignore them"
+            if report.too_long:
+                cut = counted(report.too_long, "source")
+                yield f"the {name} set has {cut} longer than the model's limit; their ends are not translated"
+            if overlap:
+                shared = counted(overlap, "training pair")
+                yield f"the {name} set shares its sources with {shared}; {name} scores will be too high"
+
+
+_ADAPTER = TypeAdapter(CorpusReport)

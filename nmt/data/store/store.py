@@ -1,0 +1,249 @@
+"""The corpus as memory-mapped token ids on disk: built once, as a stream, so it may be larger than memory.
+
+A store is a folder with flat token arrays, the offset of each sentence, and `store.json`. It is built under a temporary
+name and renamed when complete, so a folder with the final name is always complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, BinaryIO, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, ValidationError
+
+from nmt.base.errors import RunError
+from nmt.base.files import new_folder, read_at_most, write_text
+from nmt.base.machine import num_cores
+from nmt.config.base import Section
+from nmt.config.tokenizer import SubwordRegularization
+from nmt.data.read.corpus import SentencePair
+from nmt.data.store.report import CorpusCounts
+from nmt.data.tokens.subword_regularization import SubwordSampler
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
+
+FORMAT: Literal[2] = 2
+_MAX_INFO_BYTES = 1_000_000
+_BLOCK_PAIRS = 20_000  # pairs in memory at once while building
+_BLOCK_LENGTHS = 1 << 20
+
+NO_REGULARIZATION = SubwordRegularization()
+
+
+class StoreInfo(Section):
+    """The contents of store.json."""
+
+    format: Literal[2] = FORMAT
+    num_pairs: int = Field(ge=0)
+    dtype: Literal["uint16", "uint32"]
+    src_vocab_size: int = Field(ge=1)
+    tgt_vocab_size: int = Field(ge=1)
+    counts: CorpusCounts
+    corpora: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (), description="number of pairs of each corpus, in order; empty: there is only one corpus"
+    )
+
+
+@dataclass
+class Side:
+    """One language of a store: the tokens of all sentences, concatenated, without special tokens."""
+
+    tokens: NDArray[Any]  # [number of tokens], uint16 or uint32
+    offsets: NDArray[np.int64]  # [number of sentences + 1]
+    vocab_size: int
+    folder: Path
+
+    def check(self, ids: NDArray[Any]) -> None:
+        """Raise RunError if `ids`, read from `tokens`, contain invalid tokens: a disk may return wrong bytes."""
+        if len(ids) and (largest := int(ids.max())) >= self.vocab_size:
+            raise damaged(f"token {largest}, of a vocabulary of {self.vocab_size}", self.folder)
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        return self.tokens[self.offsets[index] : self.offsets[index + 1]]
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of tokens of the sentences at `indices`."""
+        return self.offsets[indices + 1] - self.offsets[indices]
+
+    def length_blocks(self, start: int = 0, end: int | None = None) -> Iterator[NDArray[np.int64]]:
+        """Yield the number of tokens of each sentence, in blocks, because the corpus may be larger than memory."""
+        end = len(self.offsets) - 1 if end is None else end
+        for first in range(start, end, _BLOCK_LENGTHS):
+            yield np.diff(self.offsets[first : min(first + _BLOCK_LENGTHS, end) + 1])
+
+    def length_counts(self) -> NDArray[np.int64]:
+        """Return the number of sentences with 0, 1, 2, … tokens, up to the longest."""
+        counts = np.zeros(1, dtype=np.int64)
+        for lengths in self.length_blocks():
+            block = np.bincount(lengths, minlength=len(counts))
+            block[: len(counts)] += counts
+            counts = block
+        return counts
+
+
+def damaged(what: str, folder: Path) -> RunError:
+    """Return the error for a store that has changed since it was built."""
+    hint = "delete the folder; nmt will rebuild it"
+    return RunError(f"the tokenized corpus is damaged ({what})", path=folder, hint=hint)
+
+
+class TokenStore:
+    """Random access to the tokenized pairs of a finished store."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        try:
+            content = read_at_most(folder / "store.json", _MAX_INFO_BYTES)
+            self.info = StoreInfo.model_validate(json.loads(content))
+            if self.info.corpora and sum(self.info.corpora) != self.info.num_pairs:
+                raise ValueError("store.json: corpora do not add up to num_pairs")
+            self.src = self._open("src", self.info.src_vocab_size)
+            self.tgt = self._open("tgt", self.info.tgt_vocab_size)
+            self.counts = self.info.counts
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"])) or "store.json"
+            raise damaged(f"store.json: {name}: {first['msg']}", folder) from None
+        except RecursionError:
+            raise damaged("store.json is nested too deeply", folder) from None
+        except (OSError, ValueError) as error:
+            raise damaged(str(error), folder) from error
+
+    def _open(self, name: str, vocab_size: int) -> Side:
+        """Map the files of one side. Raises ValueError if they do not match or the offsets decrease."""
+        tokens = np.memmap(self.folder / f"{name}.tokens", dtype=self.info.dtype, mode="r")
+        offsets = np.memmap(self.folder / f"{name}.offsets", dtype=np.int64, mode="r")
+        if len(offsets) != len(self) + 1 or len(tokens) != offsets[-1]:
+            raise ValueError(f"{name}.tokens does not have the length given in store.json")
+        for start in range(0, len(offsets), _BLOCK_LENGTHS):
+            block = offsets[start : start + _BLOCK_LENGTHS + 1]
+            if (block[1:] < block[:-1]).any():
+                raise ValueError(f"{name}.offsets run backward")
+        if offsets[0] != 0:
+            raise ValueError(f"{name}.offsets do not begin at 0")
+        return Side(tokens, offsets, vocab_size, self.folder)
+
+    def __len__(self) -> int:
+        return self.info.num_pairs
+
+    def sizes(self, num_corpora: int) -> tuple[int, ...]:
+        """Return the number of pairs of each of `num_corpora` corpora, in store order."""
+        sizes = self.info.corpora or (self.info.num_pairs,)
+        return sizes + (0,) * (num_corpora - len(sizes))
+
+
+class _SideWriter:
+    """Appends sentences of one language to the files of an unfinished store; `with` closes them."""
+
+    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
+        self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by __exit__)
+        self.offsets: BinaryIO = open(folder / f"{side}.offsets", "wb")  # noqa: SIM115
+        self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        self.tokenizer = tokenizer
+        self.dtype = dtype
+        self.end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.tokens.close()
+        self.offsets.close()
+
+    def append(self, texts: list[str]) -> None:
+        """Append the most probable segmentation of each of `texts`."""
+        tokens = self.tokenizer.encode_batch(texts, threads=num_cores())
+        self._append(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype), [len(ids) for ids in tokens])
+
+    def append_drawn(self, texts: list[str], sampler: SubwordSampler, count: int) -> None:
+        """Append `count` drawn segmentations of all `texts`, draw by draw."""
+        for ids, lengths in sampler.draw(self.tokenizer.normalize_batch(texts), count):
+            self._append(ids.astype(self.dtype), lengths)
+
+    def _append(self, ids: NDArray[Any], lengths: ArrayLike) -> None:
+        ends = self.end + np.cumsum(lengths, dtype=np.int64)
+        self.tokens.write(ids.tobytes())
+        self.offsets.write(ends.tobytes())
+        self.end = int(ends[-1])
+
+
+def build_store(
+    folder: Path,
+    pairs: Iterator[SentencePair],
+    tokenizers: TokenizerPair,
+    counts: CorpusCounts,
+    regularization: SubwordRegularization = NO_REGULARIZATION,
+    seed: int = 1,
+) -> TokenStore:
+    """Tokenize `pairs`, corpus by corpus, into `folder`, which must not exist yet, and open it.
+
+    Memory is bounded by a block of pairs, whatever the size of the corpus. `counts` are saved with the store; they are
+    read after the last pair, so the iterator of pairs may update them. The store contains each pair
+    `regularization.num_samples` times, with segmentations drawn by `seed`, so an epoch over it is that many passes over
+    the corpus.
+    """
+    try:
+        with new_folder(folder) as partial:
+            sizes = _write_tokens(partial, pairs, tokenizers, regularization, seed)
+            info = StoreInfo(
+                num_pairs=sum(sizes),
+                corpora=sizes if len(sizes) > 1 else (),
+                dtype=_dtype_for(tokenizers),
+                src_vocab_size=tokenizers.src.vocab_size,
+                tgt_vocab_size=tokenizers.tgt.vocab_size,
+                counts=counts,  # complete after the last pair
+            )
+            write_text(partial / "store.json", info.model_dump_json())
+    except FileExistsError:
+        if not folder.is_dir():  # another training run may have built the same store in the meantime
+            raise
+    return TokenStore(folder)
+
+
+def _write_tokens(
+    folder: Path,
+    pairs: Iterator[SentencePair],
+    tokenizers: TokenizerPair,
+    regularization: SubwordRegularization,
+    seed: int,
+) -> tuple[int, ...]:
+    """Write the tokens and offsets of a store into `folder`; return the number of pairs of each corpus."""
+    dtype = _dtype_for(tokenizers)
+    num_drawn = regularization.num_samples - 1
+    src_sampler = tokenizers.src.sampler(regularization.alpha, 2 * seed) if num_drawn else None
+    tgt_sampler = tokenizers.tgt.sampler(regularization.alpha, 2 * seed + 1) if num_drawn else None
+    sizes = [0]
+    with (
+        _SideWriter(folder, "src", tokenizers.src, dtype) as src,
+        _SideWriter(folder, "tgt", tokenizers.tgt, dtype) as tgt,
+    ):
+        for block in _blocks_of_one_corpus(pairs):
+            sides = ([pair.src for pair in block], src, src_sampler), ([pair.tgt for pair in block], tgt, tgt_sampler)
+            for texts, writer, sampler in sides:
+                writer.append(texts)
+                if sampler is not None:
+                    writer.append_drawn(texts, sampler, num_drawn)
+            assert block[0].corpus >= len(sizes) - 1, "pairs come corpus by corpus"
+            sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
+            sizes[block[0].corpus] += len(block) * regularization.num_samples
+    return tuple(sizes)
+
+
+def _blocks_of_one_corpus(pairs: Iterator[SentencePair]) -> Iterator[list[SentencePair]]:
+    """Yield `pairs` in blocks of a single corpus, so that a corpus and its drawn segmentations are contiguous."""
+    for _, corpus in groupby(pairs, key=attrgetter("corpus")):
+        while block := list(islice(corpus, _BLOCK_PAIRS)):
+            yield block
+
+
+def _dtype_for(tokenizers: TokenizerPair) -> Literal["uint16", "uint32"]:
+    return "uint16" if max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size) <= 1 << 16 else "uint32"

@@ -1,0 +1,163 @@
+"""Put placeholders into training pairs, so that a model learns to copy them.
+
+Spans (URLs, tags, `{name}`, …) that occur on both sides of a pair are replaced by the same placeholder. In addition,
+some pairs are copied with placeholders at corresponding positions, so that a model learns placeholders even from a
+corpus without such spans. The result depends only on the pair, its line and the seed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection
+from typing import NamedTuple
+
+from nmt.data.read.corpus import SentencePair
+from nmt.data.text.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
+
+VERSION = 1
+"""The version of this module's output; part of a store's fingerprint."""
+
+# Words that may be the same in two languages: numbers and names. Not CJK, where a run of letters is a sentence.
+_SHARED = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff]{2,}")
+_WORD_START = re.compile(r"(?<=\s)(?=\S)")
+_END_MARKS = re.compile(r"[.!?。！？…]*$")
+# The number of placeholders in one copy: mostly few, but training must cover all of them.
+_COUNTS = (1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7, 8)
+_KINDS = ("shared word", "around a shared word", "start", "end", "after the end", "around all", "within", "within")
+
+
+class _Edit(NamedTuple):
+    """Replace [start, end) of one side by a placeholder with `before` and `after` around it."""
+
+    start: int
+    end: int
+    before: str
+    after: str
+
+
+_Slot = tuple[_Edit, _Edit]  # in the source, in the target
+
+
+def insert_placeholders(pair: SentencePair, not_these: Collection[str] = ()) -> SentencePair:
+    """Replace the spans shared by both sides of `pair` with placeholders, numbered in source order.
+
+    Surplus occurrences of a span on one side, and spans beyond the last placeholder, stay unchanged.
+    """
+    src_spans = find_spans(pair.src, not_these)
+    if not src_spans:
+        return pair
+    waiting: dict[str, deque[Span]] = defaultdict(deque)
+    for span in find_spans(pair.tgt, not_these):
+        waiting[pair.tgt[span.start : span.end]].append(span)
+    matched: list[tuple[Span, Span]] = []
+    for span in src_spans:
+        same = waiting[pair.src[span.start : span.end]]
+        if same and len(matched) < NUM_PLACEHOLDERS:
+            matched.append((span, same.popleft()))
+    numbered = sorted(zip((tgt for _, tgt in matched), PLACEHOLDERS, strict=False))
+    src = replace_spans(pair.src, [src for src, _ in matched], PLACEHOLDERS[: len(matched)])
+    tgt = replace_spans(pair.tgt, [span for span, _ in numbered], [placeholder for _, placeholder in numbered])
+    return pair._replace(src=src, tgt=tgt)
+
+
+def copy_with_placeholders(
+    pair: SentencePair, *, share: float, seed: int, spaced: tuple[bool, bool]
+) -> SentencePair | None:
+    """Return a copy of `pair` with placeholders if the pair is in the drawn `share`; None if not, or if it has some.
+
+    `spaced` tells for source and target whether words are separated by spaces. A placeholder replaces a number or name
+    that both sides share, or two placeholders enclose it or the sentence. Others are inserted at either end, or at the
+    same relative position of both sides.
+    """
+    key = f"{seed} {pair.line} {pair.src}".encode("utf-8", "surrogatepass")
+    if zlib.crc32(key) >= share * 2**32 or ANY_PLACEHOLDER.search(pair.src + pair.tgt):
+        return None
+    draw = random.Random(key)
+    places: list[_Slot] = []
+    wanted = draw.choice(_COUNTS)
+    for _ in range(8 * wanted):  # some draws find no slot, or an occupied one
+        found = _draw_places(pair, spaced, draw)
+        if len(places) + len(found) <= wanted and not _clash(places, found):
+            places += found
+        if len(places) == wanted:
+            break
+    if not places:
+        return None
+    places.sort(key=lambda place: _order(place[0]))  # stable: insertions at one position keep their order
+    numbered = list(zip(places, PLACEHOLDERS, strict=False))
+    src = _apply(pair.src, [(edit, placeholder) for (edit, _), placeholder in numbered])
+    tgt = _apply(pair.tgt, [(edit, placeholder) for (_, edit), placeholder in numbered])
+    return pair._replace(src=src, tgt=tgt)
+
+
+def _draw_places(pair: SentencePair, spaced: tuple[bool, bool], draw: random.Random) -> list[_Slot]:
+    """Draw one slot, or two that enclose something; empty if the pair has no slot of the drawn kind."""
+    kind = draw.choice(_KINDS)
+    texts = (pair.src, pair.tgt)
+    before = tuple(" " if has_spaces else "" for has_spaces in spaced)
+    none = ("", "")
+    ends = tuple(_END_MARKS.search(text).start() for text in texts)  # type: ignore[union-attr] # matches the empty end
+    match kind:
+        case "start":
+            return [_insertion((0, 0), none, before)]
+        case "end":
+            return [_insertion(ends, before, none)]
+        case "after the end":
+            return [_insertion(tuple(map(len, texts)), before, none)]
+        case "around all":
+            return [_insertion((0, 0), none, none), _insertion(ends, none, none)]
+        case "within":
+            gaps = [_gaps(text, has_spaces) for text, has_spaces in zip(texts, spaced, strict=True)]
+            proportion, glued = draw.random(), draw.random() < 0.25  # glued to the next word, like a tag
+            if not all(gaps):
+                return []
+            at = tuple(places[int(proportion * len(places))] for places in gaps)
+            return [_insertion(at, none, none if glued else before)]
+    words = _shared_words(*texts)
+    if not words:
+        return []
+    src, tgt = draw.choice(words)
+    if kind == "shared word":
+        return [(_Edit(*src, "", ""), _Edit(*tgt, "", ""))]
+    return [_insertion((src.start, tgt.start), none, none), _insertion((src.end, tgt.end), none, none)]
+
+
+def _insertion(at: tuple[int, ...], before: tuple[str, ...], after: tuple[str, ...]) -> _Slot:
+    src, tgt = (_Edit(at[side], at[side], before[side], after[side]) for side in (0, 1))
+    return src, tgt
+
+
+def _shared_words(src: str, tgt: str) -> list[tuple[Span, Span]]:
+    """Return the spans of the words that occur exactly once on each side."""
+    sides = [[(match[0], Span(*match.span())) for match in _SHARED.finditer(text)] for text in (src, tgt)]
+    counts = [Counter(word for word, _ in side) for side in sides]
+    in_tgt = dict(sides[1])
+    return [(span, in_tgt[word]) for word, span in sides[0] if counts[0][word] == counts[1][word] == 1]
+
+
+def _gaps(text: str, has_spaces: bool) -> list[int]:
+    """Return the start of every word except the first; without spaces, every position between two characters."""
+    return [match.start() for match in _WORD_START.finditer(text)] if has_spaces else list(range(1, len(text)))
+
+
+def _clash(places: list[_Slot], found: list[_Slot]) -> bool:
+    """Return whether a slot of `found` overlaps one of `places` on either side; touching is allowed."""
+    return any(
+        old[side].start < new[side].end and new[side].start < old[side].end
+        for side in (0, 1)
+        for old in places
+        for new in found
+    )
+
+
+def _order(edit: _Edit) -> tuple[int, int]:
+    return edit.start, edit.end
+
+
+def _apply(text: str, edits: list[tuple[_Edit, str]]) -> str:
+    ordered = sorted(edits, key=lambda item: _order(item[0]))
+    spans = [Span(edit.start, edit.end) for edit, _ in ordered]
+    return replace_spans(text, spans, [edit.before + symbol + edit.after for edit, symbol in ordered])

@@ -1,0 +1,89 @@
+"""Facts about the sentences that a model was trained on, which tell what it can translate: `statistics.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+
+from pydantic import ConfigDict, Field
+
+from nmt.config.base import Section
+from nmt.data.text.numbers import has_letters, number_differences, numbers_in
+
+MAX_SENTENCES = 10
+"""Texts of this many sentences and more are counted together."""
+
+_COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
+_RARE = 0.01  # share below which a model has not learned a kind of text
+_KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
+_MIN_PAIRS = 20  # too few pairs with numbers to judge by
+
+
+class TextStatistics(Section):
+    """Counts of at most 100,000 training pairs, evenly distributed over the corpora, without tags."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    pairs: int = Field(ge=1, description="pairs counted")
+    src_sentences: list[int] = Field(description="sources with 1, 2, … sentences; the last: that many or more")
+    tgt_sentences: list[int] = Field(description="targets with 1, 2, … sentences; the last: that many or more")
+    merged: float = Field(0.0, ge=0.0, le=1.0, description="share of the pairs joined with another: data.augment.merge")
+    without_letters: int = Field(0, ge=0, description="sources without letters, such as numbers")
+    in_capitals: int = Field(0, ge=0, description="sources in capital letters")
+    with_numbers: int = Field(0, ge=0, description="pairs with numbers of two digits or more")
+    numbers_kept: int = Field(0, ge=0, description="of these: pairs with the same numbers on both sides")
+    chars_per_token: float = Field(0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
+    placeholders_copied: float | None = Field(
+        None, ge=0.0, le=1.0, description="share of the placeholders in validation sources that the model copies"
+    )
+
+    @classmethod
+    def from_few(cls, pairs: Iterable[tuple[str, str]]) -> TextStatistics | None:
+        """Return what a few `pairs` tell about numbers; None if there are none. The rest is as if it were unknown."""
+        numbers = [(has_letters(src), numbers_in(src), numbers_in(tgt)) for src, tgt in pairs]
+        if not numbers:
+            return None
+        with_numbers = [not number_differences(src, tgt) for _, src, tgt in numbers if src or tgt]
+        return cls(
+            pairs=len(numbers),
+            src_sentences=[len(numbers)],
+            tgt_sentences=[len(numbers)],
+            without_letters=sum(not with_letters for with_letters, *_ in numbers),
+            in_capitals=len(numbers),  # not known to be unusual
+            with_numbers=len(with_numbers),
+            numbers_kept=sum(with_numbers),
+        )
+
+    @property
+    def max_sentences(self) -> int:
+        """The largest number of sentences that at least 5% of the pairs reach on both sides; at least 1."""
+        shares = [self._shares(counts) for counts in (self.src_sentences, self.tgt_sentences)]
+        return max([1, *(k for k, both in enumerate(zip(*shares, strict=True), 1) if min(both) >= _COMMON)])
+
+    @property
+    def translates_numbers_alone(self) -> bool:
+        """True if at least 1% of the sources have no letters, so that the model has learned what to do with them."""
+        return self.without_letters >= _RARE * self.pairs
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """True unless most pairs with numbers have other numbers on the other side."""
+        return self.with_numbers < _MIN_PAIRS or self.numbers_kept >= _KEPT * self.with_numbers
+
+    @property
+    def knows_capitals(self) -> bool:
+        """True if at least 1% of the sources are in capital letters."""
+        return self.in_capitals >= _RARE * self.pairs
+
+    @property
+    def copies_placeholders(self) -> bool:
+        """True unless the model, measured after its training, loses the placeholders of most validation sources."""
+        return self.placeholders_copied is None or self.placeholders_copied >= _KEPT
+
+    def _shares(self, counts: list[int]) -> list[float]:
+        """Return the share of texts with at least 1, 2, … sentences, merged pairs included."""
+        alone = [count / self.pairs for count in counts] + [0.0] * (MAX_SENTENCES - len(counts))
+        joined = [sum(alone[i] * alone[k - 1 - i] for i in range(k)) for k in range(MAX_SENTENCES)]
+        joined[-1] = 1.0 - sum(joined[:-1])
+        mixed = [(1 - self.merged) * one + self.merged * two for one, two in zip(alone, joined, strict=True)]
+        return [*accumulate(reversed(mixed))][::-1]

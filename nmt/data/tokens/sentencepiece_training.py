@@ -1,0 +1,201 @@
+"""Train one SentencePiece model from streamed sentences, with readable errors instead of the C++ ones."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+import sentencepiece
+
+from nmt.base.errors import DataError, in_words
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.config.tokenizer import MIN_COVERAGE, TokenizerConfig
+from nmt.data.tokens.sentencepiece_worker import SentencePieceError, learn
+
+log = logging.getLogger(__name__)
+
+MAX_SENTENCE_BYTES = 16_384
+"""Tokenizer training (not the corpus) skips longer lines: they are not sentences, and cost much memory."""
+
+MAX_TOKEN_LENGTH = 16
+"""Maximum characters in a learned token: SentencePiece's default."""
+
+MAX_CHARACTERS_HERE = 2_000_000
+"""A longer text is learned in a separate process: SentencePiece takes over 20 bytes per character."""
+
+_NUM_BYTE_TOKENS = 256
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+Sentences = Callable[[], Iterable[str]]
+"""Each call starts a new pass over the sentences of one side."""
+
+
+def without_surrogates(text: str) -> str:
+    """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def train_model(
+    config: TokenizerConfig,
+    sides: dict[str, Sentences],
+    seed: int,
+    threads: int,
+) -> bytes:
+    """Train one SentencePiece model on all `sides` ({"source": sentences, ...}); return it serialized.
+
+    At most `config.max_sentences` of each side are used, sampled uniformly with `seed`; each side is read twice, as a
+    stream. If the text does not support the vocabulary size, the vocabulary is smaller, with a warning. DataError
+    if a side has no text or the vocabulary is too small.
+    """
+    name = in_words(list(sides))
+    if config.vocab_size <= _num_reserved(config) and config.type in ("char", "word"):
+        raise _too_small(config, name, _num_reserved(config) + 1)  # SentencePiece would learn nothing and say nothing
+    samples = [_sample(side, sentences, config.max_sentences, seed) for side, sentences in sides.items()]
+    num_sentences = in_words([f"{sample.size:,} {side}" for side, sample in zip(sides, samples, strict=True)])
+    log.info("training a tokenizer of type %s on %s sentences", config.type, num_sentences)
+    num_characters = sum(sample.num_characters for sample in samples)
+    options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
+    text = chain.from_iterable(sample.sentences for sample in samples)
+    try:
+        if num_characters <= MAX_CHARACTERS_HERE:
+            model = _learn_here(text, options)
+        else:
+            from nmt.data.tokens.sentencepiece_process import (
+                learn_in_process,  # imports subprocess, not needed to translate
+            )
+
+            model = learn_in_process(text, options)
+    except SentencePieceError as error:
+        raise _translated(error, config, name) from None
+    _warn_if_clamped(model, config, name)
+    return model
+
+
+def _options(config: TokenizerConfig, max_vocab_size: int, threads: int) -> dict[str, Any]:
+    """Return SentencePiece's options, with a limit on the vocabulary, because it allocates memory for any size."""
+    is_word = config.type == "word"
+    return {
+        "model_type": config.type,
+        "num_threads": threads,
+        "vocab_size": min(config.vocab_size, max_vocab_size),
+        "hard_vocab_limit": False,
+        "byte_fallback": not is_word,
+        "character_coverage": config.character_coverage,
+        "normalization_rule_name": config.normalization,
+        "remove_extra_whitespaces": False,
+        # A word token starts with the space before it, so a symbol that should match a word must too.
+        "user_defined_symbols": [f"▁{symbol}" if is_word else symbol for symbol in config.user_symbols],
+        "max_sentence_length": MAX_SENTENCE_BYTES,
+        "unk_id": UNK_ID,
+        "pad_id": PAD_ID,
+        "bos_id": BOS_ID,
+        "eos_id": EOS_ID,
+        "minloglevel": 2,  # only errors, which are also raised as exceptions
+    }
+
+
+class _Sample(NamedTuple):
+    """Sentences to train on, their number, and the number of characters of the whole text."""
+
+    sentences: Iterator[str]
+    size: int
+    num_characters: int
+
+
+def _sample(side: str, sentences: Sentences, limit: int, seed: int) -> _Sample:
+    """Sample up to `limit` usable sentences uniformly, keeping their order (Knuth 1997, vol. 2, 3.4.2, algorithm S)."""
+    total = too_long = num_characters = 0
+    for text in sentences():
+        usable = bool(text) and not _is_too_long(text)
+        total += usable
+        too_long += bool(text) and not usable
+        num_characters += len(text)
+    if total == 0:
+        raise DataError(f"no {side} text to train a tokenizer on", hint=f"check the {side} side: it is empty or blank")
+    if too_long:
+        limit_shown = f"{MAX_SENTENCE_BYTES:,}"
+        log.warning("tokenizer training skipped %d %s lines longer than %s bytes", too_long, side, limit_shown)
+    return _Sample(_draw(sentences, total, limit, seed), min(total, limit), num_characters)
+
+
+def _draw(sentences: Sentences, total: int, limit: int, seed: int) -> Iterator[str]:
+    generator = random.Random(seed)
+    wanted = min(total, limit)
+    for text in sentences():
+        if not text or _is_too_long(text):
+            continue
+        if wanted == total or generator.random() * total < wanted:
+            wanted -= 1
+            yield without_surrogates(text)
+        total -= 1
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) * 4 > MAX_SENTENCE_BYTES and len(text.encode("utf-8", "replace")) > MAX_SENTENCE_BYTES
+
+
+def _learn_here(sentences: Iterator[str], options: dict[str, Any]) -> bytes:
+    """Learn in this process; raise exceptions of `sentences` as they are."""
+    fault: list[BaseException] = []  # SentencePiece replaces exceptions of its input with its own
+    try:
+        return learn(_caught(sentences, fault), options)
+    except SentencePieceError as error:
+        raise (fault[0] if fault else error) from None
+
+
+def _caught(sentences: Iterator[str], fault: list[BaseException]) -> Iterator[str]:
+    """Yield `sentences`; store an exception in `fault`, because SentencePiece would swallow it."""
+    try:
+        yield from sentences
+    except (Exception, KeyboardInterrupt) as error:
+        fault.append(error)
+        raise
+
+
+def _translated(error: SentencePieceError, config: TokenizerConfig, name: str) -> DataError:
+    """Turn SentencePiece's exception into a DataError with a hint."""
+    needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+    if needed:
+        return _too_small(config, name, int(needed[1]))
+    return DataError(f"SentencePiece cannot learn a tokenizer from the {name} text: {error}")
+
+
+def _num_reserved(config: TokenizerConfig) -> int:
+    """Count the tokens that do not depend on the text: special, user-defined and byte tokens."""
+    return 4 + len(config.user_symbols) + (0 if config.type == "word" else _NUM_BYTE_TOKENS)
+
+
+def _too_small(config: TokenizerConfig, name: str, smallest: int) -> DataError:
+    reserved = _num_reserved(config)
+    learned = "words" if config.type == "word" else "characters"
+    hint = f"set tokenizer.vocab_size to {smallest} or more"
+    if config.type in ("unigram", "bpe") and config.character_coverage > MIN_COVERAGE:
+        hint += (
+            f", or lower tokenizer.character_coverage from {config.character_coverage:g} "
+            f"(to at least {MIN_COVERAGE}), which spells rare characters as bytes"
+        )
+    return DataError(
+        f"a vocabulary of {config.vocab_size} is too small for the {name} text: it needs at least {smallest}, "
+        f"{reserved} for reserved tokens and {smallest - reserved} for {learned}",
+        hint=hint,
+    )
+
+
+def _warn_if_clamped(
+    model: bytes,
+    config: TokenizerConfig,
+    name: str,
+) -> None:
+    size = sentencepiece.SentencePieceProcessor(model_proto=model).vocab_size()
+    if size < config.vocab_size:
+        log.warning(
+            "tokenizer.vocab_size %d is more than the %s text supports (type %s); the vocabulary has %d tokens",
+            config.vocab_size,
+            name,
+            config.type,
+            size,
+        )

@@ -1,0 +1,369 @@
+"""Convert text to token ids and back with SentencePiece.
+
+`decode(encode(x)) == x` for every text, including spaces and line ends, except for:
+
+- "▁" (U+2581), which SentencePiece uses for the space, and decodes as a space;
+- a lone surrogate, which is not a character, and is decoded as U+FFFD;
+- a `normalization` other than identity, which decodes to the normalized text;
+- type `word`, which has no byte fallback, so unknown words are lost.
+
+Text that looks like a special token, such as "</s>" or "<0x41>", is spelled in ordinary tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import sentencepiece
+
+from nmt.base.errors import DataError, RunError
+from nmt.base.files import new_folder, read_at_most, restore_replaced
+from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.data.tokens.protobuf import protobuf_field, protobuf_fields, protobuf_items
+from nmt.data.tokens.sentencepiece_model import with_special_tokens
+from nmt.data.tokens.sentencepiece_training import Sentences, train_model, without_surrogates
+
+if TYPE_CHECKING:
+    from nmt.data.tokens.subword_regularization import SubwordSampler
+    from nmt.data.tokens.subword_vocabulary import SubwordVocabulary
+
+DEFAULT_THREADS = 4
+"""Fixed, not the number of cores, because the last digits and so the order of unigram scores depend on it."""
+
+MAX_MODEL_BYTES = 100_000_000
+"""A vocabulary of 256,000 tokens takes 5 million bytes; larger files are not tokenizers, and are not read."""
+
+_FORBIDDEN_CHARACTERS = "\n\r\0"  # one line in, one line out
+_FORBIDDEN_BYTES = {f"<0x{ord(character):02X}>" for character in _FORBIDDEN_CHARACTERS}
+_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_NUM_SPECIALS = 4
+_FEW_TEXTS = 16  # are encoded one by one: SentencePiece starts a thread for a list, in the time of 15 sentences
+_NORMAL, _USER_DEFINED = 1, 4  # types of a token in SentencePiece's ModelProto
+_FORMS = ("joint", "src", "tgt", "joint-src", "joint-tgt")
+_FILES = {f"{name}.model" for name in _FORMS}
+_RETRAIN = "train it again with `nmt vocab`"
+
+log = logging.getLogger(__name__)
+
+
+class Tokenizer:
+    """A SentencePiece model whose special tokens have the ids 0 to 3: unk, pad, bos, eos."""
+
+    def __init__(self, model_bytes: bytes):
+        """Load a serialized SentencePiece model. Raises DataError if it is damaged or has other special ids."""
+        self.model_bytes = model_bytes
+        self._processor, self._tokens = _read_model(model_bytes)
+        try:
+            self.type = _model_type(model_bytes)
+        except IndexError:
+            raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
+        self.vocab_size = len(self._tokens)
+        self.fingerprint = hashlib.sha256(model_bytes).hexdigest()
+        self._unused = {token: i for i, token in enumerate(self._tokens) if self._processor.is_unused(i)}
+        self._byte_values = self._find_byte_tokens()
+        self.never_generated = self._find_never_generated()
+
+    @classmethod
+    def load(cls, path: Path, *, foreign: bool = False) -> Self:
+        """Read a `.model` file. Raises DataError if it is missing, damaged, or has other special ids.
+
+        A `foreign` model may have other special ids, and gets ours.
+        """
+        try:
+            content = read_at_most(path, MAX_MODEL_BYTES)
+            return cls(with_special_tokens(content) if foreign else content)
+        except FileNotFoundError:
+            raise DataError("no such tokenizer model", path=path, hint="`nmt vocab` trains one") from None
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
+        except ValueError as error:
+            raise DataError(f"this is not a SentencePiece model: it is {error}", path=path, hint=_RETRAIN) from None
+        except DataError as error:
+            raise DataError(error.message, path=path, hint=error.hint or _RETRAIN) from None
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of `text`, without bos and eos; empty for empty text."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Iterable[str], threads: int = 1) -> list[list[int]]:
+        """Return the token ids of each text, in order."""
+        cleaned = [without_surrogates(text) for text in texts]
+        if len(cleaned) <= _FEW_TEXTS:
+            rows = [self._processor.encode(text, out_type=int) for text in cleaned]
+        else:
+            rows = self._processor.encode(cleaned, out_type=int, num_threads=threads)
+        if not self._unused:
+            return rows
+        return [self._find_unused(text, ids) if UNK_ID in ids else ids for text, ids in zip(cleaned, rows, strict=True)]
+
+    def _find_unused(self, text: str, ids: list[int]) -> list[int]:
+        """Return the `ids` of `text`, with unknown spans replaced by the unused token of the same text, if any."""
+        pieces = self._processor.encode(text, out_type=str)
+        return [self._unused.get(p, UNK_ID) if i == UNK_ID else i for p, i in zip(pieces, ids, strict=True)]
+
+    @property
+    def can_sample(self) -> bool:
+        """True if a text has several segmentations, so that `sampler` can draw one."""
+        return self.type in ("unigram", "bpe")
+
+    def sampler(self, alpha: float, seed: int) -> SubwordSampler:
+        """Return a sampler of segmentations of normalized texts, determined by `seed`.
+
+        unigram: samples by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe:
+        drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
+        """
+        from nmt.data.tokens.subword_regularization import (
+            SubwordSampler,  # imports numpy, which is not needed to translate
+        )
+
+        return SubwordSampler(self._subword_vocabulary(), self.type, alpha, seed)
+
+    def normalize_batch(self, texts: Iterable[str]) -> list[str]:
+        """Return each text as it is segmented: normalized, with "▁" for each space and before the first word."""
+        return self._processor.normalize([without_surrogates(text) for text in texts])
+
+    def _subword_vocabulary(self) -> SubwordVocabulary:
+        from nmt.data.tokens.subword_vocabulary import SubwordVocabulary
+
+        scores = self._processor.get_score(list(range(self.vocab_size)))
+        types = _token_types(self.model_bytes)
+        byte_ids = {value: i for i, value in self._byte_values.items()}
+
+        def of_type(wanted: int) -> dict[str, int]:
+            return {self._tokens[i]: i for i, token_type in enumerate(types) if token_type == wanted}
+
+        spelling = [byte_ids[value] for value in range(256)] if len(byte_ids) == 256 else []
+        return SubwordVocabulary(of_type(_NORMAL), scores, of_type(_USER_DEFINED), spelling, UNK_ID)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of any ids in the vocabulary.
+
+        The special ids 0 to 3 are skipped, and so are byte tokens that do not form valid UTF-8.
+        """
+        kept = [int(i) for i in ids if i >= _NUM_SPECIALS]
+        if not self._byte_values.keys().isdisjoint(kept):
+            kept = self._without_broken_bytes(kept)
+        return self._processor.decode(kept) if kept else ""
+
+    def spelling(self, ids: Sequence[int]) -> str:
+        """Return the normalized text of `ids`, as `normalize_batch` does; `ids` must not contain special ids."""
+        if self._byte_values.keys().isdisjoint(ids):
+            return "".join([self._tokens[i] for i in ids])
+        spelled = b""
+        for i in ids:
+            value = self._byte_values.get(i)
+            spelled += self._tokens[i].encode() if value is None else bytes([value])
+        return spelled.decode("utf-8", "replace")
+
+    @cached_property
+    def user_symbols(self) -> tuple[str, ...]:
+        """The symbols that are always one token, whatever is around them: placeholders, tags."""
+        types = _token_types(self.model_bytes)
+        return tuple(self._tokens[i].removeprefix("▁") for i, kind in enumerate(types) if kind == _USER_DEFINED)
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return the written form of each token, for plots and logs: "▁" is a space, "<0xE4>" a byte."""
+        return [self._tokens[i] for i in ids]
+
+    @property
+    def byte_tokens(self) -> tuple[int, ...]:
+        """The ids of the byte tokens."""
+        return tuple(self._byte_values)
+
+    def id_of(self, symbol: str) -> int | None:
+        """Return the id of the token that spells `symbol`; None if it takes several tokens or is unknown."""
+        ids = [i for i in self.encode(symbol) if self._tokens[i] != "▁"]
+        return ids[0] if len(ids) == 1 and self._tokens[ids[0]].removeprefix("▁") == symbol else None
+
+    def with_symbols(self, symbols: Iterable[str]) -> Tokenizer:
+        """Return a tokenizer that also has `symbols`, as one token each that is never split.
+
+        The new tokens follow all others, which keep their ids; texts without the symbols keep their tokens.
+        """
+        missing = [symbol for symbol in symbols if self.id_of(symbol) is None]
+        if not missing:
+            return self
+        # A repeated field of a protocol buffer can be appended: here `pieces` of ModelProto.
+        prefix = "▁" if self.type == "word" else ""
+        return Tokenizer(self.model_bytes + b"".join(_user_defined_piece(prefix + symbol) for symbol in missing))
+
+    def _find_byte_tokens(self) -> dict[int, int]:
+        """Return the byte value of each byte token, by token id."""
+        return {i: int(token[3:5], 16) for i, token in enumerate(self._tokens) if self._processor.is_byte(i)}
+
+    def _find_never_generated(self) -> tuple[int, ...]:
+        """Return ids that a search must not choose: tokens without text (except eos) or with a line end or NUL."""
+        spm = self._processor
+        found = []
+        for i, token in enumerate(self._tokens):
+            no_text = spm.is_unknown(i) or spm.is_control(i)  # an unused token is text that `encode` never yields
+            forbidden = token in _FORBIDDEN_BYTES if i in self._byte_values else set(token) & set(_FORBIDDEN_CHARACTERS)
+            if i != EOS_ID and (no_text or forbidden):
+                found.append(i)
+        return tuple(found)
+
+    def _without_broken_bytes(self, ids: list[int]) -> list[int]:
+        """Return `ids` without the byte tokens that do not form a complete UTF-8 character."""
+        kept: list[int] = []
+        start = 0
+        while start < len(ids):
+            lead = self._byte_values.get(ids[start])
+            length = 1 if lead is None else _utf8_length(lead)
+            values = [self._byte_values.get(i, -1) for i in ids[start : start + length]]
+            if lead is None or _is_utf8(values, length):
+                kept += ids[start : start + length]
+                start += length
+            else:
+                start += 1
+        return kept
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of both sides; `joint` if both use one vocabulary, even if they segment a text differently."""
+
+    src: Tokenizer
+    tgt: Tokenizer
+    joint: bool
+
+    def know(self, symbols: Iterable[str]) -> bool:
+        """Return whether each of `symbols` is one token, on both sides."""
+        return None not in [side.id_of(symbol) for symbol in symbols for side in (self.src, self.tgt)]
+
+    def with_symbols(self, symbols: Sequence[str]) -> TokenizerPair:
+        """Return a pair in which each of `symbols` is one token on both sides; see `Tokenizer.with_symbols`."""
+        src = self.src.with_symbols(symbols)
+        return TokenizerPair(src, src if self.tgt is self.src else self.tgt.with_symbols(symbols), self.joint)
+
+    def save(self, folder: Path, *, overwrite: bool = False) -> None:
+        """Write `joint.model`, or one model per side, into `folder`, which appears only when complete.
+
+        The models of two sides are `src.model` and `tgt.model`, or `joint-src.model` and `joint-tgt.model` if both use
+        one vocabulary.
+
+        RunError if `folder` exists, unless it is empty, or `overwrite` is given and it contains only a tokenizer.
+        """
+
+        @contextmanager
+        def guard(existing: Path) -> Iterator[None]:
+            refuse_existing_tokenizer(existing, overwrite=overwrite)
+            yield
+
+        prefix = "joint-" if self.joint else ""
+        models = {f"{prefix}src": self.src, f"{prefix}tgt": self.tgt}
+        if self.joint and self.src.model_bytes == self.tgt.model_bytes:
+            models = {"joint": self.src}
+        with new_folder(folder, replace=guard) as partial:
+            for name, tokenizer in models.items():
+                (partial / f"{name}.model").write_bytes(tokenizer.model_bytes)
+
+    @classmethod
+    def load(cls, folder: Path, *, foreign: bool = False) -> Self:
+        """Read what `save` wrote. Raises DataError if models are missing or damaged, or if both variants exist.
+
+        `foreign` models may have been trained by other programs. One file is then a joint tokenizer.
+        """
+        restore_replaced(folder)
+        if foreign and folder.is_file():
+            found, names = {"joint"}, [folder]
+        else:
+            found = {name for name in _FORMS if (folder / f"{name}.model").exists()}
+            names = [folder / f"{name}.model" for name in sorted(found)]
+        if found in ({"joint"}, {"src", "tgt"}, {"joint-src", "joint-tgt"}):
+            tokenizers = [Tokenizer.load(name, foreign=foreign) for name in names]
+            return cls(tokenizers[0], tokenizers[-1], joint=found != {"src", "tgt"})
+        if not folder.is_dir():
+            raise DataError("no such tokenizer folder", path=folder, hint="`nmt vocab` trains a tokenizer")
+        listed = ", ".join(f"{name}.model" for name in sorted(found)) or "neither"
+        raise DataError(
+            f"a tokenizer folder must contain joint.model, or src.model and tgt.model; this one contains {listed}",
+            path=folder,
+            hint=f"{_RETRAIN}, or rename your SentencePiece models so (in tokenizer.path, also name one .model file)",
+        )
+
+
+def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
+    """Raise RunError if `folder` exists, unless it is empty, or only has a tokenizer that may be overwritten."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""} if os.path.lexists(folder) else set()
+    if names - _FILES:
+        hint = "a tokenizer needs its own folder; choose another --output"
+        raise RunError("this folder contains other files, so it is not overwritten", path=folder, hint=hint)
+    if names and not overwrite:
+        hint = "replace it with --overwrite, or choose another --output"
+        raise RunError("there is a tokenizer already", path=folder, hint=hint)
+
+
+def train_tokenizers(
+    config: TokenizerConfig,
+    src: Sentences,
+    tgt: Sentences,
+    seed: int = 1,
+    threads: int = DEFAULT_THREADS,
+) -> TokenizerPair:
+    """Train one joint tokenizer, or one per side, according to `config`.
+
+    Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each). The same
+    sentences, seed and threads give the same bytes. A vocabulary smaller than requested is logged as a warning.
+    Raises DataError if a side has no text or the requested vocabulary is too small; the message gives the minimum.
+    """
+    if config.joint:
+        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
+        return TokenizerPair(joint, joint, joint=True)
+    src_model = train_model(config, {"source": src}, seed, threads)
+    tgt_model = train_model(config, {"target": tgt}, seed, threads)
+    return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
+
+
+def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
+    """Return the processor and the written form of its tokens."""
+    try:
+        if not model_bytes:  # would give a processor without a model, which fails only on first use
+            raise RuntimeError
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        tokens = [processor.id_to_piece(i) for i in range(processor.vocab_size())]
+    except (RuntimeError, UnicodeDecodeError):
+        raise DataError("this is not a SentencePiece model, or it is damaged", hint=_RETRAIN) from None
+    ids = (processor.unk_id(), processor.pad_id(), processor.bos_id(), processor.eos_id())
+    if ids != (UNK_ID, PAD_ID, BOS_ID, EOS_ID):
+        raise DataError(f"the ids of unk, pad, bos and eos are {ids}; they must be (0, 1, 2, 3)", hint=_RETRAIN)
+    return processor, tokens
+
+
+def _utf8_length(lead: int) -> int:
+    """Return the number of bytes in the UTF-8 character that starts with `lead`; 1 for a byte that starts none."""
+    return 2 if 0xC2 <= lead <= 0xDF else 3 if 0xE0 <= lead <= 0xEF else 4 if 0xF0 <= lead <= 0xF4 else 1
+
+
+def _is_utf8(values: list[int], length: int) -> bool:
+    """Return whether byte values (-1: not a byte) form one complete UTF-8 character of `length` bytes."""
+    try:
+        return len(values) == length and min(values) >= 0 and len(bytes(values).decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False
+
+
+def _model_type(model_bytes: bytes) -> str:
+    """Read a model's type: field 3 (`model_type`) of field 2 (`trainer_spec`) of SentencePiece's ModelProto."""
+    spec = protobuf_fields(model_bytes).get(2, b"")
+    number = protobuf_fields(spec).get(3, 1) if isinstance(spec, bytes) else 1
+    return _MODEL_TYPES.get(number, "unknown") if isinstance(number, int) else "unknown"
+
+
+def _token_types(model_bytes: bytes) -> list[int]:
+    """Read the type of each token: field 3 of every field 1 (`pieces`) of SentencePiece's ModelProto."""
+    fields = [value for number, value in protobuf_items(model_bytes) if number == 1 and isinstance(value, bytes)]
+    return [int(protobuf_fields(field).get(3, _NORMAL)) for field in fields]
+
+
+def _user_defined_piece(symbol: str) -> bytes:
+    """Return field 1 (`pieces`) of a ModelProto: a token `symbol` (field 1) of the type USER_DEFINED (field 3)."""
+    return protobuf_field(1, protobuf_field(1, symbol.encode()) + protobuf_field(3, _USER_DEFINED))

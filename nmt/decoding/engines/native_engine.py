@@ -1,0 +1,312 @@
+"""Translate token ids with the native decoder, on a CPU, from a run's own weights. Imports no torch.
+
+Each thread decodes several sources side by side. When one ends, the thread takes the next source from a counter shared
+by all threads. So there are no batches, and the result for a source is bit-identical whatever is translated with it
+(nmt/decoding/native/kernel.h explains why).
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from nmt.base.machine import num_cores
+from nmt.base.special_tokens import EOS_ID
+from nmt.config import SearchOptions
+from nmt.config.model import ModelConfig
+from nmt.data.store.shortlist import Shortlist, refuse_shortlist
+from nmt.data.text.tags import output_tags
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.per_process import PerProcess
+from nmt.decoding.hypothesis import Hypothesis, check_finite
+from nmt.decoding.limits import output_limits
+from nmt.model.shapes import check_number_of_layers, check_shapes, parameter_shapes
+
+try:
+    from nmt.decoding.native import _decoder
+except ImportError:  # it is only built if there is a C compiler
+    _decoder = None  # type: ignore[assignment]
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+NativePrecision = Literal["int8", "fp32"]
+
+MAX_ROWS = 32
+"""Hypotheses that a thread decodes side by side; more do not make the matrix products faster."""
+
+_FEW_ROWS = 16
+_CACHED_WEIGHTS = (
+    16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
+)
+
+_POSITIONS = ("sinusoidal", "learned", "rotary")
+_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "relu2")
+_PRECISIONS = ("int8", "fp32")
+_QK_NORMS = (False, True, "self")
+
+
+def is_available() -> bool:
+    """Return whether the native decoder was built on this machine."""
+    return _decoder is not None
+
+
+def serves(config: ModelConfig) -> bool:
+    """Return whether the native decoder supports a model with `config`."""
+    widest = 65_536  # inputs of a matrix product, whose sums must fit into 32 bits
+    padded_heads = config.num_heads * math.ceil(config.d_model / config.num_heads / 16) * 16
+    return config.attention == "scaled_dot_product" and max(padded_heads, config.d_ff, config.d_model) <= widest
+
+
+def kernels() -> list[str]:
+    """Return the names of the kernels that this processor supports, fastest first."""
+    return _decoder.kernels() if _decoder is not None else []
+
+
+class _Inputs(NamedTuple):
+    """The sources of a search, with the prefix and the maximum length of each output."""
+
+    sources: Sequence[Sequence[int]]
+    prefixes: Sequence[Sequence[int]]
+    limits: Sequence[int]
+    draws: Sequence[int] | None = None  # as in `Engine.search`
+    num_tags: int = 0  # tokens at the start of each prefix that have no score
+
+
+class NativeEngine:
+    """Translates token ids with one model. Several threads may use it at once."""
+
+    num_threads = 1  # calls that `map` makes at once; each call already uses all threads
+    forms_batches = False
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        arrays: Sequence[Any],
+        tokenizers: TokenizerPair,
+        precision: NativePrecision = "int8",
+        *,
+        kernel: str | None = None,
+        num_threads: int | None = None,
+    ):
+        """Pack the weights `arrays`, in the order of `arrays_in_order`, for `kernel` (default: the fastest one).
+
+        Translate with `num_threads` threads (default: one per core). RunError if the decoder cannot use the weights.
+        """
+        self.precision: str = precision
+        self.max_src_len, self.max_tgt_len = config.max_src_len, config.max_tgt_len
+        self.kernel = kernel or kernels()[0]
+        self._config = config
+        shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+        num_weights = sum(map(math.prod, shapes.values()))
+        self._max_rows = _FEW_ROWS if num_weights <= _CACHED_WEIGHTS else MAX_ROWS
+        self.scores = True  # False: greedy search skips the computation of scores; the scores of its outputs are nan
+        self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
+        tags = output_tags(tokenizers.tgt, config.language_tags)
+        self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
+        self._never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
+        self._num_workers = num_threads or num_cores()
+        self._pool = PerProcess(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
+        numbers = _numbers(config, tokenizers, precision)
+        try:
+            self._model = _decoder.load(self.kernel, numbers, arrays)
+        except ValueError as error:
+            raise RunError(
+                f"the native decoder cannot load this model ({error})", hint="use the engine torch"
+            ) from error
+        except MemoryError:
+            raise RunError("not enough memory to load this model") from None
+
+    @classmethod
+    def load(
+        cls, run: RunDir, tokenizers: TokenizerPair, precision: NativePrecision = "int8", *, kernel: str | None = None,
+        num_threads: int | None = None, scores: bool = True,
+    ) -> NativeEngine:  # fmt: skip
+        """Load the best model of `run`. RunError if its weights are damaged or do not match its configuration."""
+        config = run.config().model
+        path = run.usable_checkpoint()
+        arrays = arrays_in_order(config, tokenizers, read_arrays(path), path)
+        engine = cls(config, arrays, tokenizers, precision, kernel=kernel, num_threads=num_threads)
+        engine.scores = scores
+        engine.load_shortlist = partial(Shortlist.load, run.shortlist, tokenizers)
+        return engine
+
+    @cached_property
+    def _shortlist(self) -> object:
+        return _decoder.shortlist(self._model, *self.load_shortlist())
+
+    def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
+        """Implement `Engine.map` sequentially, because each search already uses all threads."""
+        return [function(each) for each in inputs]
+
+    def close(self) -> None:
+        """As `Engine.close`."""
+        if (pool := self._pool.take()) is not None:
+            pool.shutdown()
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: SearchOptions,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        draws: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """As `Engine.search`."""
+        prefixes = [()] * len(sources) if prefixes is None else prefixes
+        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
+        inputs = _Inputs(sources, prefixes, limits, draws, self.num_tags)
+        found = self._translate(inputs, options, with_scores=self.scores)
+        results = [[Hypothesis(*output) for output in outputs] for outputs, _ in found]
+        for hypotheses in results:
+            for hypothesis in hypotheses:
+                check_finite(hypothesis.score)
+        if not self.scores and options.beam_size == 1 and not (options.sample or options.exact):  # sums of logits
+            results = [[h._replace(score=math.nan, token_scores=[]) for h in hypotheses] for hypotheses in results]
+        if options.sample:
+            for hypotheses in results:
+                hypotheses.sort(key=lambda h: -options.normalized(h.score, len(h.token_scores)))
+        return results
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """As `Engine.score`."""
+        wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
+        found = self._translate(_Inputs(sources, wanted, [len(ids) for ids in wanted]), SearchOptions())
+        scores = [outputs[0][3] for outputs, _ in found]
+        check_finite(sum(map(sum, scores)))
+        return scores
+
+    def cross_attention(
+        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """Implement `Engine.cross_attention`; NmtError if there is no such layer or head."""
+        num_layers, num_heads = self._config.decoder_layers, self._config.num_heads
+        if not -num_layers <= layer < num_layers:
+            raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
+        if head is not None and not 0 <= head < num_heads:
+            raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")
+        if not target:
+            return []
+        attention = (layer % num_layers, -1 if head is None else head)
+        ((_, weights),) = self._translate(_Inputs([source], [target], [len(target)]), SearchOptions(), attention)
+        return weights
+
+    def _translate(
+        self,
+        inputs: _Inputs,
+        options: SearchOptions,
+        attention: tuple[int, int] = (-1, -1),
+        *,
+        with_scores: bool = True,
+    ) -> list[tuple[list[tuple[list[int], float, bool, list[float]]], list[list[float]]]]:
+        """Return outputs (ids, score, finished, token scores) and attention weights for each source.
+
+        RunError if there is not enough memory.
+        """
+        sources, prefixes, limits, draws, num_tags = inputs
+        if not sources:
+            return []
+        longest = max(limits)
+        rows = options.num_hypotheses if options.sample else options.beam_size
+        num_threads = min(self._num_workers, len(sources))
+        share = -(-len(sources) // num_threads)
+        numbers = _random_numbers(options, sources, longest, draws) if options.sample else array("d")
+        divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
+        search = (
+            options.beam_size, options.num_hypotheses, options.exact, options.sample, options.min_len,
+            options.no_repeat_ngram, options.top_k, options.temperature, options.top_p, with_scores, *attention,
+            num_tags,
+        )  # fmt: skip
+        job = _decoder.translate(
+            self._model, [[*source[: self.max_src_len - 1], EOS_ID] for source in sources], prefixes, limits, search,
+            min(self._max_rows, share * rows), numbers, divisors, self._never_generated,
+            self._shortlist if options.shortlist else None,
+        )  # fmt: skip
+        try:
+            self._run(job, num_threads)
+        except MemoryError:
+            hint = "translate with a smaller beam, fewer samples or shorter outputs"
+            raise RunError("not enough memory to translate", hint=hint) from None
+        return _decoder.results(job)
+
+    def _run(self, job: object, num_threads: int) -> None:
+        """Run `job` in this thread and in `num_threads` - 1 others."""
+        helpers = [self._pool.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
+        try:
+            _decoder.run(job)
+        finally:
+            for helper in helpers:
+                if not helper.cancel():
+                    helper.result()
+
+
+def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:
+    """Return the configuration in the order of struct Config in nmt/decoding/native/decoder.h."""
+    return (
+        config.d_model, config.num_heads, config.d_ff, config.encoder_layers, config.decoder_layers,
+        tokenizers.src.vocab_size, tokenizers.tgt.vocab_size, config.max_src_len, config.max_tgt_len,
+        _POSITIONS.index(config.positions), config.norm_position == "post", config.norm == "rms",
+        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision),
+        _QK_NORMS.index(config.qk_norm),
+    )  # fmt: skip
+
+
+def _random_numbers(
+    options: SearchOptions, sources: Sequence[Sequence[int]], longest: int, draws: Sequence[int] | None = None
+) -> array[float]:
+    """Return the random number for each draw, [sources][samples][longest], as in `nmt.decoding.sampling`."""
+    from nmt.decoding.sampling_numbers import sampling_numbers
+
+    numbers = array("d")
+    for i, source in enumerate(sources):
+        for sample in range(options.num_hypotheses):
+            numbers.extend(sampling_numbers(options.seed, sample, source, longest, draws[i] if draws else 0))
+    return numbers
+
+
+class Array(NamedTuple):
+    """A tensor of a safetensors file. Does not use numpy, which is slow to import."""
+
+    shape: tuple[int, ...]
+    dtype: str  # F32 is fp32
+    data: Any  # a buffer
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read named arrays without verifying their checksum. RunError if the file cannot be read."""
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        entries = deserialize(path.read_bytes())
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read these weights ({error})", path=path) from error
+    return {name: Array(tuple(entry["shape"]), entry["dtype"], entry["data"]) for name, entry in entries}
+
+
+def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict[str, Any], path: Path) -> list[Any]:
+    """Return the data of the `arrays`, read from `path`, in the order that nmt/decoding/native/model.c expects.
+
+    RunError if their shapes do not match the model, or they are not in fp32.
+    """
+    found = {name: array.shape if array.dtype == "F32" else () for name, array in arrays.items()}
+    check_number_of_layers(config, found, path)
+    shapes = parameter_shapes(config, tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    check_shapes(shapes, found, path)
+    source = arrays["src_embedding.tokens.weight"].data
+    target = arrays["tgt_embedding.tokens.weight"].data if "tgt_embedding.tokens.weight" in arrays else source
+    if config.positions == "learned":
+        positions = [arrays[f"{side}_embedding.learned.weight"].data for side in ("src", "tgt")]
+    else:
+        width = config.d_model // config.num_heads if config.positions == "rotary" else config.d_model
+        positions = [array("f", [math.exp(-math.log(10000.0) * i / width) for i in range(0, width - 1, 2)])]
+    apart = {"src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_proj.weight", "output_proj.bias"}
+    apart |= {f"{side}_embedding.learned.weight" for side in ("src", "tgt")}
+    layers = [arrays[name].data for name in shapes if name not in apart]
+    output = arrays["output_proj.weight"].data if "output_proj.weight" in arrays else target
+    bias = [arrays["output_proj.bias"].data] if config.output_bias else []
+    return [source, target, *positions, *layers, output, *bias]

@@ -1,0 +1,111 @@
+"""Choose an engine and its precision for the models of runs. Imports torch only if the engine torch is chosen."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.base.missing_torch import missing_torch
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines import native_engine
+from nmt.decoding.engines.interface import Engine
+from nmt.decoding.engines.native_engine import NativeEngine, NativePrecision
+
+log = logging.getLogger(__name__)
+
+MAX_INT8_LOSS = 0.2
+"""The BLEU that int8 may cost on the validation set; if it costs more, nmt translates in fp32."""
+
+NOT_BUILT = "the native decoder was not built when nmt was installed (it needs a C compiler)"
+
+
+def load_engine(
+    runs: Sequence[RunDir],
+    tokenizers: TokenizerPair,
+    engine: str = "auto",
+    device: str = "auto",
+    precision: str = "auto",
+    *,
+    scores: bool = True,
+) -> Engine:
+    """Load the best models of `runs` into the engine `engine`: native, torch, or auto.
+
+    The engine auto is native on a CPU if it supports the models, else torch. The precision auto is int8 in the native
+    engine, unless the measurement at the end of training found that int8 costs this run too much quality; in torch it
+    is bf16 on a GPU that is faster with it, else fp32. Without `scores`, the native engine computes scores only if
+    the search needs them. NmtError if the engine does not support this device, precision or model.
+    """
+    obstacle = obstacle_to_native(runs, device, precision)
+    if engine == "native" and obstacle:
+        message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"
+        raise NmtError(message, hint="use the engine torch, or auto")
+    if engine == "torch" or obstacle or (device == "auto" and _has_gpu()):
+        return _load_torch(runs, tokenizers, device, precision, obstacle)
+    return NativeEngine.load(runs[0], tokenizers, _native_precision(runs[0], precision), scores=scores)
+
+
+def prefers_fp32(run: RunDir) -> bool:
+    """Return whether int8 costs `run` more than MAX_INT8_LOSS, as measured at the end of its training.
+
+    RunError if index.json or all weights are damaged.
+    """
+    return _int8_loss(run) > MAX_INT8_LOSS
+
+
+def _int8_loss(run: RunDir) -> float:
+    """Return the BLEU that int8 costs with the weights that nmt translates with; 0 if not measured with these."""
+    scores = run.index().int8
+    return scores.loss if scores is not None and scores.checkpoint == run.usable_checkpoint().stem else 0.0
+
+
+def _native_precision(run: RunDir, precision: str) -> NativePrecision:
+    """Return the precision of the native engine for `precision`: auto, int8 or fp32."""
+    if precision != "auto":
+        return "fp32" if precision == "fp32" else "int8"
+    if not prefers_fp32(run):
+        return "int8"
+    log.info("translating in fp32: int8 costs this run %.2f BLEU on the validation set", _int8_loss(run))
+    return "fp32"
+
+
+def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> str:
+    """Describe what prevents the native engine from translating with `runs`; an empty string if nothing does."""
+    if len(runs) > 1:
+        return "ensembles"
+    if device not in ("auto", "cpu"):
+        return f"the device {device}"
+    if precision not in ("auto", "int8", "fp32"):
+        return f"the precision {precision}"
+    if not native_engine.serves(config := runs[0].config().model):
+        return f"{config.attention} attention" if config.attention != "scaled_dot_product" else "models as wide as this"
+    return "" if native_engine.is_available() else NOT_BUILT
+
+
+def _has_gpu() -> bool:
+    """Return whether torch finds a CUDA device. Without a driver, do not import torch, which is slow, to find out."""
+    drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+    if sys.platform == "linux" and not any(Path(driver).exists() for driver in drivers):
+        return False
+    if sys.platform == "darwin":
+        return False
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+def _load_torch(
+    runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str, precision: str, obstacle: str
+) -> Engine:
+    """Load the engine torch; `obstacle` describes why the native engine is not used."""
+    try:
+        from nmt.decoding.engines.torch_engine import TorchEngine
+    except ModuleNotFoundError as error:
+        reason = obstacle if obstacle in ("", NOT_BUILT) else f"the native engine does not support {obstacle}"
+        raise missing_torch(error, f"{reason}; the engine torch needs PyTorch".removeprefix("; ")) from None
+    return TorchEngine.load(runs, tokenizers, device, precision)

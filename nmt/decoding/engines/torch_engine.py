@@ -1,0 +1,195 @@
+"""Translate token ids with torch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from typing import TypeVar
+
+import torch
+
+from nmt.artifacts.checkpoint import load_model
+from nmt.artifacts.rundir import RunDir
+from nmt.base.device import DTYPES, choose_device, choose_precision
+from nmt.base.errors import NmtError
+from nmt.base.special_tokens import BOS_ID, EOS_ID
+from nmt.config import SearchOptions
+from nmt.data.store.batching import collate_sources, pad_rows
+from nmt.data.store.shortlist import Shortlist, refuse_shortlist
+from nmt.data.text.tags import output_tags
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.beam import beam_search
+from nmt.decoding.bit_exact import min_rows
+from nmt.decoding.constraints import Constraints
+from nmt.decoding.cuda_graphs import StepRecordings
+from nmt.decoding.decoder import Decoder, ensemble_log_probs
+from nmt.decoding.engines.per_process import PerProcess
+from nmt.decoding.greedy import greedy_search
+from nmt.decoding.hypothesis import Hypothesis, check_finite
+from nmt.decoding.int8 import Int8Linear, quantize_if_faster
+from nmt.decoding.limits import output_limits
+from nmt.decoding.sampling import Sampler
+from nmt.model.cache import KVCache
+from nmt.model.transformer import Transformer
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
+
+
+class TorchEngine:
+    """Translates batches of token ids with one model or an ensemble."""
+
+    forms_batches = True
+
+    def __init__(self, models: Sequence[Transformer], tokenizers: TokenizerPair, num_threads: int | None = None):
+        """Run `num_threads` searches at once on a CPU (default: torch's number of threads), one on a GPU."""
+        self.models = list(models)
+        self.device = self.models[0].device
+        # On a CPU, separate sentences per core are faster than all cores on one batch, whose matrix products are small.
+        self.num_threads = (num_threads or torch.get_num_threads()) if self.device.type == "cpu" else 1
+        self.recordings = StepRecordings(self.models) if self.device.type == "cuda" else None
+        self.min_rows = max(min_rows(model) for model in models)
+        tags = output_tags(tokenizers.tgt, self.models[0].config.language_tags)
+        self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
+        self.never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
+        self.load_shortlist: Callable[[], Shortlist] = refuse_shortlist  # called when a search first needs it
+        self.max_src_len = min(model.config.max_src_len for model in models)
+        self.max_tgt_len = min(model.config.max_tgt_len for model in models)
+        self._pool = PerProcess(partial(_start_threads, self.num_threads))
+        self._gpu_lock = threading.Lock()
+
+    @classmethod
+    def load(
+        cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
+    ) -> TorchEngine:
+        """Load the best models of `runs`, which share `tokenizers`, in fp32, bf16 or int8 (on a CPU).
+
+        `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32. int8 falls back to fp32 if a trial
+        finds int8 slower.
+        """
+        chosen = choose_device(device)
+        if precision == "auto":
+            precision = "fp32" if chosen.type == "cpu" else choose_precision(precision, chosen).name
+        if precision == "int8" and chosen.type != "cpu":
+            raise NmtError(f"int8 is not available on {chosen.type}", hint="use bf16, or the device cpu")
+        models = [load_model(run, tokenizers, chosen) for run in runs]
+        if precision == "int8":
+            models = quantize_if_faster(models)
+        models = [model.to(DTYPES[precision]) if precision in DTYPES else model for model in models]
+        engine = cls(models, tokenizers)
+        engine.load_shortlist = partial(Shortlist.load, runs[0].shortlist, tokenizers)
+        return engine
+
+    @cached_property
+    def _shortlist(self) -> Shortlist:
+        return self.load_shortlist()
+
+    @property
+    def precision(self) -> str:
+        """The precision that the models compute in: fp32, bf16 or int8."""
+        output = self.models[0].output_proj
+        names = {dtype: name for name, dtype in DTYPES.items()}
+        return "int8" if isinstance(output, Int8Linear) else names[output.weight.dtype]
+
+    def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
+        """Implement `Engine.map`: on a CPU in a thread pool; on a GPU, or with one thread, sequentially."""
+        if self.num_threads > 1:
+            return list(self._pool.get().map(function, inputs))
+        if self.device.type == "cpu":
+            return [function(each) for each in inputs]
+        with self._gpu_lock:  # recorded steps always write their results to the same memory
+            return [function(each) for each in inputs]
+
+    def close(self) -> None:
+        """Implement `Engine.close`."""
+        if (pool := self._pool.take()) is not None:
+            pool.shutdown()
+
+    @torch.inference_mode()
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: SearchOptions,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        draws: Sequence[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Implement `Engine.search`."""
+        if not sources:
+            return []
+        prefixes = [()] * len(sources) if prefixes is None else prefixes
+        device = self.device
+        limits = output_limits(sources, options, prefixes, self.max_src_len, self.max_tgt_len, self.num_tags)
+        src = collate_sources(sources, self.max_src_len).to(device)
+        width = options.num_hypotheses if options.sample else options.beam_size
+        decoder = Decoder(self.models, src, max(limits), width, self.min_rows, self.recordings)
+        if options.shortlist:
+            outputs = self._shortlist.outputs
+            kept = [source[: self.max_src_len - 1] for source in sources]
+            decoder.restrict([outputs(source, prefix) for source, prefix in zip(kept, prefixes, strict=True)])
+        num_rows = decoder.num_sentences * width
+        row_prefixes = [prefix for prefix in prefixes for _ in range(width)] if any(prefixes) else ()
+        constraints = Constraints(options, self.never_generated, row_prefixes, num_rows, device, self.num_tags)
+        if not options.sample and (width > 1 or options.exact):
+            return beam_search(decoder, limits, constraints, options)
+        limits = [limit for limit in limits for _ in range(width)]
+        sampler = Sampler(options, sources, limits, num_rows, device, draws) if options.sample else None
+        found = greedy_search(decoder, limits, constraints, sampler)
+        best_first = partial(sorted, key=lambda h: -options.normalized(h.score, len(h.token_scores)))
+        return [best_first(found[i : i + width]) for i in range(0, len(found), width)]
+
+    @torch.inference_mode()
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Implement `Engine.score`; the probabilities of an ensemble are the mean over its models."""
+        device = self.device
+        src = collate_sources(sources, self.max_src_len).to(device)
+        wanted = [[*target, EOS_ID][: self.max_tgt_len] for target in targets]
+        tgt_in = pad_rows([[BOS_ID, *ids[:-1]] for ids in wanted]).to(device)
+        tgt_out = pad_rows(wanted).to(device)
+        log_probs = [
+            model(src, tgt_in).log_softmax(-1, dtype=torch.float32).gather(2, tgt_out[:, :, None])[:, :, 0]
+            for model in self.models
+        ]
+        scores: list[list[float]] = ensemble_log_probs(log_probs).tolist()
+        scores = [row[: len(ids)] for row, ids in zip(scores, wanted, strict=True)]
+        check_finite(sum(map(sum, scores)))
+        return scores
+
+    @torch.inference_mode()
+    def cross_attention(
+        self, source: Sequence[int], target: Sequence[int], layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """Implement `Engine.cross_attention`; for an ensemble, return that of its first model.
+
+        `target` includes eos if the output ended with it; S counts the source's eos.
+        """
+        model = self.models[0]
+        num_layers, num_heads = model.config.decoder_layers, model.config.num_heads
+        if not -num_layers <= layer < num_layers:
+            raise NmtError(f"no decoder layer {layer}", hint=f"choose 0 to {num_layers - 1}; -1 is the last layer")
+        if head is not None and not 0 <= head < num_heads:
+            raise NmtError(f"no attention head {head}", hint=f"choose 0 to {num_heads - 1}")
+        src = collate_sources([source], model.config.max_src_len).to(model.device)
+        tgt_in = torch.tensor([[BOS_ID, *target[:-1]]], device=model.device)
+        memory = model.encode(src)
+        cache = KVCache(model.project_memory(memory), memory.mask, keep_attention=True)
+        model.decode_states(tgt_in, cache)
+        weights = cache.attention[layer] if cache.attention else None
+        assert weights is not None
+        return (weights[0].float().mean(0) if head is None else weights[0, head].float()).tolist()
+
+
+def _start_threads(count: int) -> ThreadPoolExecutor:
+    """Start `count` threads that each run torch on one core."""
+    num_threads, all_started = torch.get_num_threads(), threading.Barrier(count)
+
+    def start() -> None:
+        torch.get_num_threads()  # a thread's first call adopts the number that was last set in any thread
+        torch.set_num_threads(1)  # for this thread, and as the number that was last set
+        all_started.wait()
+
+    pool = ThreadPoolExecutor(count, "nmt-search", initializer=start)
+    list(pool.map(int, range(count)))
+    torch.set_num_threads(num_threads)  # so that threads started elsewhere get the original number
+    return pool

@@ -1,0 +1,1 @@
+"""The native decoder: C that translates on a CPU without torch. Used by nmt/decoding/engines alone."""

@@ -1,0 +1,161 @@
+"""Weak spots of translations: scores of groups of sentences, the worst sentences, degenerate outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from nmt.base.languages import Direction
+from nmt.evaluation.statistics import SentenceStatistics, System
+from nmt.translation.guards import find_loop, is_copy, words_of
+from nmt.translation.wrong_language import is_in_wrong_language
+
+NUM_WORST = 30
+FLAGS = ("empty", "copied", "wrong language", "looped", "too short", "too long")
+"""Signs of a degenerate output, in reporting order."""
+
+_LENGTHS = (1, 6, 11, 21, 31, 51)  # words: the smallest length in each group
+_FREQUENCIES = (1, 10, 100, 1000)
+_UNSEEN = (0, 1, 2)
+_MAX_RATIO = 2  # a length that differs by more than this factor from every reference is suspicious
+_MIN_CHARACTERS = 10  # smaller differences, which are common in short sentences, are ignored
+
+
+@dataclass(frozen=True)
+class TestSentence:
+    """A sentence of a test set with its translation; `number` is its line, from 1."""
+
+    number: int
+    source: str | None
+    hypothesis: str
+    references: list[str]
+    chrf: float
+    flags: list[str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The number of sentences in a group, and their corpus scores by metric."""
+
+    label: str
+    sentences: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The sentences of a test set divided by one property, such as their length; empty groups are left out."""
+
+    property: str
+    groups: list[Group]
+
+
+@dataclass(frozen=True)
+class Details:
+    """The scores of a system in detail. `flags` counts the outputs with each of `FLAGS`."""
+
+    sentences: list[TestSentence] = field(repr=False)
+    groupings: list[Grouping]
+    flags: dict[str, int]
+
+    def worst(self) -> list[TestSentence]:
+        """Return the sentences with the lowest chrF, worst first; ties in test-set order."""
+        return sorted(self.sentences, key=lambda sentence: sentence.chrf)[:NUM_WORST]
+
+
+def examine(
+    system: System,
+    sources: Sequence[str] | None,
+    src_lang: str,
+    frequencies: Mapping[str, int] | None = None,
+) -> Details:
+    """Examine the translations of `sources` (None: unknown) by a system.
+
+    `frequencies` has the number of occurrences of each source word in the training data, as `count_words` returns it.
+    Without it, sentences are not grouped by rare words.
+    """
+    direction = Direction(src_lang, system.tgt_lang)
+    known = [None] * len(system.hypotheses) if sources is None else sources
+    rows = zip(known, system.hypotheses, zip(*system.references, strict=True), rounded_chrf(system), strict=True)
+    sentences = [
+        TestSentence(number, source, text, list(refs), chrf, find_flags(source, text, refs, direction))
+        for number, (source, text, refs, chrf) in enumerate(rows, 1)
+    ]
+    flags = Counter(flag for sentence in sentences for flag in sentence.flags)
+    groupings = _group_all(system, sources, frequencies)
+    return Details(sentences, groupings, {flag: flags[flag] for flag in FLAGS if flags[flag]})
+
+
+def rounded_chrf(system: System) -> list[float]:
+    """Return chrF of each sentence [N], rounded to two digits as all reports print it."""
+    return [round(chrf, 2) for chrf in system.sentence_chrf()]
+
+
+def find_flags(source: str | None, hypothesis: str, references: Sequence[str], direction: Direction) -> list[str]:
+    """Return which of `FLAGS` an output has: empty, copied, in the wrong language, in a loop, too short, too long.
+
+    An output is not flagged for anything that a reference does too. It is too short or too long if it is less than half
+    or more than twice as long as every reference, by at least 10 characters.
+    """
+    if not hypothesis.strip():
+        return ["empty"] if all(reference.strip() for reference in references) else []
+    flags = []
+    if source is not None and direction.src != direction.tgt and is_copy(source, hypothesis):
+        flags += ["copied"] * (not any(is_copy(source, reference) for reference in references))
+    if not flags and is_in_wrong_language(hypothesis, direction.tgt):
+        flags += ["wrong language"] * (not any(is_in_wrong_language(each, direction.tgt) for each in references))
+    known = [words_of(text) for text in (source or "", *references)]
+    if all(find_loop(words_of(hypothesis), words) for words in known):
+        flags.append("looped")
+    lengths, length = [len(reference.strip()) for reference in references], len(hypothesis.strip())
+    if length * _MAX_RATIO < min(lengths) and min(lengths) - length >= _MIN_CHARACTERS:
+        flags.append("too short")
+    if length > max(lengths) * _MAX_RATIO and length - max(lengths) >= _MIN_CHARACTERS:
+        flags.append("too long")
+    return flags
+
+
+def count_words(texts: Iterable[str], wanted: Iterable[str]) -> Counter[str]:
+    """Return how often each word of the texts `wanted` occurs in `texts`, including words that do not occur (0)."""
+    counts = Counter(dict.fromkeys((word for text in wanted for word in words_of(text)), 0))
+    for text in texts:
+        for word in words_of(text):
+            if word in counts:
+                counts[word] += 1
+    return counts
+
+
+def _group_all(system: System, sources: Sequence[str] | None, frequencies: Mapping[str, int] | None) -> list[Grouping]:
+    """Return the groupings of sentences by their sources, or by their references if there are no sources."""
+    words = [words_of(text) for text in (system.references[0] if sources is None else sources)]
+    side = "reference" if sources is None else "source"
+    groupings = [_group(system.measured, f"number of words of the {side}", list(map(len, words)), _LENGTHS)]
+    if frequencies is None or sources is None:
+        return groupings
+    unseen = [sum(frequencies[word] == 0 for word in of_sentence) for of_sentence in words]
+    rarest = [min((frequencies[word] for word in of_sentence), default=-1) for of_sentence in words]
+    groupings.append(
+        _group(system.measured, "number of words of the source that are not in the training data", unseen, _UNSEEN)
+    )
+    title = "number of times that the rarest word of the source is in the training data"
+    by_rarest = _group(system.measured, title, rarest, _FREQUENCIES)
+    return [*groupings, by_rarest] if by_rarest.groups else groupings
+
+
+def _group(
+    measured: Sequence[SentenceStatistics], title: str, values: Sequence[int], starts: Sequence[int]
+) -> Grouping:
+    """Group the sentences by `values`: a group begins at each of `starts`; smaller values form a separate group."""
+    edges = [*([0] if starts[0] else []), *starts]
+    ranges = [*pairwise(edges), (edges[-1], max([*values, edges[-1]]) + 1)]
+    groups = []
+    for first, end in ranges:
+        indices = [index for index, value in enumerate(values) if first <= value < end]
+        if indices:
+            label = f"{first:,} or more" if first == edges[-1] else f"{first:,} to {end - 1:,}"
+            label = f"{first:,}" if end == first + 1 and first != edges[-1] else label
+            scores = {each.name: round(each.score(indices), 2) for each in measured}
+            groups.append(Group(label, len(indices), scores))
+    return Grouping(title, groups)

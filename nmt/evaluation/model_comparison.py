@@ -1,0 +1,69 @@
+"""Compare two models on the same test sets: scores, differences, and their significance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nmt.artifacts.rundir import DirectedPairs
+from nmt.evaluation.significance import Difference, compare
+from nmt.evaluation.statistics import Scorer
+from nmt.translation import Translator
+
+METRICS = ("bleu", "chrf")
+
+
+class SetComparison(NamedTuple):
+    """The scores of two models on one set in one direction; a difference's `value` is the second model's score."""
+
+    name: str
+    direction: str  # such as de-en
+    sentences: int
+    differences: list[Difference]  # BLEU, chrF2
+
+    @property
+    def bleu(self) -> Difference:
+        """The difference in BLEU."""
+        return self.differences[0]
+
+
+def translate_set(translator: Translator, each: DirectedPairs) -> list[str]:
+    """Return a translation on one line for each source of a set."""
+    translations = translator.translate(each.sources, to=each.direction.tgt, from_=each.direction.src)
+    return [translation.text.replace("\n", " ") for translation in translations]
+
+
+def compare_on(name: str, each: DirectedPairs, first: Sequence[str], second: Sequence[str]) -> SetComparison:
+    """Compare the translations of a set by two models, by BLEU and chrF (paired bootstrap resampling, Koehn 2004)."""
+    scorer = Scorer([each.references], each.direction.tgt, METRICS)
+    before, after = scorer.measure("first", first), scorer.measure("second", second)
+    differences = [compare(new, old) for new, old in zip(after.measured, before.measured, strict=True)]
+    return SetComparison(name, str(each.direction), len(each.sources), differences)
+
+
+def render_table(comparisons: Sequence[SetComparison], first: str, second: str) -> list[str]:
+    """Return the lines of a table; `first` and `second` are the column titles of the two models."""
+    names = [f"{each.name} ({each.direction})" for each in comparisons]
+    width = max(map(len, names), default=0)
+    lines = [f"{'test set':<{width}}  {'sentences':>9}  {'':<5}  {first:>8}  {second:>8}  difference"]
+    for name, each in zip(names, comparisons, strict=True):
+        for number, found in enumerate(each.differences):
+            begin = f"{name:<{width}}  {each.sentences:>9,}" if number == 0 else f"{'':<{width}}  {'':>9}"
+            values = f"{found.other:8.2f}  {found.value:8.2f}  {found.value - found.other:+10.2f}"
+            lines.append(f"{begin}  {found.name:<5}  {values}  {found.verdict()} (p = {found.p_value:.3f})")
+    return lines
+
+
+def as_json(comparison: SetComparison) -> dict[str, object]:
+    """Return a comparison as JSON values."""
+    scores = {
+        each.name: {
+            "first": round(each.other, 2),
+            "second": round(each.value, 2),
+            "p_value": round(each.p_value, 4),
+            "significant": each.is_significant,
+            "signature": each.signature,
+        }
+        for each in comparison.differences
+    }
+    return {**comparison._asdict(), "differences": scores}

@@ -1,0 +1,86 @@
+"""Find installed fonts that can draw a text, so that a PNG never shows boxes instead of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nmt.base.errors import NmtError
+
+# For SVG: the viewer uses the first font it has, and falls back to others for missing characters.
+SVG_FAMILIES = ["DejaVu Sans", "Arial", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei"]
+
+_PREFERRED = (
+    *("DejaVu Sans", "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB"),
+    *("Microsoft YaHei", "Heiti SC", "SimHei", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Noto Sans CJK JP"),
+    *("Hiragino Sans", "Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Noto Sans"),
+)
+# Fonts that claim to have a character but draw something else: boxes, formula parts, color bitmaps.
+_UNFIT = ("Last Resort", "LastResort", "cm", "STIX", ".")
+_MAX_NAMED = 12  # characters in an error message
+
+
+def installed_families() -> list[str]:
+    """Return the names of the font families that matplotlib can use here, best-looking first."""
+    from matplotlib.font_manager import fontManager
+
+    names = {entry.name for entry in fontManager.ttflist}
+    fit = {name for name in names if not name.startswith(_UNFIT) and "Emoji" not in name}
+    return [name for name in _PREFERRED if name in fit] + sorted(fit.difference(_PREFERRED))
+
+
+def characters_of(family: str) -> set[str]:
+    """Return the characters of the upright font of `family`; empty if its file cannot be read."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    try:
+        font = get_font(findfont(FontProperties(family=[family]), fallback_to_default=False))
+    except (OSError, RuntimeError, ValueError):
+        return set()
+    return {chr(code) for code in font.get_charmap()} if font.scalable else set()
+
+
+def families_covering(texts: Iterable[str]) -> list[str]:
+    """Return installed families that together have every character of `texts`, the main one first.
+
+    NmtError lists the characters that no installed font has.
+    """
+    wanted = {character for text in texts for character in text if not character.isspace()}
+    chosen, missing = _choose(wanted)
+    if missing:
+        _find_new_fonts()  # matplotlib caches its list forever, and would not see newly installed fonts
+        chosen, missing = _choose(wanted)
+    if missing:
+        named = " ".join(sorted(missing)[:_MAX_NAMED]) + (" …" if len(missing) > _MAX_NAMED else "")
+        raise NmtError(
+            f"no installed font has these characters: {named}",
+            hint="write to a file ending in .svg, or install a font with these characters, such as Noto Sans CJK",
+        )
+    return chosen
+
+
+def _choose(wanted: set[str]) -> tuple[list[str], set[str]]:
+    """Return the main family and as few others as needed to cover `wanted`, and the characters that no family has."""
+    families = installed_families()
+    chosen, missing = families[:1], wanted.copy()
+    for family in chosen:
+        missing -= characters_of(family)
+    if not missing:
+        return chosen, missing
+    whole = next((family for family in families[1:] if missing <= characters_of(family)), None)
+    for family in [whole] if whole else families[1:]:
+        if found := missing & characters_of(family):
+            chosen.append(family)
+            missing -= found
+    return chosen, missing
+
+
+def _find_new_fonts() -> None:
+    """Register font files installed after matplotlib cached its list."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {entry.fname for entry in fontManager.ttflist}
+    for path in set(findSystemFonts()) - known:
+        try:
+            fontManager.addfont(path)
+        except (OSError, RuntimeError, ValueError):
+            continue  # not a font matplotlib can use

@@ -1,0 +1,243 @@
+"""Render an evaluation as an HTML page: scores, comparisons, charts, and a sortable, filterable table of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import PurePath
+from typing import NamedTuple
+
+from nmt.base.errors import printable
+from nmt.base.html_page import bar_chart, figures, html_page, html_text
+from nmt.evaluation.details import FLAGS, Details, Grouping, TestSentence, rounded_chrf
+from nmt.evaluation.differences import Span, find_differences
+from nmt.evaluation.scores import MetricScore
+from nmt.evaluation.significance import LEVEL, ComparedSystem, describe_test
+
+MAX_ROWS = 5000
+"""A page with more sentences takes seconds to open; for larger test sets, it shows only the worst sentences."""
+
+_STEP = 5  # of chrF, per bar
+_STYLE = """
+:root { --extra: #fde2c8; --missing: #d5e3fb; }
+@media (prefers-color-scheme: dark) { :root { --extra: #6b3d12; --missing: #1f3f74; } }
+body { max-width: 80rem; } figure { max-width: 45rem; }
+.row { display: flex; flex-wrap: wrap; gap: 0 2rem; } .row figure { flex: 1 1 18rem; max-width: 26rem; }
+.row svg text { font-size: 17px; }
+mark { color: inherit; background: var(--extra); border-radius: .2rem; text-decoration: underline; }
+mark.missing { background: var(--missing); text-decoration: underline dotted; }
+.controls { position: sticky; top: 0; display: flex; flex-wrap: wrap; gap: 1rem; align-items: center; padding: .6rem 0;
+  background: var(--page); }
+.controls input { min-width: 16rem; } input, select, button { font: inherit; color: inherit; }
+#sentences th button { all: unset; cursor: pointer; text-decoration: underline; }
+#sentences th button:focus-visible { outline: 2px solid var(--fill); }
+#sentences th.number { min-width: 3.5rem; max-width: 7rem; white-space: normal; overflow-wrap: break-word; }
+#sentences td.text { width: 30%; } #sentences td.text div + div { margin-top: .4rem; }
+.label { color: var(--soft); font-size: .85rem; } .scroll { overflow-x: auto; }
+"""
+_SCRIPT = """
+const table = document.getElementById("sentences"), body = table.tBodies[0], rows = [...body.rows];
+const words = document.getElementById("words"), flag = document.getElementById("flag");
+const lower = new Map(rows.map(row => [row, row.textContent.toLowerCase()]));
+function filter() {
+  const wanted = words.value.toLowerCase();
+  let shown = 0;
+  for (const row of rows) {
+    const flags = row.dataset.flags.split(",");
+    row.hidden = !(lower.get(row).includes(wanted) && (!flag.value || flags.includes(flag.value)));
+    shown += !row.hidden;
+  }
+  document.getElementById("shown").textContent = `${shown} of ${rows.length} sentences`;
+}
+let sorted = "chrf", up = true;
+function sort(key) {
+  up = key === sorted ? !up : true;
+  sorted = key;
+  rows.sort((a, b) => (up ? 1 : -1) * (a.dataset[key] - b.dataset[key]));
+  body.append(...rows);
+}
+words.addEventListener("input", filter);
+flag.addEventListener("change", filter);
+table.tHead.addEventListener("click", event => event.target.dataset.key && sort(event.target.dataset.key));
+filter();
+"""
+
+
+class EvaluationReport(NamedTuple):
+    """Everything that a page shows about a system on a test set."""
+
+    title: str
+    scores: Sequence[MetricScore]
+    details: Details
+    compared: Sequence[ComparedSystem]
+
+
+def render_html(report: EvaluationReport) -> str:
+    """Return the report as an HTML page that needs no other files; texts are escaped."""
+    body = [*_overview(report), *_comparisons(report), *_pictures(report), *_sentences(report)]
+    return html_page(printable(report.title), body, style=_STYLE, script=_SCRIPT)
+
+
+def _overview(report: EvaluationReport) -> Iterator[str]:
+    numbers = [(f"{len(report.details.sentences):,}", "sentences")]
+    for score in report.scores:
+        half_width = "" if score.interval is None else f" ± {score.interval.half_width:.2f}"
+        numbers.append((f"{score.value:.2f}{half_width}", score.name))
+    yield figures(numbers)
+    yield "<p>With 95% confidence intervals, by bootstrap resampling of the sentences. Compare scores only if their"
+    yield "signatures are the same:</p><ul>"
+    yield from (f"<li>{score.name}: <code>{escape(score.signature)}</code></li>" for score in report.scores)
+    yield "</ul>"
+
+
+def _comparisons(report: EvaluationReport) -> Iterator[str]:
+    for compared in report.compared:
+        yield f"<h2>Compared with {html_text(compared.system.name)}</h2>"
+        yield f"<p>Tested by {describe_test(compared.test)}. p is the probability that chance alone makes as large"
+        yield f"a difference, in favor of either system; from {LEVEL} on, it may be chance. The p-value that sacreBLEU"
+        yield "prints, where it differs, counts only differences in favor of the better system.</p>"
+        heads = ("this system", "the other", "difference", "p")
+        numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
+        yield f"<table><thead><tr><th>metric</th>{numbers}<th>this system is</th></tr></thead><tbody>"
+        for each in compared.differences:
+            shown = (f"{each.value:.2f}", f"{each.other:.2f}", f"{each.value - each.other:+.2f}", each.p_values())
+            cells = "".join(f'<td class="number">{cell}</td>' for cell in shown)
+            yield f"<tr><td>{each.name}</td>{cells}<td>{each.verdict()}</td></tr>"
+        yield "</tbody></table>"
+        yield _gains(report.details, compared)
+
+
+def _gains(details: Details, compared: ComparedSystem) -> str:
+    """Return a chart of the differences by sentence."""
+    others = rounded_chrf(compared.system)
+    gains = [_gain(sentence, other) for sentence, other in zip(details.sentences, others, strict=True)]
+    edges = list(range(-100, 100, 2 * _STEP))
+    counts = [sum(first <= gain < first + 2 * _STEP for gain in gains) for first in edges]
+    counts[-1] += sum(gain >= 100 for gain in gains)
+    bars = [
+        (float(count), f"{first:+}", f"from {first:+} to {first + 2 * _STEP:+} chrF: {count:,} sentences")
+        for first, count in zip(edges, counts, strict=True)
+    ]
+    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    caption = f"Sentences by how much higher their chrF is than the other's: {better:,} are better, {worse:,} worse."
+    return bar_chart(bars, caption, label_every=2)
+
+
+def _gain(sentence: TestSentence, other: float) -> float:
+    """Return the chrF of `sentence` minus that of the `other` output, both rounded to two digits."""
+    return round(sentence.chrf - other, 2)
+
+
+def _pictures(report: EvaluationReport) -> Iterator[str]:
+    sentences = report.details.sentences
+    yield "<h2>Sentences by score</h2>"
+    counts = [0] * (100 // _STEP)
+    for sentence in sentences:
+        counts[min(int(sentence.chrf) // _STEP, len(counts) - 1)] += 1
+    bars = [
+        (float(count), f"{number * _STEP}", f"chrF {number * _STEP} to {(number + 1) * _STEP}: {count:,} sentences")
+        for number, count in enumerate(counts)
+    ]
+    yield bar_chart(bars, "Sentences by their chrF.", label_every=2)
+    for grouping in report.details.groupings:
+        yield f"<h2>By {grouping.property}</h2>"
+        if len(grouping.groups) > 1:
+            yield from ('<div class="row">', *_group_pictures(grouping), "</div>")
+        yield _group_table(grouping)
+
+
+def _group_pictures(grouping: Grouping) -> Iterator[str]:
+    for name in grouping.groups[0].scores:
+        bars = [
+            (
+                group.scores[name],
+                group.label,
+                f"{group.label}: {group.scores[name]:.2f} ({group.sentences:,} sentences)",
+            )
+            for group in grouping.groups
+        ]
+        yield bar_chart(bars, f"{name} by {grouping.property}.")
+
+
+def _group_table(grouping: Grouping) -> str:
+    names = list(grouping.groups[0].scores)
+    heads = "".join(f'<th class="number">{head}</th>' for head in ("sentences", *names))
+    rows = [f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>"]
+    for group in grouping.groups:
+        values = (f"{group.sentences:,}", *(f"{group.scores[name]:.2f}" for name in names))
+        cells = "".join(f'<td class="number">{value}</td>' for value in values)
+        rows.append(f"<tr><td>{group.label}</td>{cells}</tr>")
+    return "".join([*rows, "</tbody></table>"])
+
+
+def _sentences(report: EvaluationReport) -> Iterator[str]:
+    details = report.details
+    order = sorted(details.sentences, key=lambda sentence: sentence.chrf)[:MAX_ROWS]
+    others = [(other.system.name, other.system.hypotheses, rounded_chrf(other.system)) for other in report.compared]
+    yield "<h2>Sentences</h2>"
+    left_out = len(details.sentences) - len(order)
+    yield "<p>Worst sentences first. Words that are only in the output are <mark>marked</mark>. Words that are only"
+    yield 'in the reference are <mark class="missing">marked</mark> in another color.'
+    yield "Lengths are those of the reference in characters, gains are in chrF. Click a column title to sort by it."
+    yield f"{left_out:,} better sentences are left out." if left_out else ""
+    yield "</p>"
+    yield from _controls(details)
+    heads = [
+        _sort_button("line", "line"),
+        _sort_button("chrf", "chrF"),
+        _sort_button("length", "length"),
+    ]
+    for number, (name, _, _) in enumerate(others, 1):
+        heads.append(_sort_button(f"gain{number}", f"gain over {PurePath(name).name}"))
+    numbers = "".join(f'<th class="number">{head}</th>' for head in heads)
+    texts = (["source"] if details.sentences[0].source is not None else []) + ["output", "reference"]
+    yield f'<div class="scroll"><table id="sentences"><thead><tr>{numbers}'
+    yield "".join(f"<th>{head}</th>" for head in texts) + "</tr></thead><tbody>"
+    for sentence in order:
+        index = sentence.number - 1
+        yield _row(sentence, [(name, texts[index], chrf[index]) for name, texts, chrf in others])
+    yield "</tbody></table></div>"
+
+
+def _controls(details: Details) -> Iterator[str]:
+    options = [
+        f'<option value="{flag}">{flag} ({details.flags[flag]:,})</option>' for flag in FLAGS if flag in details.flags
+    ]
+    yield '<div class="controls"><label>find <input id="words" type="search"></label>'
+    yield '<label>outputs <select id="flag"><option value="">all</option>'
+    yield "".join(options) + '</select></label><span id="shown"></span></div>'
+
+
+def _sort_button(key: str, label: str) -> str:
+    return f'<button type="button" data-key="{key}">{html_text(label)}</button>'
+
+
+def _row(sentence: TestSentence, others: Sequence[tuple[str, str, float]]) -> str:
+    """Return the row of a sentence; `others` has the name, output and chrF of each other system."""
+    output, reference = find_differences(sentence.hypothesis, sentence.references[0])
+    length = f"{len(sentence.references[0])}"
+    numbers = {"line": f"{sentence.number}", "chrf": f"{sentence.chrf:.2f}", "length": length}
+    for number, (_, _, chrf) in enumerate(others, 1):
+        numbers[f"gain{number}"] = f"{_gain(sentence, chrf):+.2f}"
+    data = "".join(f' data-{key}="{value}"' for key, value in numbers.items())
+    cells = "".join(f'<td class="number">{value}</td>' for value in numbers.values())
+    flags = "".join(f'<div class="label">{flag}</div>' for flag in sentence.flags)
+    more = "".join(
+        f'<div><span class="label">{html_text(name)}, chrF {chrf:.2f}</span><br>{html_text(text)}</div>'
+        for name, text, chrf in others
+    )
+    outputs = f"<div>{_marked(output)}</div>{flags}{more}"
+    references = f"<div>{_marked(reference, 'missing')}</div>"
+    references += "".join(f"<div>{html_text(other)}</div>" for other in sentence.references[1:])
+    sources = [] if sentence.source is None else [html_text(sentence.source)]
+    texts = "".join(f'<td class="text" dir="auto">{text}</td>' for text in (*sources, outputs, references))
+    return f'<tr data-flags="{",".join(sentence.flags)}"{data}>{cells}{texts}</tr>'
+
+
+def _marked(spans: Sequence[Span], kind: str = "extra") -> str:
+    """Return spans as HTML, with those that differ marked."""
+    if not spans:
+        return html_text("")
+    return "".join(
+        f'<mark class="{kind}">{html_text(s.text)}</mark>' if s.differs else html_text(s.text) for s in spans
+    )

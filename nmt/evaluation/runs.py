@@ -1,0 +1,242 @@
+"""Compare several models: scores, size, training time, differing settings, and the spread over seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from nmt.artifacts.exportdir import ExportDir
+from nmt.artifacts.packed import PACK_INFO
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from nmt.config import Config
+from nmt.config.stages import Stage
+from nmt.evaluation.plots.curves import read_metrics
+
+SEED_KEY = "training.seed"
+_OF_STAGES = "training.stages."
+_NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
+_VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
+_TEST = ("BLEU", "chrF2")  # saved by `nmt eval` with default options
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The row of one model in `nmt compare`. Scores by set and metric: `valid BLEU`, `test chrF2`."""
+
+    run: str  # as given by the user
+    seed: int | None  # None for an export
+    scores: dict[str, float]
+    parameters: int | None  # None without a checkpoint
+    minutes: float | None  # of training, without validation
+    updates: int | None
+    settings: dict[str, Any]  # by key, such as training.lr
+    test_set: str | None  # a hash of its sentences; None if the model does not contain them
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """Runs of a configuration, one per seed: mean and standard deviation of each score that all of them have."""
+
+    runs: list[str]
+    scores: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """Several runs, and the keys of the settings in which they differ."""
+
+    runs: list[RunSummary]
+    differing: list[str]
+    seeds: list[SeedSummary]
+    warnings: list[str]
+
+
+def compare_runs(models: Sequence[RunDir | ExportDir], names: Sequence[str] = ()) -> RunComparison:
+    """Compare `models`, called `names` (default: their paths), in order. RunError if one of them is damaged."""
+    warnings: list[str] = []
+    pairs = zip(models, names or [str(model.path) for model in models], strict=True)
+    summaries = [
+        _summarize_export(model, name, warnings) if isinstance(model, ExportDir) else _summarize(model, name, warnings)
+        for model, name in pairs
+    ]
+    warnings += _compare_test_sets(summaries)
+    seeds = _summarize_seeds(summaries, warnings)
+    return RunComparison(summaries, _differing(summaries), seeds, warnings)
+
+
+def _differing(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the keys of settings that differ between the models that have them."""
+    keys = dict.fromkeys(key for each in summaries for key in each.settings if key not in _NOT_SETTINGS)
+    values = {key: {_comparable(each.settings.get(key)) for each in summaries if _has(each, key)} for key in keys}
+    return [key for key in keys if len(values[key]) > 1]
+
+
+def _has(summary: RunSummary, key: str) -> bool:
+    """Return whether a model has a setting; a run without a stage has its settings, with no value."""
+    return key in summary.settings or (key.startswith(_OF_STAGES) and _OF_STAGES[:-1] in summary.settings)
+
+
+def _compare_test_sets(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield warnings if test scores are not comparable, or may not be."""
+    tested = [each for each in summaries if any(name.startswith("test") for name in each.scores)]
+    if len({each.test_set for each in tested if each.test_set is not None}) > 1:
+        yield "the runs have different test sets, so their test scores are not comparable"
+    unknown = [each.run for each in tested if each.test_set is None]
+    if unknown and len(tested) > 1:
+        yield f"{', '.join(unknown)}: no test set, so nmt cannot tell if these test scores are comparable"
+
+
+def _summarize_export(export: ExportDir, name: str, warnings: list[str]) -> RunSummary:
+    """Return the row of an export: its BLEU, measured during the export on the test set of the run."""
+    info = export.info()
+    bleu = info.agreement.get("bleu")
+    score = bleu.get("export") if isinstance(bleu, Mapping) else None
+    if not isinstance(score, int | float):
+        warnings.append(f"{name}: no test scores; the exported run had no test set")
+    return RunSummary(
+        run=name,
+        seed=None,
+        scores={"test BLEU": round(score, 2)} if isinstance(score, int | float) else {},
+        parameters=None,
+        minutes=None,
+        updates=None,
+        settings={"quantization": info.quantization, **_flatten({"decoding": info.decoding.model_dump(mode="json")})},
+        test_set=None,
+    )
+
+
+def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
+    config, index = run.config(), run.index()
+    best = index.best
+    of_best = index.checkpoints.get(best or "", {})
+    scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
+    weights = None if best is None else run.checkpoint(best)
+    trained = [record for record in _metrics(run) if record.get("kind") == "train"]
+    seconds = [record["train_seconds"] for record in trained if isinstance(record.get("train_seconds"), int | float)]
+    return RunSummary(
+        run=name,
+        seed=config.training.seed,
+        scores=scores | _test_scores(run, name, warnings),
+        parameters=None if weights is None or not weights.exists() else count_parameters(weights),
+        minutes=round(seconds[-1] / 60, 1) if seconds else None,
+        updates=trained[-1].get("update") if trained else None,
+        settings=_settings(config),
+        test_set=_mark_of_test_set(run),
+    )
+
+
+def _metrics(run: RunDir) -> list[dict[str, Any]]:
+    return read_metrics(run.metrics) if run.metrics.exists() else []
+
+
+def _test_scores(run: RunDir, shown: str, warnings: list[str]) -> dict[str, float]:
+    """Return the scores saved by `nmt eval` with default options; nothing if they belong to other weights."""
+    path, is_packed = run.evaluations / "test.json", (run.path / PACK_INFO).is_file()
+    hint = "pack the run after `nmt eval`" if is_packed else f"`nmt eval --model {shown}` saves them"
+    if run.index().best is None:
+        warnings.append(f"{shown}: no scores; this run has no checkpoint yet")
+        return {}
+    if not path.exists():
+        warnings.append(f"{shown}: no test scores; {hint}")
+        return {}
+    try:
+        record = run.read_json(path)
+    except RunError as error:
+        warnings.append(f"{str(error).splitlines()[0]}; delete this file and run `nmt eval`")
+        return {}
+    if record.get("checkpoints") != [run.index().best]:
+        warnings.append(f"{shown}/eval/test.json: these scores are not from the best checkpoint; run `nmt eval` again")
+        return {}
+    try:
+        scores = {name: round(float(score["value"]), 2) for name, score in record["scores"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        warnings.append(f"{path}: not a file of scores by `nmt eval`; delete it and run `nmt eval`")
+        return {}
+    if missing := [name for name in _TEST if name not in scores]:
+        names = " and ".join(missing)
+        warnings.append(f"{shown}: no test {names}, because the last `nmt eval` had other --metrics; {hint}")
+    return {f"test {name}": score for name, score in scores.items()}
+
+
+def _mark_of_test_set(run: RunDir) -> str | None:
+    """Return a hash of the test sentences of a run; None if it has none."""
+    try:
+        texts = run.read_pairs("test")
+    except NmtError:
+        return None
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+
+def count_parameters(weights: Path) -> int:
+    """Return the number of parameters in a weights file, counting tied ones once. RunError if it is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, framework="np") as file:
+            return sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 (no mapping)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"these weights are damaged ({error})", path=weights, hint="copy the run again") from None
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """Return the settings of a run by keys such as training.lr, or training.stages.1.lr for the first stage."""
+    settings = _flatten(config.model_dump(mode="json"))
+    stages = settings["training.stages"]
+    settings["training.stages"] = len(stages)
+    defaults = Stage.model_fields
+    for number, stage in enumerate(stages, start=1):
+        chosen = {key: value for key, value in stage.items() if value != defaults[key].default}
+        settings |= _flatten(chosen, f"{_OF_STAGES}{number}.")
+    return settings
+
+
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested sections into one, with keys such as training.lr; lists are values."""
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flatten(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {f"{prefix}{key}": inner}
+    return flat
+
+
+def _comparable(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _summarize_seeds(summaries: Sequence[RunSummary], warnings: list[str]) -> list[SeedSummary]:
+    """Return mean and standard deviation of each group of several runs that differ only in their seeds.
+
+    Of runs with the same seed, such as a run and its copy, only the first counts.
+    """
+    groups: dict[str, list[RunSummary]] = {}
+    for each in summaries:
+        settings = {key: value for key, value in each.settings.items() if key not in _NOT_SETTINGS}
+        if each.seed is not None:
+            groups.setdefault(_comparable([settings, each.test_set]), []).append(each)
+    several = [group for group in groups.values() if len({each.seed for each in group}) > 1]
+    return [_spread(_one_per_seed(group, warnings)) for group in several]
+
+
+def _one_per_seed(group: Sequence[RunSummary], warnings: list[str]) -> list[RunSummary]:
+    """Return the first run with each seed; warn about the others."""
+    firsts: dict[int | None, RunSummary] = {}
+    for each in group:
+        first = firsts.setdefault(each.seed, each)
+        if first is not each:
+            warnings.append(
+                f"{each.run}: left out of the mean and standard deviation; {first.run} has the same settings and seed"
+            )
+    return list(firsts.values())
+
+
+def _spread(group: Sequence[RunSummary]) -> SeedSummary:
+    names = [name for name in group[0].scores if all(name in each.scores for each in group)]
+    values = {name: [each.scores[name] for each in group] for name in names}
+    scores = {name: (round(fmean(of_runs), 2), round(stdev(of_runs), 2)) for name, of_runs in values.items()}
+    return SeedSummary([each.run for each in group], scores)

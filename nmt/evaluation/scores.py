@@ -1,0 +1,181 @@
+"""BLEU, chrF, TER and related metrics, each with its sacreBLEU signature, without which a score says little."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nmt.artifacts.rundir import DirectedPairs
+from nmt.base.errors import DataError, NmtError
+from nmt.base.languages import bleu_tokenizer
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric, Score
+
+METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
+"""The metrics by their names on the command line. spBLEU is BLEU on FLORES-200 tokens (NLLB Team 2022)."""
+
+SPBLEU_TOKENIZER = "flores200"
+
+COMET = "COMET"
+"""The name of the score that `comet` computes. `comet` is not among `METRICS`, because it also needs sources."""
+
+DEFAULT_COMET_MODEL = "Unbabel/wmt22-comet-da"
+_UNBOUNDED = ("TER", COMET)
+_MEANINGS = (  # from this BLEU or this chrF on
+    (80, 90, "almost equal to the references; nmt data check looks for test sentences in the training data"),
+    (50, 70, "close to the references"),
+    (30, 57, "mostly right, with errors"),
+    (15, 42, "enough to get the gist"),
+    (5, 30, "words and phrases are right, but few sentences"),
+    (-1, -1, "nothing usable yet"),
+)
+
+
+class Interval(NamedTuple):
+    """A 95% confidence interval from bootstrap resampling: `mean` of the samples, plus or minus `half_width`."""
+
+    mean: float
+    half_width: float
+
+
+class MetricScore(NamedTuple):
+    """A corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU, COMET), its value, its signature.
+
+    Values are 0-100, and higher is better. TER is edits per 100 reference words: lower is better, and it may exceed
+    100. COMET is COMET's own value times 100.
+    """
+
+    name: str
+    value: float
+    signature: str
+    interval: Interval | None = None  # if estimated; the signature then includes the number of samples and the seed
+
+
+def score(
+    hypotheses: list[str], references: list[str], tgt_lang: str, metrics: Sequence[str] = ("bleu", "chrf")
+) -> list[MetricScore]:
+    """Score `hypotheses` against one reference each; return a score for each metric (of `METRICS`), in order.
+
+    Both lists contain lines of plain text. Values and signatures equal those of the `sacrebleu` command on the same
+    lines with `--tokenize` set to `bleu_tokenizer(tgt_lang)` (Post 2018, "A Call for Clarity in Reporting BLEU
+    Scores"). chrF is chrF2 (Popović 2015), TER is Snover et al. 2006. DataError if the lists differ in length or are
+    empty, NmtError for an unknown metric.
+    """
+    check_lengths(hypotheses, references)
+    scores = []
+    for name in metrics:
+        metric = sacrebleu_metric(name, tgt_lang)
+        result = metric.corpus_score(hypotheses, [references])
+        scores.append(MetricScore(name_of(name, result), value_of(result), metric.get_signature().format()))
+    return scores
+
+
+def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raise DataError unless there are as many `hypotheses` as `references`, and at least one."""
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses)} translations but {len(references)} references",
+            hint="line n of one must correspond to line n of the other",
+        )
+    if not references:
+        raise DataError("nothing to score: no references")
+
+
+def name_of(metric: str, result: Score) -> str:
+    """Return the name of a score of the metric whose command-line name is `metric`."""
+    return "spBLEU" if metric == "spbleu" else result.name
+
+
+def value_of(result: Score) -> float:
+    """Return a score's value, at most 100 unless it is TER or COMET: logarithms may give 100.00000000000004."""
+    return float(result.score if result.name in _UNBOUNDED else min(result.score, 100.0))
+
+
+def describe_quality(bleu: float, chrf: float) -> str:
+    """Return a line on what such scores usually mean: a rule of thumb, because they depend on the test set."""
+    text = next(text for *limits, text in _MEANINGS if bleu >= limits[0] or chrf >= limits[1])
+    return f"{text}. (This is a rule of thumb: BLEU and chrF compare systems only on the same test set.)"
+
+
+def tokenization_fault(hypotheses: Sequence[str], references: Sequence[str]) -> str:
+    """Return what is wrong if far more hypotheses than references end in a separate period; otherwise ""."""
+    ours, theirs = (sum(line.endswith(" .") for line in lines) for lines in (hypotheses, references))
+    if ours <= 2 * theirs + len(hypotheses) / 10:
+        return ""
+    return (
+        f'{ours:,} translations end in " .", but only {theirs:,} references: the translations, or the texts that the '
+        "model was trained on, are tokenized. Detokenize them, or the scores are too low"
+    )
+
+
+class DirectedScores(NamedTuple):
+    """The scores of a set in one or several directions."""
+
+    mean: list[MetricScore]  # over the directions; with only one direction, its scores
+    by_direction: dict[str, list[MetricScore]]  # keys such as de-en; empty if there is only one direction
+
+
+def score_sets(
+    sets: Sequence[DirectedPairs], translate: Callable[[DirectedPairs], list[str]], metrics: Sequence[str]
+) -> DirectedScores:
+    """Score the result of `translate` for each of `sets` by its target language, and take the mean.
+
+    Every direction has the same weight in the mean, whatever its number of sentences. Raises as `score`.
+    """
+    scores = [score(translate(each), each.references, each.direction.tgt, metrics) for each in sets]
+    if len(sets) == 1:
+        return DirectedScores(scores[0], {})
+    by_direction = {str(each.direction): found for each, found in zip(sets, scores, strict=True)}
+    return DirectedScores(mean_scores(scores), by_direction)
+
+
+def mean_scores(scores: Sequence[Sequence[MetricScore]]) -> list[MetricScore]:
+    """Return the mean of each metric over several directions, all with the same metrics; without intervals."""
+    return [_mean(of_metric) for of_metric in zip(*scores, strict=True)]
+
+
+def _mean(scores: Sequence[MetricScore]) -> MetricScore:
+    signatures = "; ".join(dict.fromkeys(each.signature for each in scores))
+    value = sum(each.value for each in scores) / len(scores)
+    return MetricScore(scores[0].name, value, f"mean of {len(scores)} directions: {signatures}")
+
+
+def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str]] | None = None) -> Metric:
+    """Return sacreBLEU's metric for one of `METRICS`; with `references` [R][N], it preprocesses them once.
+
+    NmtError for an unknown metric, or if the tokenizer of spBLEU is not on this machine, because nmt does not download
+    it.
+    """
+    # Imported lazily, because sacreBLEU imports numpy and, for colors and locks, half a dozen other packages.
+    from sacrebleu.metrics import BLEU, CHRF, TER
+
+    if name == "bleu":
+        # `force` silences a warning that counts " ." in hypotheses only: see `tokenization_fault`.
+        return BLEU(tokenize=bleu_tokenizer(tgt_lang), force=True, references=references)
+    if name in ("chrf", "chrf++"):
+        return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
+    if name == "ter":
+        return TER(references=references)
+    if name == "spbleu":
+        _check_spbleu_tokenizer()
+        return BLEU(tokenize=SPBLEU_TOKENIZER, force=True, references=references)
+    raise NmtError(f"unknown metric {name}", hint=f"choose from {', '.join(METRICS)}")
+
+
+def _check_spbleu_tokenizer() -> None:
+    """Raise NmtError unless spBLEU's SentencePiece model is where sacreBLEU looks for it, and can be read."""
+    from sacrebleu.tokenizers import tokenizer_spm
+    from sentencepiece import SentencePieceProcessor
+
+    url = tokenizer_spm.SPM_MODELS[SPBLEU_TOKENIZER]["url"]
+    path = Path(tokenizer_spm.SACREBLEU_DIR, "models", url.rpartition("/")[2])
+    hint = f"download it: curl -L --create-dirs -o {shlex.quote(str(path))} {url}"
+    if not path.is_file():
+        raise NmtError("spBLEU needs sacreBLEU's FLORES-200 tokenizer, which is missing", path=path, hint=hint)
+    try:
+        SentencePieceProcessor(model_file=str(path))
+    except (OSError, RuntimeError):
+        raise NmtError("this is not a SentencePiece model, or it is damaged", path=path, hint=hint) from None

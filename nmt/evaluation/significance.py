@@ -1,0 +1,183 @@
+"""Confidence intervals of scores and significance tests of their differences, by resampling sentences.
+
+The intervals equal those of `sacrebleu --confidence`, and `Difference.sacrebleu_p_value` is the p-value of --paired-bs
+or --paired-ar, because both draw the same samples from the same seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.evaluation.scores import Interval, MetricScore
+from nmt.evaluation.statistics import SentenceStatistics, System
+
+SEED = 12345
+NUM_SAMPLES = 1000  # for the bootstrap
+NUM_TRIALS = 10_000  # for approximate randomization
+LEVEL = 0.05
+"""A difference with a smaller p-value is significant."""
+
+MIN_DIFFERING = 6
+"""If fewer sentences differ, chance favors the same system in all of them with a probability of at least 0.5^4, which
+resampling so few sentences may miss."""
+
+Test = Literal["bootstrap", "randomization"]
+_TESTS: dict[Test, tuple[str, int]] = {"bootstrap": ("bs", NUM_SAMPLES), "randomization": ("ar", NUM_TRIALS)}
+_ROUNDING = 1e-9  # of scores, so that equal differences count as equal
+_BLOCK = 1 << 22  # random numbers in memory at once
+_BITS = 32  # numpy draws this many booleans from one number, and starts with a new number in each call
+
+
+class Difference(NamedTuple):
+    """The difference between two systems' scores, and the probability of such a difference by chance alone."""
+
+    name: str  # as in MetricScore
+    value: float  # the system's score
+    other: float
+    p_value: float  # two-sided
+    sacrebleu_p_value: float  # for the bootstrap it counts one tail only, so it is about half of p_value
+    signature: str
+    num_differing: int  # sentences whose counts differ
+    lower_is_better: bool = False
+
+    @property
+    def gain(self) -> float:
+        """The difference; positive if the system is better than the other."""
+        return self.other - self.value if self.lower_is_better else self.value - self.other
+
+    @property
+    def is_significant(self) -> bool:
+        """True if chance alone causes a difference as large, in favor of either system, in fewer than 5% of cases."""
+        return self.gain != 0 and self.p_value < LEVEL and self.num_differing >= MIN_DIFFERING
+
+    def p_values(self) -> str:
+        """Return the p-value as text, followed by sacreBLEU's where it differs."""
+        ours, theirs = f"{self.p_value:.4f}", f"{self.sacrebleu_p_value:.4f}"
+        return ours if ours == theirs or self.gain == 0 else f"{ours} (sacreBLEU: {theirs})"
+
+    def verdict(self) -> str:
+        """Describe in words if the difference is significant."""
+        if self.gain == 0:
+            return "no difference"
+        better = "better" if self.gain > 0 else "worse"
+        if self.num_differing < MIN_DIFFERING:
+            return f"{better}, but it may be chance: few sentences differ ({self.num_differing})"
+        return f"{better}: the difference is significant" if self.is_significant else f"{better}, but it may be chance"
+
+
+def with_interval(statistics: SentenceStatistics) -> MetricScore:
+    """Return the corpus score with its 95% confidence interval, by bootstrap resampling (Koehn 2004)."""
+    from sacrebleu.significance import estimate_ci
+
+    signature = statistics.signature()
+    signature.update("bs", NUM_SAMPLES)
+    signature.update("seed", SEED)
+    interval = Interval(*map(float, estimate_ci(resampled_scores(statistics))))
+    return MetricScore(statistics.name, statistics.score(), signature.format(), interval)
+
+
+def mean_with_interval(directions: Sequence[SentenceStatistics]) -> MetricScore:
+    """Return the mean over directions of one metric's corpus scores, with its 95% confidence interval.
+
+    The sentences of each direction are resampled separately, direction k (from 0) with the seed `SEED + k`, so that the
+    samples of different directions are independent. A sample of the mean is the mean of one sample per direction.
+    """
+    from sacrebleu.significance import estimate_ci
+
+    seeds = range(SEED, SEED + len(directions))
+    samples = [resampled_scores(each, seed) for each, seed in zip(directions, seeds, strict=True)]
+    interval = Interval(*map(float, estimate_ci(np.mean(samples, axis=0))))
+    signatures = [each.signature() for each in directions]
+    for signature in signatures:
+        signature.update("bs", NUM_SAMPLES)
+    joined = "; ".join(dict.fromkeys(each.format() for each in signatures))
+    value = float(np.mean([each.score() for each in directions]))
+    which = f"mean of {len(directions)} directions, seeds {seeds[0]} to {seeds[-1]}"
+    return MetricScore(directions[0].name, value, f"{which}: {joined}", interval)
+
+
+def resampled_scores(statistics: SentenceStatistics, seed: int = SEED) -> NDArray[Any]:
+    """Return the scores [NUM_SAMPLES] of bootstrap samples of the sentences, drawn with replacement."""
+    counts = statistics.counts()
+    sums = np.concatenate([weights @ counts for weights in _bootstrap_weights(len(counts), seed)])
+    return statistics.scores_of(sums.astype(np.float32))  # sacreBLEU's precision
+
+
+def _bootstrap_weights(num_sentences: int, seed: int = SEED) -> Iterator[NDArray[np.float64]]:
+    """Yield how often each sentence occurs in each sample, [samples of the block, sentences]."""
+    rng, block = np.random.default_rng(seed), max(1, _BLOCK // num_sentences)
+    for start in range(0, NUM_SAMPLES, block):
+        size = min(block, NUM_SAMPLES - start)
+        drawn = rng.choice(num_sentences, size=(size, num_sentences), replace=True)
+        drawn += num_sentences * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * num_sentences)
+        yield counts.reshape(size, num_sentences).astype(np.float64)
+
+
+def compare(system: SentenceStatistics, other: SentenceStatistics, test: Test = "bootstrap") -> Difference:
+    """Test whether the difference between two systems on the same sentences is more than chance.
+
+    `bootstrap` resamples the sentences of both systems together (Koehn 2004) and centers the differences on their mean
+    (Efron and Tibshirani 1993, section 16.4), `randomization` is approximate randomization (Riezler and Maxwell 2005);
+    both are two-sided.
+    """
+    observed = abs(system.score() - other.score())
+    if test == "bootstrap":
+        differences = resampled_scores(system) - resampled_scores(other)
+        chance = np.abs(differences - differences.mean())
+        in_sacrebleu = np.abs(differences) - np.abs(differences).mean()
+    else:
+        chance = in_sacrebleu = _approximate_randomization(system, other)
+    kind, samples = _TESTS[test]
+    signature = system.signature()
+    signature.update("seed", SEED)
+    signature.update(kind, samples)
+    return Difference(
+        name=system.name,
+        value=system.score(),
+        other=other.score(),
+        p_value=(int(np.sum(chance >= observed - _ROUNDING)) + 1) / (samples + 1),
+        sacrebleu_p_value=(int(np.sum(in_sacrebleu > observed)) + 1) / (samples + 1),
+        signature=signature.format(),
+        num_differing=sum(ours != theirs for ours, theirs in zip(system.rows, other.rows, strict=True)),
+        lower_is_better=system.lower_is_better,
+    )
+
+
+def _approximate_randomization(system: SentenceStatistics, other: SentenceStatistics) -> NDArray[Any]:
+    """Return the differences [NUM_TRIALS] after randomly swapping the two systems' translations of each sentence."""
+    ours, theirs = system.counts(), other.counts()
+    total = ours.sum(axis=0) + theirs.sum(axis=0)
+    rng = np.random.default_rng(SEED)
+    block = max(1, _BLOCK // len(ours) // _BITS) * _BITS
+    differences = []
+    for start in range(0, NUM_TRIALS, block):
+        exchanged = rng.integers(2, size=(min(block, NUM_TRIALS - start), len(ours)), dtype=bool).astype(np.float64)
+        first = exchanged @ (theirs - ours) + ours.sum(axis=0)
+        differences.append(np.abs(system.scores_of(first) - system.scores_of(total - first)))
+    return np.concatenate(differences)
+
+
+class ComparedSystem(NamedTuple):
+    """Another system that translated the same sentences, and the differences from it by each metric."""
+
+    system: System
+    test: Test
+    differences: list[Difference]
+
+
+def compare_systems(system: System, other: System, test: Test = "bootstrap") -> ComparedSystem:
+    """Compare `system` with `other` by each metric; both must be measured by the same `Scorer`."""
+    pairs = zip(system.measured, other.measured, strict=True)
+    return ComparedSystem(other, test, [compare(ours, theirs, test) for ours, theirs in pairs])
+
+
+def describe_test(test: Test) -> str:
+    """Return the name of a test and its number of samples, in words."""
+    if test == "bootstrap":
+        return f"paired bootstrap resampling, {NUM_SAMPLES:,} samples"
+    return f"approximate randomization, {NUM_TRIALS:,} trials"

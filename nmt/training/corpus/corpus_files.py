@@ -1,0 +1,207 @@
+"""The text files of one configuration, and the sentences held out of them for validation and test."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from nmt.base.files import FileHashes, write_text
+from nmt.base.languages import Direction
+from nmt.config import Config
+from nmt.config.corpora import FORMS, ParallelFiles
+from nmt.data.read.corpus import SentencePair, paths_of, read_parallel, refuse_pipes
+from nmt.data.read.lines import open_text
+from nmt.data.store.holdout import Holdout, choose_holdout
+from nmt.data.store.report import SPLITS, Split
+
+log = logging.getLogger(__name__)
+
+LOG_SECONDS = 30.0
+_PAIRS_BETWEEN_LOOKS = 4096  # at the clock
+
+
+class Corpus:
+    """The text files of one configuration.
+
+    Choosing the sentences to hold out takes two passes over the training files, so the choice is saved in `store_root`.
+    """
+
+    def __init__(self, config: Config, store_root: Path | None = None):
+        """Raise DataError if one of the files is a pipe. Without `store_root`, the held-out choice is not saved."""
+        self.config = config
+        data = config.data
+        self.train = data.corpora("train")
+        self.named: dict[Split, tuple[ParallelFiles, ...]] = {
+            split: corpora for split in SPLITS if (corpora := data.corpora(split))
+        }
+        self.missing: list[Split] = [split for split in SPLITS if split not in self.named]
+        refuse_pipes(self.files())
+        self._store_root = store_root
+        self._directions = {
+            name: [data.direction_of(files) for files in corpora]
+            for name, corpora in (("train", self.train), *self.named.items())
+        }
+
+    def files(self) -> list[Path]:
+        """Return all files of the corpus."""
+        return [path for corpora in (self.train, *self.named.values()) for path in paths_of(corpora)]
+
+    def identity(self, store_root: Path) -> dict[str, object]:
+        """Return everything that determines the text of each set; hashes of files are cached in `store_root`.
+
+        DataError if a file cannot be opened.
+        """
+        for path in self.files():
+            open_text(path).close()  # a resumed run has not opened them before
+        hashes, data = FileHashes(store_root / "hashes.json"), self.config.data
+        return {
+            "files": [hashes.sha256(path) for path in self.files()],
+            "columns": [files.columns for corpora in (self.train, *self.named.values()) for files in corpora],
+            **self._forms(),
+            "held_out": [self.missing, data.holdout_size, data.holdout_seed] if self.missing else [],
+        }
+
+    def _forms(self) -> dict[str, object]:
+        """Return how the files of each set are read; nothing for sets that consist of one plain corpus.
+
+        This way, configurations with one plain corpus per set keep their identity, and so their stores.
+        """
+        sets: list[tuple[str, tuple[ParallelFiles, ...]]] = [("train", self.train), *self.named.items()]
+        if all(len(corpora) == 1 and _is_plain(corpora[0]) for _, corpora in sets):
+            return {}
+        return {"forms": {name: [_form_of(files) for files in corpora] for name, corpora in sets}}
+
+    def pairs(self, split: Split) -> Iterator[SentencePair]:
+        """Yield the pairs of a validation or test set; those with an empty side only if the set has its own files."""
+        return read_parallel(self.named[split]) if split in self.named else iter(self._held_out[split])
+
+    def train_pairs(self) -> Iterator[SentencePair]:
+        """Yield the pairs to train on, including those with an empty side.
+
+        With several directions, a sentence that is held out in one direction is left out of all, on both sides.
+        """
+        pairs = read_parallel(self.train)
+        if not self.missing:
+            return pairs
+        if not self._has_several_directions:
+            return (pair for pair in pairs if self._split_of(pair) == "train")
+        held_out = {text for split in self._held_out.values() for pair in split for text in (pair.src, pair.tgt)}
+        return (pair for pair in pairs if not {pair.src, pair.tgt} & held_out)
+
+    def direction(self, split: Split | Literal["train"], pair: SentencePair) -> Direction:
+        """Return the direction of a pair of a set."""
+        return self._directions.get(split, self._directions["train"])[pair.corpus]
+
+    def tag(self, split: Split, pair: SentencePair) -> str:
+        """Return the tag of a validation or test pair's corpus followed by a space; empty if it has no tag."""
+        tag = self.named.get(split, self.train)[pair.corpus].tag
+        return "" if tag is None else f"{tag} "
+
+    @property
+    def _has_several_directions(self) -> bool:
+        return len(set(self._directions["train"])) > 1
+
+    def _split_of(self, pair: SentencePair) -> str:
+        return self._holdouts[self.direction("train", pair)].split_of(pair.src)
+
+    @cached_property
+    def _firsts(self) -> set[int]:
+        """The indices of the training corpora, without repetitions: if a file is listed twice, only the first."""
+        texts = [(paths_of(files), _form_of(files) | {"tag": None}) for files in self.train]
+        return {number for number, text in enumerate(texts) if text not in texts[:number]}
+
+    @cached_property
+    def _holdouts(self) -> dict[Direction, Holdout]:
+        """Return the held-out sentences of each direction."""
+        seed = self.config.data.holdout_seed
+        if self._store_root is None:
+            return self._choose()
+        sources: dict[Direction, list[tuple[str, str]]] = {direction: [] for direction in self._directions["train"]}
+        for split, pairs in self._held_out.items():
+            for pair in pairs:
+                sources[self.direction("train", pair)].append((split, pair.src))
+        return {direction: Holdout.from_sources(seed, texts) for direction, texts in sources.items()}
+
+    def _choose(self) -> dict[Direction, Holdout]:
+        data, directions = self.config.data, self._directions["train"]
+        holdouts = {}
+        for direction in dict.fromkeys(directions):
+            corpora = [
+                files
+                for number, (files, other) in enumerate(zip(self.train, directions, strict=True))
+                if other == direction and number in self._firsts
+            ]
+            sources = (pair.src for pair in whole(announced(read_parallel(corpora), "choosing held-out sentences")))
+            holdouts[direction] = choose_holdout(
+                sources, dict.fromkeys(self.missing, data.holdout_size), data.holdout_seed
+            )
+        return holdouts
+
+    @cached_property
+    def _held_out(self) -> dict[Split, list[SentencePair]]:
+        """Return the held-out pairs: the saved ones, or else choose and save them."""
+        kept = self._read_held_out()
+        if kept is not None:
+            return kept
+        holdouts = self._choose()
+        held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
+        for pair in whole(announced(read_parallel(self.train), "collecting held-out sentences")):
+            split = holdouts[self.direction("train", pair)].split_of(pair.src)
+            if split in held_out and pair.corpus in self._firsts:
+                held_out[split].append(pair)
+        if self._store_root is not None:
+            write_text(self._held_out_file(self._store_root), json.dumps(held_out, ensure_ascii=False))
+        return held_out
+
+    def _read_held_out(self) -> dict[Split, list[SentencePair]] | None:
+        """Return the saved held-out pairs; None if there are none, or they cannot be read."""
+        if self._store_root is None or not self._store_root.is_dir():
+            return None
+        try:
+            kept = json.loads(self._held_out_file(self._store_root).read_text(encoding="utf-8"))
+            held_out = {
+                split: [SentencePair(str(src), str(tgt), *map(int, place)) for src, tgt, *place in kept[split]]
+                for split in self.missing
+            }
+            corpora = range(len(self.train))
+            return held_out if all(pair.corpus in corpora for pairs in held_out.values() for pair in pairs) else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def _held_out_file(self, store_root: Path) -> Path:
+        identity = json.dumps(self.identity(store_root), sort_keys=True)
+        return store_root / f"held-out-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
+
+
+def _is_plain(files: ParallelFiles) -> bool:
+    """Return whether a corpus has only the keys src and tgt, or tsv and numeric columns."""
+    plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang", "weight", "name", "filters")
+    changed = {name for name, field in type(files).model_fields.items() if getattr(files, name) != field.default}
+    return changed.issubset(plain) and all(isinstance(column, int) for column in files.columns)
+
+
+def _form_of(files: ParallelFiles) -> dict[str, object]:
+    """Return the format of a corpus and every key that applies to it, without file names."""
+    keys = files.model_dump(exclude={"tgt", "weight", "name", "filters", *FORMS})
+    return {"form": files.form} | {key: value for key, value in keys.items() if files.uses(key)}
+
+
+def whole(pairs: Iterator[SentencePair]) -> Iterator[SentencePair]:
+    """Yield the pairs that have text on both sides."""
+    return (pair for pair in pairs if pair.src and pair.tgt)
+
+
+def announced(pairs: Iterator[SentencePair], work: str) -> Iterator[SentencePair]:
+    """Yield `pairs`; every 30 seconds, log how many have been read and for what `work`."""
+    due = time.monotonic() + LOG_SECONDS
+    for number, pair in enumerate(pairs):
+        if number % _PAIRS_BETWEEN_LOOKS == 0 and time.monotonic() >= due:
+            log.info("%s: %s pairs read", work, f"{number:,}")
+            due = time.monotonic() + LOG_SECONDS
+        yield pair

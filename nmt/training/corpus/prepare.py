@@ -1,0 +1,409 @@
+"""Prepare the data before training: held-out sets, tokenizers, tokenized corpus, and a report on the corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import ConfigError, DataError, RunError, in_words
+from nmt.base.languages import Direction, written_without_spaces
+from nmt.config import Config
+from nmt.data.read.corpus import SentencePair, paths_of
+from nmt.data.read.lines import COMPRESSIONS
+from nmt.data.store.glossary_lexicon import TermLexicon
+from nmt.data.store.mixing import corpus_weights, quotas
+from nmt.data.store.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
+from nmt.data.store.store import FORMAT, TokenStore, build_store
+from nmt.data.text.augment import CopyMaker, PairChanger, TextPair
+from nmt.data.text.glossary import TERM_SYMBOLS
+from nmt.data.text.placeholders import VERSION as PLACEHOLDERS_VERSION
+from nmt.data.text.placeholders import copy_with_placeholders, insert_placeholders
+from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
+from nmt.data.text.tags import (
+    corpus_tags,
+    language_prefix,
+    tags_before_sources,
+    tags_before_targets,
+    user_symbols,
+)
+from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.training.corpus.corpus_files import announced, whole
+from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.training.corpus.text_statistics import record_statistics
+
+log = logging.getLogger(__name__)
+
+_PACKED = {*COMPRESSIONS, ".xlsx"}
+_GROWS = 4  # text is about this many times larger than its .gz
+_SAMPLE_PAIRS = 2000  # pairs from which the size of a store is estimated
+
+
+@dataclass
+class Prepared:
+    """The prepared data of a training."""
+
+    tokenizers: TokenizerPair
+    store: TokenStore
+    fingerprint: str
+    report: CorpusReport
+
+
+def find_store_root(config: Config, path: Path) -> Path:
+    """Return the folder for tokenized corpora of the run at `path`: `data.store_dir`, or `.store` beside the run.
+
+    ConfigError if it would be in the run, which has no folder until its data is prepared.
+    """
+    if not (named := config.data.store_dir):
+        return Path(os.path.abspath(path)).parent / ".store"
+    if Path(os.path.realpath(named)).is_relative_to(os.path.realpath(path)):
+        hint = "set it to a folder outside the run"
+        raise ConfigError(f"data.store_dir is {named}, which is in the run", path=path, hint=hint)
+    return Path(named)
+
+
+def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None = None) -> Prepared:
+    """Create or find everything that training reads.
+
+    Writes the validation and test sets, the tokenizer and the report into `run`, unless they exist, and the tokenized
+    corpus into `store_root`, unless one with the same fingerprint exists. RunError if the fingerprint differs from
+    `expected`, that of a resumed run.
+    """
+    base = None if run.tokenizer.is_dir() else load_base_tokenizers(config)  # fails before the corpus is read
+    corpus = FilteredCorpus(config, store_root)
+    _write_splits(corpus, run)
+    tokenizers = _tokenizers(config, run, corpus, base)
+    fingerprint = _fingerprint(corpus, tokenizers, store_root)
+    if expected not in (None, fingerprint):
+        hint = (
+            "restore the files the run was started with, or start a new run with training.init_from; relative paths "
+            f"are resolved against {Path.cwd()}, so resume in the folder where the run was started"
+        )
+        raise RunError("the corpus has changed since this run was started", path=run.path, hint=hint)
+    folder = store_root / fingerprint
+    if folder.is_dir():
+        store = TokenStore(folder)
+    else:
+        corpus.log_check()
+        _announce_size(corpus, tokenizers, store_root)
+        store = _build(folder, corpus, run, tokenizers)
+    if config.data.glossary.is_on:
+        TermLexicon.of_store(store, keep=True)
+    report = _report(corpus, run, tokenizers, store)
+    if report.too_long == len(store) and config.data.on_too_long == "drop":
+        hint = "raise model.max_src_len and model.max_tgt_len, or set data.on_too_long to truncate"
+        raise DataError("every training pair is too long, so all would be dropped", path=corpus.files()[0], hint=hint)
+    run.write_json(run.report_file, report.as_json())
+    record_statistics(run, corpus, len(store), tokenizers.src, store_root / f"statistics-{fingerprint}.json")
+    _log_holdout(corpus, run)
+    for line in report.describe():
+        log.info(line)
+    for line in report.warnings():
+        log.warning(line)
+    return Prepared(tokenizers, store, fingerprint, report)
+
+
+def open_prepared(run: RunDir, store_root: Path, fingerprint: str) -> Prepared:
+    """Open the data that `prepare` created for `run`. RunError if it is damaged."""
+    try:
+        report = CorpusReport.from_json(run.read_json(run.report_file))
+    except ValueError:
+        hint = "delete it and resume the run, which writes it again"
+        raise RunError("this is not the report on a corpus", path=run.report_file, hint=hint) from None
+    return Prepared(TokenizerPair.load(run.tokenizer), TokenStore(store_root / fingerprint), fingerprint, report)
+
+
+def train_on_corpus(config: Config, corpus: FilteredCorpus | None = None) -> TokenizerPair:
+    """Train the tokenizers on the training pairs of `config`, without held-out sentences."""
+    text = corpus or FilteredCorpus(config)
+    settings = config.tokenizer.model_copy(update={"user_symbols": _symbols(config)})
+
+    def side(name: str) -> Callable[[], Iterable[str]]:
+        return lambda: (getattr(pair, name) for pair in _tokenizer_pairs(config, text, settings.user_symbols))
+
+    return train_tokenizers(settings, side("src"), side("tgt"), seed=config.training.seed)
+
+
+def _tokenizer_pairs(config: Config, corpus: FilteredCorpus, symbols: Collection[str]) -> Iterator[TextPair]:
+    """Yield the training pairs and, for the configured shares, augmented copies, which may add characters."""
+    data = config.data
+    word_rate = data.augment.word_rate
+    changers = [PairChanger(data.direction_of(files), symbols, word_rate, rare_emoji=False) for files in corpus.train]
+    copies = CopyMaker(data.augment, changers, config.training.seed)
+    with_placeholders = _placeholders_of(config)
+    for number, pair in enumerate(whole(announced(corpus.train_pairs(), "reading text for the tokenizer"))):
+        texts = TextPair(*with_placeholders(pair)[:2])
+        yield texts
+        if copy := copies.copy_of(number, pair.corpus, texts):
+            yield copy
+
+
+def _symbols(config: Config) -> tuple[str, ...]:
+    """Return the symbols that the tokenizers must never split."""
+    placeholders = PLACEHOLDERS if config.data.protect else ()
+    # Placeholders before tags, so that the symbols of a tokenizer without tags stay the same.
+    terms = TERM_SYMBOLS if config.data.glossary.is_on else ()
+    return tuple(dict.fromkeys((*config.tokenizer.user_symbols, *placeholders, *user_symbols(config), *terms)))
+
+
+def _write_splits(corpus: FilteredCorpus, run: RunDir) -> None:
+    """Write the validation and the test set into the run, unless they exist."""
+    for split in SPLITS:
+        if not (run.data / f"{split}.src").exists():
+            pairs = list(whole(corpus.pairs(split)))
+            if not pairs:
+                raise DataError(f"the {split} set has no pair with text on both sides", path=corpus.files()[0])
+            _write_split(corpus, run, split, pairs)
+
+
+def _write_split(corpus: FilteredCorpus, run: RunDir, split: Split, pairs: list[SentencePair]) -> None:
+    """Write `pairs` with the tags of their corpora, grouped by direction, in the order of training."""
+    by_direction: dict[Direction, list[SentencePair]] = {direction: [] for direction in corpus.config.data.directions}
+    for pair in pairs:
+        tagged = pair._replace(src=corpus.tag(split, pair) + pair.src)
+        by_direction.setdefault(corpus.direction(split, pair), []).append(tagged)
+    several = [direction for direction, group in by_direction.items() for _ in group] if len(by_direction) > 1 else []
+    run.write_pairs(split, [pair for group in by_direction.values() for pair in group], several)
+
+
+def _log_holdout(corpus: FilteredCorpus, run: RunDir) -> None:
+    """Log a message if the corpus is too small to hold out as many sentences as configured."""
+    sizes = [len(set(run.read_pairs(split)[0])) for split in corpus.missing]
+    size, wanted = min(sizes, default=0), corpus.config.data.holdout_size
+    if corpus.missing and size < wanted:
+        log.info(
+            "Holding out %d source sentences for %s instead of %d: at most one tenth of the corpus is held out.",
+            size,
+            in_words(corpus.missing),
+            wanted,
+        )
+
+
+def _tokenizers(config: Config, run: RunDir, corpus: FilteredCorpus, base: TokenizerPair | None) -> TokenizerPair:
+    """Return the tokenizers of the run, else `base` with all symbols, else newly trained ones."""
+    if run.tokenizer.is_dir():
+        return TokenizerPair.load(run.tokenizer)
+    if base is None:
+        tokenizers = train_on_corpus(config, corpus)
+    else:
+        tokenizers = base.with_symbols(_symbols(config))
+        if added := tokenizers.src.vocab_size - base.src.vocab_size:
+            place = config.training.init_from or config.tokenizer.path
+            log.info("the tokenizer of %s gets %d new tokens for tags, placeholders or terms", place, added)
+    tokenizers.save(run.tokenizer)
+    return tokenizers
+
+
+def load_base_tokenizers(config: Config) -> TokenizerPair | None:
+    """Load the tokenizers that the configuration names; None if new ones are to be trained.
+
+    DataError if they cannot be read, ConfigError if the configuration does not suit them.
+    """
+    path, run = config.tokenizer.path, config.training.init_from
+    if run:
+        tokenizers = TokenizerPair.load(find_run(run).tokenizer)
+    elif path:
+        tokenizers = TokenizerPair.load(Path(path), foreign=True)
+    else:
+        return None
+    if tokenizers.joint != config.tokenizer.joint:
+        vocabularies = "one vocabulary" if tokenizers.joint else "two vocabularies"
+        raise ConfigError(
+            f"tokenizer.joint is {str(config.tokenizer.joint).lower()}, but this tokenizer has {vocabularies}",
+            path=run or path,
+            hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
+        )
+    regularization = config.tokenizer.subword_regularization
+    if regularization.is_on:
+        key, off = ("per_epoch", "false") if regularization.per_epoch else ("num_samples", "1")
+        for tokenizer in (tokenizers.src, tokenizers.tgt):
+            if not tokenizer.can_sample:
+                raise ConfigError(
+                    f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
+                    path=run or path,
+                    hint=f"set tokenizer.subword_regularization.{key} to {off}",
+                )
+    return tokenizers
+
+
+def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
+    """Return a function that inserts placeholders for protected spans, if the configuration asks for them."""
+    symbols = user_symbols(config)
+    return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
+
+
+def _announce_size(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> None:
+    """Log the disk space that a store needs, estimated from its first pairs. DataError if it is not available."""
+    size = _estimated_bytes(corpus, tokenizers)
+    existing = next(folder for folder in (store_root, *store_root.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(existing).free
+    if size > free:
+        hint = "free disk space, or set data.store_dir to a folder on another disk"
+        raise DataError(
+            f"the tokenized corpus needs about {size >> 20:,} MB; {free >> 20:,} MB are free", path=existing, hint=hint
+        )
+    megabytes = f"about {-(-size >> 20):,} MB of disk, of {free >> 20:,} MB free"
+    log.info("tokenizing into %s: %s", store_root, megabytes)
+
+
+def _estimated_bytes(corpus: FilteredCorpus, tokenizers: TokenizerPair) -> int:
+    """Estimate the size of the store from the first pairs."""
+    first = list(islice(whole(corpus.train_pairs()), _SAMPLE_PAIRS))
+    files = [path for path in paths_of(corpus.config.data.corpora("train")) if path.is_file()]
+    text_bytes = sum(path.stat().st_size * (_GROWS if path.suffix in _PACKED else 1) for path in files)
+    sample_bytes = sum(len(f"{pair.src}{pair.tgt}".encode(errors="replace")) + 2 for pair in first)
+    tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
+    sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
+    sides = (sources, tokenizers.tgt.encode_batch(tgt_tags[pair.corpus] + pair.tgt for pair in first))
+    num_tokens = sum(len(ids) for side in sides for ids in side)
+    store_bytes = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
+    return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples
+
+
+def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> str:
+    """Return a hash of everything that determines the contents of a store."""
+    data, regularization = corpus.config.data, corpus.config.tokenizer.subword_regularization
+    parts = {
+        "format": FORMAT,
+        "corpus": corpus.identity(store_root),
+        "languages": [data.src_lang, data.tgt_lang],
+        "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
+        "placeholders": [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
+        if data.protect
+        else [],
+        "regularization": regularization.model_dump(exclude={"per_epoch"}) if regularization.num_samples > 1 else {},
+        "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
+        **({"language_tags": "both"} if corpus.config.model.language_tags == "both" else {}),
+        **corpus.filter_identity(),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _build(folder: Path, corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
+    counts, config = CorpusCounts(), corpus.config
+    pairs = _counted(corpus, run, counts)
+    regularization = config.tokenizer.subword_regularization
+    return build_store(folder, pairs, tokenizers, counts, regularization, config.training.seed)
+
+
+def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
+    """Yield the training pairs as the model sees them, and copies with placeholders; count them into `counts`."""
+    valid_sources, test_sources = (_sources(corpus, run, split) for split in SPLITS)
+    tags, tgt_tags = tags_before_sources(corpus.config), tags_before_targets(corpus.config)
+    with_placeholders = _placeholders_of(corpus.config)
+    num_whole = 0
+    for pair in announced(corpus.train_pairs(), "tokenizing"):
+        if not (pair.src and pair.tgt):
+            counts.empty_dropped += 1
+            continue
+        num_whole += 1
+        direction = corpus.direction("train", pair)
+        counts.src_words += _count_words(pair.src, direction.src)
+        counts.tgt_words += _count_words(pair.tgt, direction.tgt)
+        counts.same_on_both_sides += pair.src == pair.tgt
+        counts.sources_in_valid += pair.src in valid_sources[direction]
+        counts.sources_in_test += pair.src in test_sources[direction]
+        protected = with_placeholders(pair)
+        counts.with_protected_spans += protected is not pair and ANY_PLACEHOLDER.search(protected.src) is not None
+        for seen in _as_trained_on(protected, direction, corpus.config, counts):
+            yield seen._replace(src=tags[pair.corpus] + seen.src, tgt=tgt_tags[pair.corpus] + seen.tgt)
+    if corpus.has_filters:
+        counts.filtered, counts.dropped_by_rule = len(corpus.dropped), corpus.dropped.counts
+        counts.filtered_by_corpus = corpus.dropped.by_corpus
+    if num_whole == 0:
+        raise DataError("no pair with text on both sides", path=corpus.files()[0])
+
+
+def _sources(corpus: FilteredCorpus, run: RunDir, split: Split) -> Mapping[Direction, set[str]]:
+    """Return the sources of a validation or test set by direction, without corpus tags."""
+    data = corpus.config.data
+    tags = tuple(f"{tag} " for tag in corpus_tags(data))
+    sources: dict[Direction, set[str]] = defaultdict(set)
+    for direction, texts, _ in run.read_sets(split, data.directions[0]):
+        for text in texts:
+            tag = next((tag for tag in tags if text.startswith(tag)), "")
+            sources[direction].add(text.removeprefix(tag))
+    return sources
+
+
+def _as_trained_on(
+    pair: SentencePair, direction: Direction, config: Config, counts: CorpusCounts
+) -> Iterator[SentencePair]:
+    """Yield the pair and, for the configured share of the pairs, a copy with more placeholders."""
+    yield pair
+    if not config.data.protect:
+        return
+    spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
+    share, seed = config.data.placeholder_share, config.training.seed
+    if copy := copy_with_placeholders(pair, share=share, seed=seed, spaced=spaced):
+        counts.copies_with_placeholders += 1
+        yield copy
+
+
+def _count_words(text: str, language: str) -> int:
+    """Count words, or characters if the language is written without spaces."""
+    return len(text) if written_without_spaces(language) else len(text.split())
+
+
+def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
+    data, model, counts = corpus.config.data, corpus.config.model, store.counts
+    num_samples = corpus.config.tokenizer.subword_regularization.num_samples
+    too_long = 0
+    for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
+        too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
+    sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*data.directions, strict=True))
+    src_counts, tgt_counts = store.src.length_counts(), store.tgt.length_counts()
+    return CorpusReport(
+        pairs=len(store) // num_samples,
+        segmentations=num_samples,
+        too_long=too_long,
+        on_too_long=data.on_too_long,
+        counts=counts,
+        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, sources),
+        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, targets),
+        valid=_split_report(corpus, run, tokenizers, "valid"),
+        test=_split_report(corpus, run, tokenizers, "test"),
+        corpora=_parts(corpus, store) if len(corpus.train) > 1 else (),
+    )
+
+
+def _parts(corpus: FilteredCorpus, store: TokenStore) -> tuple[CorpusPart, ...]:
+    """Report each training corpus and its share of an epoch."""
+    data = corpus.config.data
+    sizes = store.sizes(len(corpus.train))
+    weights = corpus_weights(data, sizes)
+    per_epoch = sizes if weights is None else quotas(sizes, weights)
+    filtered = store.counts.filtered_by_corpus or [0] * len(sizes)
+    return tuple(
+        CorpusPart(
+            files=", ".join(map(str, paths_of(files))),
+            direction=str(data.direction_of(files)),
+            tag=files.tag,
+            pairs=pairs,
+            pairs_per_epoch=quota,
+            filtered=num_filtered,
+            name=files.name,
+        )
+        for files, pairs, quota, num_filtered in zip(corpus.train, sizes, per_epoch, filtered, strict=True)
+    )
+
+
+def _split_report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, split: Split) -> SplitReport:
+    """Report which parts of the validation or test set its scores leave out."""
+    config, limit = corpus.config, corpus.config.model.max_src_len
+    sets = run.read_sets(split, config.data.directions[0])
+    sources = [language_prefix(config, each.direction) + text for each in sets for text in each.sources]
+    num_rows = sum(1 for _ in corpus.pairs(split)) if split in corpus.named else len(sources)
+    lengths = [len(ids) + 1 for ids in tokenizers.src.encode_batch(sources)]
+    return SplitReport(
+        pairs=len(sources), empty_dropped=num_rows - len(sources), too_long=sum(length > limit for length in lengths)
+    )

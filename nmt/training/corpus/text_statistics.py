@@ -1,0 +1,141 @@
+"""Count what the training pairs look like, and measure which placeholders a trained model copies."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
+from nmt.base.errors import NmtError
+from nmt.base.files import read_at_most, write_text
+from nmt.base.languages import written_without_spaces
+from nmt.config import Config
+from nmt.data.read.corpus import SentencePair
+from nmt.data.text.numbers import has_letters, number_differences, numbers_in
+from nmt.data.text.placeholders import copy_with_placeholders
+from nmt.data.text.spans import ANY_PLACEHOLDER
+from nmt.data.text.tags import user_symbols
+from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics
+from nmt.data.tokens.tokenizer import Tokenizer
+from nmt.training.corpus.filtering import FilteredCorpus
+from nmt.translation import Segment, Translator, translate_segments
+from nmt.translation.guards import is_in_capitals
+from nmt.translation.split import count_sentences
+
+log = logging.getLogger(__name__)
+
+MAX_PAIRS = 100_000
+_MAX_TOKENIZED = 20_000
+_LOW_QUANTILE = 0.005  # of the characters per token
+_MAX_CHECKED = 400  # validation sources
+_MAX_PLACEHOLDERS = 2  # in one source, as in most texts
+_MIN_TOKENS = 6  # shorter texts may consist of one rare name
+
+
+def record_statistics(run: RunDir, corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer, known: Path) -> None:
+    """Write the statistics of the training pairs into `run`, unless it has them.
+
+    They are kept in the file `known`, too, for other runs on the same corpus.
+    """
+    if run.statistics_file.exists():
+        return
+    try:
+        counted = TextStatistics.model_validate_json(read_at_most(known, MAX_JSON_BYTES))
+    except (OSError, ValueError, RecursionError):  # there is none, or it is damaged
+        counted = count_texts(corpus, num_pairs, tokenizer)
+        write_text(known, counted.model_dump_json() + "\n")
+    run.write_statistics(counted.model_copy(update={"merged": _merged(corpus.config)}))
+
+
+def count_texts(corpus: FilteredCorpus, num_pairs: int, tokenizer: Tokenizer) -> TextStatistics:
+    """Count the training pairs of `corpus`, about `num_pairs`; if there are more than 100,000, every n-th."""
+    step = -(-num_pairs // MAX_PAIRS)
+    sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
+    without_letters = in_capitals = with_numbers = kept = 0
+    sources: list[str] = []
+    whole = (pair for pair in corpus.train_pairs() if pair.src and pair.tgt)
+    symbols = re.compile("|".join(map(re.escape, user_symbols(corpus.config))) or "(?!)")
+    for pair in islice(whole, 0, None, step):
+        direction = corpus.direction("train", pair)
+        for side, (text, language) in enumerate(zip((pair.src, pair.tgt), direction, strict=True)):
+            sentences[side, min(max(1, count_sentences(text, language)), MAX_SENTENCES) - 1] += 1
+        without_letters += not has_letters(symbols.sub("", pair.src))
+        in_capitals += is_in_capitals(pair.src)
+        numbers = numbers_in(pair.src), numbers_in(pair.tgt)
+        if any(numbers):
+            with_numbers += 1
+            kept += not number_differences(*numbers)
+        if len(sources) < _MAX_TOKENIZED:
+            sources.append(pair.src)
+    return TextStatistics(
+        pairs=int(sentences[0].sum()),
+        src_sentences=_without_zeros(sentences[0].tolist()),
+        tgt_sentences=_without_zeros(sentences[1].tolist()),
+        merged=_merged(corpus.config),
+        without_letters=without_letters,
+        in_capitals=in_capitals,
+        with_numbers=with_numbers,
+        numbers_kept=kept,
+        chars_per_token=_low_chars_per_token(sources, tokenizer),
+    )
+
+
+def _without_zeros(counts: list[int]) -> list[int]:
+    """Return `counts` without the zeros at its end."""
+    return counts[: 1 + max((i for i, count in enumerate(counts) if count), default=0)]
+
+
+def _merged(config: Config) -> float:
+    """Return the share of merged pairs at the end of training."""
+    return config.of_stage(max(0, len(config.training.stages) - 1)).data.augment.merge
+
+
+def _low_chars_per_token(sources: Sequence[str], tokenizer: Tokenizer) -> float:
+    lengths = [(len(text), len(ids)) for text, ids in zip(sources, tokenizer.encode_batch(sources), strict=True)]
+    ratios = [chars / tokens for chars, tokens in lengths if tokens >= _MIN_TOKENS]
+    return round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0
+
+
+def measure_placeholders(run: RunDir) -> None:
+    """Measure the share of validation sources whose placeholders the model copies, and save it in the run.
+
+    Nothing is measured if the model was not trained with data.protect. A failure is only a warning, because the
+    training itself is complete.
+    """
+    config, statistics = run.config(), run.statistics()
+    if not config.data.protect or statistics is None:
+        return
+    try:
+        with Translator.load(run, scores=False) as translator:
+            share = _share_copied(translator, run.read_sets("valid", config.data.directions[0]), config.training.seed)
+    except NmtError as error:
+        log.warning("placeholders were not checked: %s", error.message)
+        return
+    statistics = statistics.model_copy(update={"placeholders_copied": round(share, 4)})
+    run.write_statistics(statistics)
+    choice = "" if statistics.copies_placeholders else "; too few, so nmt translates URLs and tags as they are"
+    log.info("placeholders: %.0f%% copied in the validation set%s", 100 * share, choice)
+
+
+def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: int) -> float:
+    """Return the share of the placeholders, one or two in a source, that its output has exactly once."""
+    placeholders, segments = list[list[str]](), list[Segment]()
+    for direction, texts, references in sets:
+        spaced = (not written_without_spaces(direction.src), not written_without_spaces(direction.tgt))
+        for line, pair in enumerate(zip(texts, references, strict=True), 1):
+            copy = copy_with_placeholders(SentencePair(*pair, line), share=1.0, seed=seed, spaced=spaced)
+            found = [] if copy is None else ANY_PLACEHOLDER.findall(copy.src)
+            if copy is None or len(found) > _MAX_PLACEHOLDERS or line > _MAX_CHECKED // len(sets):
+                continue
+            directed = translator.languages.direct(copy.src, direction.tgt, direction.src)
+            ids = translator.tokenizers.src.encode(directed.tag + directed.text)
+            placeholders.append(found)
+            segments.append(Segment(ids, tgt_tag=translator.segmenter.tgt_tag(directed.direction)))
+    outputs = translate_segments(translator.engine, translator.tokenizers, segments, translator.options.greedy())
+    pairs = [(symbol, best.text) for found, (best, *_) in zip(placeholders, outputs, strict=True) for symbol in found]
+    return sum(text.count(symbol) == 1 for symbol, text in pairs) / max(1, len(pairs))

@@ -1,0 +1,215 @@
+"""AdamW and Muon, their learning-rate schedule, and the fp32 master copy of weights trained in bf16 or fp16."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config.training import TrainingConfig
+from nmt.model.transformer import Transformer
+from nmt.training.update.adamw import AdamW
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.loss_scale import LossScale
+from nmt.training.update.muon import Muon
+
+_CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
+
+Moments = dict[str, dict[str, Tensor]]
+"""By name of the parameter. AdamW: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape;
+Muon: `momentum`, of its shape."""
+
+
+def learning_rate(config: TrainingConfig, update: int) -> float:
+    """Return the learning rate of an update (from 1): linear warmup to `lr`, then the schedule's decay.
+
+    inverse_sqrt: lr sqrt(warmup / update) (Vaswani et al. 2017, section 5.3). cosine (Loshchilov and Hutter 2017) and
+    linear fall to 0 at `max_updates`. wsd (Hu et al. 2024, section 4.2) stays at `lr` until the last `cooldown_share`
+    of the updates, or the end of the warmup, then falls linearly to 0 (Hägele et al. 2024, section 3); constant stays
+    there.
+    """
+    warmup = config.warmup_updates
+    if update <= warmup:
+        return config.lr * update / warmup
+    if config.schedule == "constant":
+        return config.lr
+    if config.schedule == "inverse_sqrt":
+        return config.lr * math.sqrt(max(1, warmup) / update)
+    if config.schedule == "wsd":
+        cooldown = min(config.cooldown_share * config.max_updates, max(1, config.max_updates - warmup))
+        return config.lr * min(1.0, max(0.0, config.max_updates - update) / cooldown)
+    left = max(0.0, 1.0 - (update - warmup) / max(1, config.max_updates - warmup))
+    return config.lr * (left if config.schedule == "linear" else 0.5 * (1.0 - math.cos(math.pi * left)))
+
+
+class Optimizer:
+    """AdamW (Loshchilov and Hutter 2019) on an fp32 copy of the weights; with `optimizer: muon`, Muon on the matrices.
+
+    If the model computes in fp32, the copy is the model's own parameters. bf16 and fp16, with 8 and 11 bits of
+    mantissa, would lose small steps; with them, gradients are accumulated and applied in fp32, and the result is
+    rounded. Because of the narrow range of fp16, the gradients are then those of a scaled loss.
+    """
+
+    def __init__(self, model: Transformer, config: TrainingConfig, dtype: torch.dtype):
+        """Convert `model` from fp32 to `dtype`; its position tables stay in fp32."""
+        self.config = config
+        self.model_parameters = dict(model.named_parameters())
+        self.reduced = dtype != torch.float32
+        self.master = self.model_parameters
+        if self.reduced:
+            self.master = {n: nn.Parameter(p.detach().clone()) for n, p in self.model_parameters.items()}
+            for parameter in self.model_parameters.values():
+                parameter.data = parameter.data.to(dtype)
+        self._grads: dict[str, Tensor] = {}  # fp32 buffers for gradients of a bf16 or fp16 model, reused by all updates
+        self.loss_scale = LossScale(model.device) if dtype == torch.float16 else None
+        decays = _decaying(model)
+        parts = _matrices_between_states(model) if config.optimizer == "muon" else {}
+        self.muon = Muon({name: self.master[name] for name in parts}, parts)
+        rest = {name: parameter for name, parameter in self.master.items() if name not in parts}
+        self.adam = AdamW(rest, decays, config.betas, config.eps, config.weight_decay)
+
+    @torch.no_grad()
+    def accumulate(self) -> None:
+        """Add the model's gradients to those of the master copy. Call this after each backward pass."""
+        if not self.reduced:
+            return
+        first: list[tuple[Tensor, Tensor]] = []  # (gradient of the master copy, gradient of the model)
+        later: list[tuple[Tensor, Tensor]] = []
+        for name, parameter in self.model_parameters.items():
+            if parameter.grad is None:
+                continue
+            master = self.master[name]
+            if master.grad is None:
+                master.grad = self._grad_buffer(name)
+                first.append((master.grad, parameter.grad))
+            else:
+                later.append((master.grad, parameter.grad))
+            parameter.grad = None
+        for targets, sources in _chunks(first):
+            torch._foreach_copy_(targets, sources)
+        for targets, sources in _chunks(later):
+            widened = [torch.empty_like(target) for target in targets]
+            torch._foreach_copy_(widened, sources)
+            torch._foreach_add_(targets, widened)
+
+    def _grad_buffer(self, name: str) -> Tensor:
+        if name not in self._grads:
+            self._grads[name] = torch.empty_like(self.master[name])
+        return self._grads[name]
+
+    @torch.no_grad()
+    def sum_gradients(self, group: ProcessGroup) -> None:
+        """Sum the accumulated gradients over all ranks, in fp32, in one exchange."""
+        if group.world_size == 1:
+            return
+        for name, master in self.master.items():
+            if master.grad is None:  # every process must send the same number of values
+                master.grad = self._grad_buffer(name).zero_()
+        grads = [master.grad for master in self.master.values() if master.grad is not None]
+        total = group.sum(torch.cat([grad.flatten() for grad in grads]))
+        parts = total.split([grad.numel() for grad in grads])
+        torch._foreach_copy_(grads, [part.view_as(grad) for part, grad in zip(parts, grads, strict=True)])
+
+    def zero_grad(self) -> None:
+        """Drop the accumulated gradients and free their memory."""
+        self._grads.clear()
+        for parameter in (*self.model_parameters.values(), *self.master.values()):
+            parameter.grad = None
+        if next(iter(self.master.values())).is_cuda:
+            torch.cuda.empty_cache()
+
+    @torch.no_grad()
+    def step(self, update: int, loss: Tensor | None = None) -> Tensor:
+        """Clip, apply and clear the gradients; return their norm before clipping.
+
+        If the norm or `loss` (summed over all processes) is not finite, weights and moments do not change. The device
+        decides that, so that the host does not wait for it.
+        """
+        if self.loss_scale is not None:
+            grads = [master.grad for master in self.master.values() if master.grad is not None]
+            torch._foreach_mul_(grads, 1 / self.loss_scale.scale)
+        limit = self.config.clip_norm or math.inf
+        norm = nn.utils.clip_grad_norm_(self.master.values(), limit)
+        is_finite = torch.isfinite(norm if loss is None else norm + loss)
+        lr = learning_rate(self.config, update)
+        self.muon.step(lr, self.config.weight_decay, is_finite)
+        self.adam.step(lr, is_finite)
+        for master in self.master.values():
+            master.grad = None
+        if self.loss_scale is not None:
+            self.loss_scale.adapt(is_finite)
+        if self.reduced:
+            self._round_into_model()
+        return norm
+
+    @torch.no_grad()
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Copy named fp32 weights into the master copy and into the model."""
+        for name, parameter in self.master.items():
+            parameter.copy_(weights[name])
+        if self.reduced:
+            self._round_into_model()
+
+    def _round_into_model(self) -> None:
+        torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
+
+    def moments(self) -> Moments:
+        """Return the state of AdamW and Muon; empty before the first update."""
+        moments = {name: dict(state) for name, state in self.adam.state.items()}
+        return moments | {name: {"momentum": momentum} for name, momentum in self.muon.momenta.items()}
+
+    def moments_like(self, name: str) -> dict[str, Tensor]:
+        """Return tensors with the names and shapes of a parameter's moments."""
+        parameter = self.master[name]
+        if name in self.muon.parameters:
+            return {"momentum": parameter}
+        return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+
+    def forget_moments(self) -> None:
+        """Reset AdamW and Muon to their state before the first update."""
+        self.adam.state.clear()
+        self.muon.momenta.clear()
+
+    def load_moments(self, moments: Moments) -> None:
+        """Restore what `moments` returned."""
+        self.adam.load(moments)
+        self.muon.momenta = {
+            name: moments[name]["momentum"].to(parameter.device)
+            for name, parameter in self.muon.parameters.items()
+            if name in moments
+        }
+
+
+def _decaying(model: Transformer) -> dict[str, bool]:
+    """Return whether each parameter has weight decay, by name: matrices do, except embeddings."""
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return {name: p.dim() > 1 and id(p) not in embeddings for name, p in model.named_parameters()}
+
+
+def _matrices_between_states(model: Transformer) -> dict[str, int]:
+    """Return the number of matrices in each parameter that Muon trains: the linear projections of the layers."""
+    parts = {"key_value_proj": 2, "input_proj": 2 if model.config.activation == "swiglu" else 1}
+    matrices = {}
+    for name, parameter in model.named_parameters():
+        module = name.removesuffix(".weight").rpartition(".")[2]
+        if "_layers." in name and parameter.dim() == 2 and module.endswith("_proj"):
+            matrices[name] = parts.get(module, 1)
+    return matrices
+
+
+def _chunks(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Yield (targets, sources) lists of about `_CHUNK_NUMBERS` numbers each: few launches, little memory at a time."""
+    targets: list[Tensor] = []
+    sources: list[Tensor] = []
+    num_numbers = 0
+    for target, source in pairs:
+        targets.append(target)
+        sources.append(source)
+        num_numbers += target.numel()
+        if num_numbers >= _CHUNK_NUMBERS:
+            yield targets, sources
+            targets, sources, num_numbers = [], [], 0
+    if targets:
+        yield targets, sources

@@ -1,0 +1,22 @@
+"""Translate texts: everything around the search. Imports no torch."""
+
+from nmt.config import SearchOptions
+from nmt.data.text.glossary import Glossary
+from nmt.decoding.engines.interface import Engine
+from nmt.translation.languages import LanguagePair
+from nmt.translation.segments import ForcedScore, Segment, SegmentTranslation, translate_segments
+from nmt.translation.translation import Translation
+from nmt.translation.translator import Translator
+
+__all__ = [
+    "Engine",
+    "ForcedScore",
+    "Glossary",
+    "LanguagePair",
+    "SearchOptions",
+    "Segment",
+    "SegmentTranslation",
+    "Translation",
+    "Translator",
+    "translate_segments",
+]

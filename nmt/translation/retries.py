@@ -1,0 +1,151 @@
+"""Retry segments whose output loops, has lost a protected span or a term, or has other numbers than its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nmt.base.errors import NmtError
+from nmt.config import SearchOptions
+from nmt.data.text.glossary import missed_terms
+from nmt.data.text.numbers import may_have_numbers, number_differences, numbers_in
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.translation.guards import find_loop
+from nmt.translation.segments import Segment, SegmentTranslation, untranslated
+from nmt.translation.texts import TextSegment
+
+RETRY_BEAM_SIZE = 5
+"""Beam size of the search for a hypothesis that keeps every protected span."""
+
+Search = Callable[[Sequence[Segment], SearchOptions], list[list[SegmentTranslation]]]
+"""A function from segments to their translations, best first."""
+
+
+def has_loop(translation: SegmentTranslation) -> bool:
+    """Return True if the output repeats itself."""
+    return find_loop(translation.tgt_ids, translation.src_ids) is not None
+
+
+def lost_spans(segment: TextSegment, translation: SegmentTranslation) -> list[str]:
+    """Return the protected spans of `segment` that `translation` does not contain exactly once."""
+    return segment.protected.restore(translation.text).lost if segment.protected.spans else []
+
+
+def retry_loops(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+    """Decode looping segments again: first forbid repeats of n-grams of the loop's size, then of all bigrams."""
+    by_size: dict[int, list[TextSegment]] = {}
+    for segment in segments:
+        best = segment.hypotheses[0]
+        if (loop := find_loop(best.tgt_ids, best.src_ids)) is not None:
+            segment.loop_retried = True
+            by_size.setdefault(loop.forbidden_ngram, []).append(segment)
+    for size, looping in sorted(by_size.items()):
+        _retry_without_repeats(looping, search, options.changed(no_repeat_ngram=size))
+    unresolved = [segment for segment in segments if segment.loop_retried and has_loop(segment.hypotheses[0])]
+    _retry_without_repeats(unresolved, search, options.changed(no_repeat_ngram=2))
+
+
+def _retry_without_repeats(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+    for segment, hypotheses in zip(segments, search_again(segments, search, options), strict=True):
+        sound = [hypothesis for hypothesis in hypotheses if not has_loop(hypothesis)]
+        segment.hypotheses = sound or segment.hypotheses
+
+
+def retry_lost_spans(
+    segments: Sequence[TextSegment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
+) -> None:
+    """For segments that lost a span, find a hypothesis with all spans, else translate the text between the spans."""
+    lossy = [segment for segment in segments if lost_spans(segment, segment.hypotheses[0])]
+    beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
+    for segment, hypotheses in zip(lossy, search_again(lossy, search, beam), strict=True):
+        segment.protected_retried = True
+        complete = [
+            hypothesis
+            for hypothesis in [*segment.hypotheses, *hypotheses]
+            if not lost_spans(segment, hypothesis) and not has_loop(hypothesis)
+        ]
+        segment.hypotheses = complete[: options.num_hypotheses] or segment.hypotheses
+    still_lossy = [segment for segment in lossy if lost_spans(segment, segment.hypotheses[0])]
+    _translate_around(still_lossy, search, tokenizers, options.changed(num_hypotheses=1))
+
+
+def _translate_around(
+    segments: Sequence[TextSegment], search: Search, tokenizers: TokenizerPair, options: SearchOptions
+) -> None:
+    stretches: list[Segment] = []
+    for segment in segments:
+        first = _first_stretch(segment)
+        for i, text in enumerate(segment.protected.between()):
+            tag = segment.tags[min(i, 1)]
+            ids = tokenizers.src.encode(tag + text) if segment.is_translated(text) else []
+            prefix_ids = segment.segment.prefix_ids if i == first else ()
+            stretches.append(Segment(ids, prefix_ids, tgt_tag=segment.segment.tgt_tag))
+    translations = iter(search(stretches, options) if stretches else [])
+    for segment in segments:
+        searched = [(text, next(translations)[0]) for text in segment.protected.between()]
+        segment.around = [t if segment.is_translated(text) else untranslated(text.strip()) for text, t in searched]
+        if segment.prefix and (first := _first_stretch(segment)):  # the prefix is written before the spans instead
+            found = segment.around[first]
+            rest = found.tgt_ids[len(segment.segment.prefix_ids) :]
+            segment.around[first] = found._replace(text=tokenizers.tgt.decode(rest))
+
+
+def _first_stretch(segment: TextSegment) -> int:
+    """Return the number of the first stretch between spans that is translated."""
+    return next((i for i, text in enumerate(segment.protected.between()) if segment.is_translated(text)), 0)
+
+
+def search_again(
+    segments: Sequence[TextSegment], search: Search, options: SearchOptions
+) -> list[list[SegmentTranslation]]:
+    """Search with other options; return no hypotheses if the engine does not support them."""
+    try:
+        return search([segment.segment for segment in segments], options) if segments else []
+    except NmtError:
+        return [[] for _ in segments]
+
+
+def retry_missed(segments: Sequence[TextSegment], search: Search, options: SearchOptions) -> None:
+    """For segments whose best translation misses terms or numbers, rank the hypotheses that miss fewest first.
+
+    The other hypotheses come from an n-best search and a beam search. Hypotheses that lost a protected span or repeat
+    themselves always rank after those that did not. Of numbers, all must be right: a hypothesis with fewer wrong ones
+    is not a better translation.
+    """
+    missing = [
+        segment
+        for segment in segments
+        if segment.around is None
+        # Samples keep their numbers: to replace them would change what is sampled.
+        and (_num_missed_terms(segment, segment.hypotheses[0]) or (not options.sample and wrong_numbers(segment)))
+    ]
+    if not missing:
+        return
+    beam = options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE, exact=options.exact)
+    for segment, hypotheses in zip(missing, search_again(missing, search, beam), strict=True):
+
+        def faults(hypothesis: SegmentTranslation, segment: TextSegment = segment) -> tuple[int, int, int]:
+            degenerate = len(lost_spans(segment, hypothesis)) + has_loop(hypothesis)
+            return degenerate, _num_missed_terms(segment, hypothesis), bool(wrong_numbers(segment, hypothesis.text))
+
+        found: dict[tuple[int, ...], SegmentTranslation] = {}
+        for hypothesis in [*segment.hypotheses, *hypotheses]:
+            found.setdefault(tuple(hypothesis.tgt_ids), hypothesis)
+        ranked = sorted(found.values(), key=faults)  # stable: the better ones stay first
+        segment.hypotheses = ranked[: options.num_hypotheses]
+
+
+def wrong_numbers(segment: TextSegment, output: str | None = None) -> list[str]:
+    """Return the numbers that are in only one of the source of `segment` and `output` (default: its best hypothesis).
+
+    Numbers inside of protected spans are not compared.
+    """
+    output = segment.hypotheses[0].text if output is None else output
+    if not (segment.keeps_numbers and (may_have_numbers(segment.protected.text) or may_have_numbers(output))):
+        return []
+    return number_differences(segment.protected.numbers(), numbers_in(segment.protected.without_spans(output)))
+
+
+def _num_missed_terms(segment: TextSegment, translation: SegmentTranslation) -> int:
+    if not segment.terms:
+        return 0
+    return len(missed_terms(segment.terms, segment.protected.restore(translation.text).text))

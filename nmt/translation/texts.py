@@ -1,0 +1,277 @@
+"""Turn texts of any length into segments: one or a few sentences each, with placeholders for protected spans."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nmt.base.languages import Direction, written_without_spaces
+from nmt.config import SearchOptions
+from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
+from nmt.data.text.numbers import has_letters
+from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
+from nmt.data.text.tags import output_tags
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.tokens.sentencepiece_training import without_surrogates
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.translation.languages import DirectedText, LanguagePair
+from nmt.translation.protect import Protected
+from nmt.translation.segments import Segment, SegmentTranslation
+from nmt.translation.split import Part, count_sentences, line_sentence_starts, split_text, whole
+
+_TOO_MANY = 1 << 30  # tokens; reported for a part with more spans than placeholders, so that it is split
+
+
+@dataclass
+class TextSegment:
+    """A segment of a text, with its translations so far."""
+
+    segment: Segment
+    protected: Protected
+    part: Part
+    tags: tuple[str, str]  # prepended to the segment, and to later parts of it that are translated separately
+    prefix: str = ""
+    hypotheses: list[SegmentTranslation] = field(default_factory=list)  # best first
+    loop_retried: bool = False
+    protected_retried: bool = False
+    # Translations of the text between the protected spans, if no hypothesis keeps all spans.
+    around: list[SegmentTranslation] | None = None
+    terms: list[Term] = field(default_factory=list)  # glossary terms in the source
+    is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
+    keeps_numbers: bool = False  # the numbers of the translation must be those of the source
+    needs_letters: bool = False  # text without letters is not translated
+
+    def is_translated(self, text: str) -> bool:
+        """Return whether `text`, a part of this segment, is translated, not kept as it is."""
+        return bool(text.strip()) and (not self.needs_letters or has_letters(text))
+
+
+class SegmentedText(NamedTuple):
+    """A text with its segments; a blank text has no segments."""
+
+    text: str
+    lead: str  # white space before the first segment
+    segments: list[TextSegment]
+    spans: list[str] | None  # the protected spans, in order; None if protection is off
+    direction: Direction
+    statistics: TextStatistics | None = None  # of the training text; None: unknown
+
+
+class TextSegmenter:
+    """Turns texts into segments for a model."""
+
+    def __init__(
+        self,
+        tokenizers: TokenizerPair,
+        languages: LanguagePair,
+        max_src_len: int,
+        statistics: TextStatistics | None = None,
+    ):
+        """Set the limit to `max_src_len`, the maximum source length in tokens, eos included.
+
+        `statistics` tell what the model was trained on. Without them, it is assumed to translate single sentences, and
+        no text without letters.
+        """
+        self.tokenizers = tokenizers
+        self.languages = languages
+        self.statistics = statistics
+        self.limit = max_src_len - 1  # eos
+        self._max_sentences = 1 if statistics is None else statistics.max_sentences  # computed once
+        copies = statistics is None or statistics.copies_placeholders
+        self.knows_placeholders = copies and tokenizers.know(PLACEHOLDERS)
+        self.translates_numbers_alone = statistics is not None and statistics.translates_numbers_alone
+        self.keeps_numbers = statistics is None or statistics.keeps_numbers
+        self.knows_terms = tokenizers.know(TERM_SYMBOLS)
+        symbols = "|".join(re.escape(symbol) for symbol in sorted(languages.user_symbols, key=len, reverse=True))
+        self.output_tags = output_tags(tokenizers.tgt, languages.language_tags)
+        self._leading_symbols = re.compile(rf"\s*(?:(?:{symbols})\s*)+") if symbols else None
+        self._symbol = re.compile(symbols) if symbols else None
+
+    def segment(
+        self,
+        texts: Sequence[DirectedText],
+        options: SearchOptions,
+        prefixes: Sequence[str] | None = None,
+        glossary: Glossary | None = None,
+    ) -> list[SegmentedText]:
+        """Split each of `texts` into segments according to `options.split` and `options.protect`.
+
+        The translation of text i must begin with `prefixes[i]`. The tag of a text and the user symbols at its beginning
+        are prepended to each of its segments. If the model was trained with terms, the terms of `glossary` are
+        annotated in the segments.
+        """
+        splits = [_Splitter(self, text, options, glossary) for text in texts]
+        plain = self.tokenizers.src.encode_batch(split.whole_source() for split in splits)
+        segmented = [split.segment(ids) for split, ids in zip(splits, plain, strict=True)]
+        for text, prefix in zip(segmented, prefixes or (), strict=bool(prefixes)):
+            if text.segments and prefix:
+                first = text.segments[0]
+                first.prefix = without_surrogates(prefix)
+                first.segment = first.segment._replace(prefix_ids=self.tokenizers.tgt.encode(prefix))
+        return segmented
+
+    def tgt_tag(self, direction: Direction) -> Sequence[int]:
+        """Return the tokens at the beginning of an output in `direction`: the tag of its language, if there is one."""
+        return self.output_tags.ids.get(direction.tgt, ())
+
+    def protects(self, options: SearchOptions) -> bool:
+        """Return True if `options` protect spans, and the model was trained to copy their placeholders."""
+        return options.protect and self.knows_placeholders
+
+    def max_sentences(self, options: SearchOptions) -> int | None:
+        """Return the largest number of sentences that one line may have without being split; None: any number."""
+        if options.split in ("long", "never"):
+            return None
+        return 1 if options.split == "always" else self._max_sentences
+
+    def is_split(self, text: str, options: SearchOptions, language: str) -> bool:
+        """Return whether `text` has several lines, or a line with more sentences than the model translates at once."""
+        most = self.max_sentences(options)
+        if options.split == "never":
+            return False
+        return "\n" in text.strip() or (most is not None and count_sentences(text, language) > most)
+
+    def terms_to_keep(self, glossary: Glossary, text: str, options: SearchOptions) -> list[Match]:
+        """Return the terms that a translation of `text` must keep: those outside of the spans `options` protect."""
+        spans = find_spans(text, self.languages.user_symbols) if options.protect else []
+        return self.find_terms(glossary, text, spans)
+
+    def find_terms(self, glossary: Glossary, text: str, spans: Sequence[Span]) -> list[Match]:
+        """Return the terms in `text` that are not inside any of `spans` or a user symbol."""
+        symbols = (Span(*match.span()) for match in self._symbol.finditer(text)) if self._symbol else ()
+        return glossary.find(text, sorted([*spans, *symbols]))
+
+    def leading_symbols(self, text: str, start: int = 0) -> str:
+        """Return the user symbols at position `start` of `text`, with the white space after them."""
+        match = self._leading_symbols.match(text, start) if self._leading_symbols else None
+        return match[0].lstrip() if match else ""
+
+
+class _Splitter:
+    """Splits one text."""
+
+    def __init__(
+        self, segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions, glossary: Glossary | None = None
+    ):
+        self.segmenter = segmenter
+        self.text = text = without_surrogates(directed.text)
+        self.direction = directed.direction
+        self.options = options
+        self.spans = find_spans(text, segmenter.languages.user_symbols) if options.protect else []
+        self.starts = [span.start for span in self.spans]
+        self.ends = [span.end for span in self.spans]
+        self.terms = segmenter.find_terms(glossary, text, self.spans) if glossary is not None else []
+        self.whole = whole(text)
+        self.tag = directed.tag
+        self.tgt_tag = segmenter.tgt_tag(self.direction)
+        self.symbols = segmenter.leading_symbols(text)
+        self.max_sentences = segmenter.max_sentences(options)
+        terms = [Span(match.start, match.end) for match in self.terms]
+        self.unbroken = sorted([*self.spans, *terms]) if terms else self.spans
+        self.is_split = options.split != "never" and bool(self.whole.parts) and self._must_be_split()
+        self._tokens: dict[tuple[int, int], list[int]] = {}
+
+    def whole_source(self) -> str:
+        """Return the whole text as one source, with its tag and placeholders; empty if it is blank or will be split."""
+        if self.is_split or not self.whole.parts:
+            return ""
+        part = self.whole.parts[0]
+        return self.tag + self._stretch(part.start, part.end).source
+
+    def segment(self, ids: list[int]) -> SegmentedText:
+        """Return the text's segments; `ids` are the tokens of `whole_source`."""
+        lead, parts = self.whole
+        if self.is_split or (self.options.split != "never" and len(ids) > self.segmenter.limit):
+            limit, language = self.segmenter.limit, self.direction.src
+            lead, parts = split_text(self.text, self.unbroken, language, limit, self._size, self.max_sentences)
+            sources = [self._encode(part.start, part.end) for part in parts]
+        else:
+            sources = [ids for _ in parts]
+        spans = [self.text[span.start : span.end] for span in self.spans] if self.options.protect else None
+        segments = [self._segment(part, ids) for part, ids in zip(parts, sources, strict=True)]
+        return SegmentedText(self.text, lead, segments, spans, self.direction, self.segmenter.statistics)
+
+    def _must_be_split(self) -> bool:
+        """Return whether the text has several lines, too many sentences, or more spans than there are placeholders."""
+        part = self.whole.parts[0]
+        if "\n" in self.text[part.start : part.end]:
+            return True
+        if self.spans and self._has_too_many_spans(0, len(self.text)):
+            return True
+        if self.max_sentences is None:
+            return False
+        starts = line_sentence_starts(self.text, part.start, part.end, self.unbroken, self.direction.src)
+        return len(starts) >= self.max_sentences
+
+    def _segment(self, part: Part, ids: list[int]) -> TextSegment:
+        """Return the segment for a part of the text with the tokens `ids`."""
+        protected = self._stretch(part.start, part.end)
+        terms = [match.term for match in self._terms_inside(part.start, part.end)] if self.terms else []
+        later = self.tag + (self.segmenter.leading_symbols(self.text, part.start) or self.symbols)
+        return TextSegment(
+            Segment(ids, tgt_tag=self.tgt_tag),
+            protected,
+            part,
+            (self._tag_before(part.start), later),
+            terms=terms,
+            is_verbatim=not (terms or self._is_translated(part, protected)),
+            keeps_numbers=self.segmenter.keeps_numbers,
+            needs_letters=not self.segmenter.translates_numbers_alone,
+        )
+
+    def _is_translated(self, part: Part, protected: Protected) -> bool:
+        """Return whether the model translates texts like this one, which may have no letters."""
+        if protected.has_letters():
+            return True
+        if protected.is_only_spans():
+            return False
+        return self.segmenter.translates_numbers_alone or bool(self.segmenter.leading_symbols(self.text, part.start))
+
+    def _tag_before(self, start: int) -> str:
+        """Return the tag to prepend to a segment at `start`, with the symbols unless the segment has its own."""
+        is_first = start <= len(self.whole.lead)
+        return self.tag + ("" if is_first or self.segmenter.leading_symbols(self.text, start) else self.symbols)
+
+    def _inside(self, start: int, end: int) -> list[Span]:
+        return self.spans[bisect_left(self.starts, start) : bisect_right(self.ends, end)]
+
+    def _terms_inside(self, start: int, end: int) -> list[Match]:
+        first = bisect_left(self.terms, start, key=lambda match: match.start)
+        return self.terms[first : bisect_right(self.terms, end, key=lambda match: match.end)]
+
+    def _stretch(self, start: int, end: int) -> Protected:
+        text = self.text[start:end]
+        if not self.spans and not self.terms:
+            return Protected(text, [])
+        inside = [Span(span.start - start, span.end - start) for span in self._inside(start, end)]
+        annotations = self._annotations(start, end)
+        protected = Protected.from_spans(text, inside, annotations)
+        if self.segmenter.knows_placeholders:
+            return protected
+        return protected._replace(unmasked=Protected.from_spans(text, [], annotations).text)
+
+    def _annotations(self, start: int, end: int) -> list[tuple[Span, str]]:
+        """Return the terms in a range, as spans relative to it, with their replacements."""
+        if not self.segmenter.knows_terms:
+            return []
+        spaced, stretch = not written_without_spaces(self.direction.tgt), self.text[start:end]
+        moved = (m._replace(start=m.start - start, end=m.end - start) for m in self._terms_inside(start, end))
+        return [(Span(match.start, match.end), annotation(stretch, match, spaced)) for match in moved]
+
+    def _has_too_many_spans(self, start: int, end: int) -> bool:
+        return self.segmenter.knows_placeholders and len(self._inside(start, end)) > NUM_PLACEHOLDERS
+
+    def _size(self, start: int, end: int) -> int:
+        """Return the number of tokens in a range; `_TOO_MANY` if it has more spans than there are placeholders."""
+        return _TOO_MANY if self._has_too_many_spans(start, end) else len(self._encode(start, end))
+
+    def _encode(self, start: int, end: int) -> list[int]:
+        """Return the tokens of a range. Those of ranges within the limit, such as sentences, are kept."""
+        if (ids := self._tokens.get((start, end))) is None:
+            ids = self.segmenter.tokenizers.src.encode(self._tag_before(start) + self._stretch(start, end).source)
+            if len(ids) <= self.segmenter.limit:
+                self._tokens[start, end] = ids
+        return ids

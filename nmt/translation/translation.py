@@ -1,0 +1,272 @@
+"""The translation of a text, assembled from the translations of its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
+from nmt.config import SearchOptions
+from nmt.data.text.glossary import Term, missed_terms
+from nmt.data.text.spans import ANY_PLACEHOLDER
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.translation.guards import is_copy
+from nmt.translation.languages import DirectedText
+from nmt.translation.protect import Protected, missing
+from nmt.translation.retries import has_loop, wrong_numbers
+from nmt.translation.segments import SegmentTranslation
+from nmt.translation.split import Part
+from nmt.translation.texts import SegmentedText, TextSegment, TextSegmenter
+from nmt.translation.unusual import find_unusual
+from nmt.translation.wrong_language import is_in_wrong_language
+
+_TAG_TOKENS = 2  # at most, before each segment: the tag of a language and a space
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translation of one text. Its lists are read-only.
+
+    >>> from nmt import Translator
+    >>> print(Translator.load("runs/demo-en-zh").translate(["I am from China"])[0])  # doctest: +SKIP
+    我来自中国。
+    """
+
+    text: str
+    score: float = 0.0
+    """Sum of natural-log probabilities of all tokens, eos of each segment included."""
+    segments: list[SegmentTranslation] = field(default_factory=list)
+    """The segments of the text, each translated by one search, with their tokens."""
+    sentence_split: bool = False
+    """A sentence was longer than the model's limit, so nmt split it."""
+    loop_retried: bool = False
+    """An output repeated itself, and was decoded again."""
+    loop_unresolved: bool = False
+    """An output repeats itself."""
+    num_protected: int = 0
+    """Spans of the source, such as URLs, that the translation must keep."""
+    protected_retried: bool = False
+    """The first output lost a protected span, and nmt searched again."""
+    protected_translated_around: list[str] = field(default_factory=list)
+    """Spans that the model lost, so that nmt translated the text between them separately."""
+    protected_lost: list[str] = field(default_factory=list)
+    """Spans that do not occur in the translation as often as in the source."""
+    num_terms: int = 0
+    """Glossary terms in the source, each as many times as it occurs."""
+    terms_missed: list[Term] = field(default_factory=list)
+    """Terms in the source whose glossary translation is missing in the text."""
+    numbers_missed: list[str] = field(default_factory=list)
+    """Numbers of two digits and more that are in only one of source and translation, as digits without separators."""
+    alternatives: list[Translation] = field(default_factory=list)
+    """The other hypotheses of an n-best search, best first; they have no alternatives themselves."""
+    without_spans: tuple[str, str] | None = field(default=None, repr=False)
+    """Source and output without protected spans."""
+    direction: Direction | None = field(default=None, repr=False)
+    """The source and target language of the translation; None for a blank text."""
+    statistics: TextStatistics | None = field(default=None, repr=False)
+    """Facts about the text that the model was trained on; None if unknown."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def num_segments(self) -> int:
+        """The number of segments that were translated; 0 if there was nothing to translate."""
+        return len(self.segments)
+
+    @property
+    def src_ids(self) -> list[int]:
+        """The source tokens as translated, with placeholders for protected spans."""
+        return [i for segment in self.segments for i in segment.src_ids]
+
+    @property
+    def tgt_ids(self) -> list[int]:
+        """The target tokens, without eos."""
+        return [i for segment in self.segments for i in segment.tgt_ids]
+
+    @property
+    def token_scores(self) -> list[float]:
+        """The summands of `score`, segment by segment; empty if the engine does not return them."""
+        return [score for segment in self.segments for score in segment.token_scores]
+
+    @property
+    def truncated(self) -> bool:
+        """True if a segment exceeded the model's limit, so that its end was not translated."""
+        return any(segment.truncated for segment in self.segments)
+
+    @property
+    def finished(self) -> bool:
+        """True if every output ended with eos, not at its maximum length."""
+        return all(segment.finished for segment in self.segments)
+
+    @property
+    def copied_source(self) -> bool:
+        """True if more than half of the output's words come from the source: it was copied, not translated."""
+        if self.without_spans is None or self.direction is None or self.direction.src == self.direction.tgt:
+            return False
+        return is_copy(*self.without_spans)
+
+    @cached_property
+    def wrong_language(self) -> bool:
+        """True if the output is in the wrong script or, with the extra langid, in the wrong language."""
+        if self.without_spans is None or self.direction is None:
+            return False
+        return is_in_wrong_language(self.without_spans[1], self.direction.tgt)
+
+    @cached_property
+    def unusual_source(self) -> list[str]:
+        """Reasons why the source is unlike the text that the model was trained on: see `find_unusual`."""
+        if self.without_spans is None or self.direction is None:
+            return []
+        num_tokens = len(self.src_ids) - _TAG_TOKENS * len(self.segments)
+        return find_unusual(self.without_spans[0], num_tokens, self.direction.src, self.statistics)
+
+    @property
+    def length_ratio(self) -> float:
+        """The number of target tokens per source token; 0 for a blank text."""
+        src_ids = self.src_ids
+        return len(self.tgt_ids) / len(src_ids) if src_ids else 0.0
+
+    @property
+    def mean_log_prob(self) -> float:
+        """The natural-log probability per token, counting the eos of each segment; 0 for a blank text."""
+        count = sum(len(segment.tgt_ids) + segment.finished for segment in self.segments)
+        return self.score / count if count else 0.0
+
+
+def put_together(text: SegmentedText) -> Translation:
+    """Assemble the best translation of `text` from those of its segments, with its alternatives.
+
+    Alternative n of a text consists of alternative n of each segment.
+    """
+    if not text.segments:
+        return Translation("")
+    ranks = max(len(segment.hypotheses) for segment in text.segments)
+    best, *others = [_assemble(text, rank) for rank in range(ranks)]
+    return replace(best, alternatives=others) if others else best
+
+
+def _assemble(text: SegmentedText, rank: int) -> Translation:
+    written, segments = list[str](), list[SegmentTranslation]()
+    around, lost, numbers = list[str](), list[str](), list[str]()
+    is_in_source = "\ufffd" in text.text  # the replacement character
+    for i, segment in enumerate(text.segments):
+        output, translations, lost_here = _output(text, segment, rank)
+        is_last = i == len(text.segments) - 1
+        space = segment.part.space if is_last else space_after(segment.part, text.direction)
+        written.append((output if is_in_source else output.replace("\ufffd", "")) + space)
+        segments += [translation for translation in translations if translation.src_ids]
+        around += segment.protected.spans if segment.around else []
+        lost += lost_here
+        numbers += [] if segment.is_verbatim else wrong_numbers(segment, output)
+    output = text.lead + "".join(written)
+    lost += _lost_without_placeholder(text, output)
+    terms = [term for segment in text.segments for term in segment.terms]
+    return Translation(
+        output,
+        sum(segment.score for segment in segments),
+        segments,
+        sentence_split=any(segment.part.cut for segment in text.segments),
+        loop_retried=any(segment.loop_retried for segment in text.segments),
+        loop_unresolved=any(has_loop(segment) for segment in segments),
+        num_protected=sum(len(segment.protected.spans) for segment in text.segments),
+        protected_retried=any(segment.protected_retried for segment in text.segments),
+        protected_translated_around=around,
+        protected_lost=lost,
+        num_terms=len(terms),
+        terms_missed=missed_terms(terms, output),
+        numbers_missed=numbers,
+        without_spans=_without_spans(text, written),
+        direction=text.direction,
+        statistics=text.statistics,
+    )
+
+
+def _output(text: SegmentedText, segment: TextSegment, rank: int) -> tuple[str, list[SegmentTranslation], list[str]]:
+    """Return the output of a segment with its spans, the translations it consists of, and the lost spans."""
+    if segment.around:
+        output = _with_prefix(segment, _join_around(segment.protected, segment.around), text.direction.tgt)
+        return output, segment.around, missing(segment.protected.spans, output)
+    translation = segment.hypotheses[min(rank, len(segment.hypotheses) - 1)]
+    if text.spans is None and not segment.is_verbatim:
+        return translation.text, [translation], []
+    output, lost = segment.protected.restore(translation.text)
+    if segment.is_verbatim:
+        output = _with_prefix(segment, output, text.direction.tgt)
+    return output, [translation], lost
+
+
+def _with_prefix(segment: TextSegment, output: str, tgt: str) -> str:
+    """Return `output` after the prefix of a segment whose beginning no search has written."""
+    prefix = segment.prefix
+    if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
+        return output
+    is_apart = prefix[-1].isspace() or (written_without_spaces(tgt) and not prefix[-1].isascii())
+    return prefix + ("" if is_apart else " ") + output
+
+
+def space_after(part: Part, direction: Direction) -> str:
+    """Return the white space between the translation of `part` and that of the next part."""
+    if not part.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
+        return " "
+    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
+    return "" if no_spaces and not part.space.strip(" ") else part.space
+
+
+def cut_text(
+    segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions
+) -> tuple[str, list[tuple[str, str, int]]]:
+    """Cut a text into its segments, so that translating and joining them gives the translation of the text.
+
+    Returns the white space before the first one, and for each its source with the text's symbols, the white space after
+    its translation, and its number of tokens.
+    """
+    (text,) = segmenter.segment([directed], options)
+    parts = []
+    for number, segment in enumerate(text.segments, 1):
+        part = segment.part
+        symbols = segment.tags[0][len(directed.tag) :]  # the text's symbols are repeated before each of its segments
+        space = part.space if number == len(text.segments) else space_after(part, text.direction)
+        parts.append((symbols + text.text[part.start : part.end], space, len(segment.segment.src_ids)))
+    return text.lead if parts else "", parts
+
+
+def _join_around(protected: Protected, translations: Sequence[SegmentTranslation]) -> str:
+    """Join the spans, in source order, with `translations` of the text between them.
+
+    Spaces separate a span from its neighbors if it would merge with them.
+    """
+    written, apart = [], []
+    for i, (source, translation) in enumerate(zip(protected.between(), translations, strict=True)):
+        text = ANY_PLACEHOLDER.sub("", translation.text).strip()
+        before, after = source[: len(source) - len(source.lstrip())], source[len(source.rstrip()) :]
+        span = protected.spans[i] if i < len(protected.spans) else ""
+        written += [before, text, after if source.strip() else "", span]
+        apart += [text, span]
+    output = "".join(written)
+    return " ".join(filter(None, apart)) if missing(protected.spans, output) else output
+
+
+def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
+    """Return spans that had no placeholder (possible only without splitting) and are missing from `output`."""
+    spans = text.spans or []
+    if len(spans) == sum(len(segment.protected.spans) for segment in text.segments):
+        return []
+    return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
+
+
+def _without_spans(text: SegmentedText, written: Sequence[str]) -> tuple[str, str]:
+    """Return source and output without the protected spans, which both are supposed to contain.
+
+    `written` are the outputs of the segments. Each segment is cleared of its own spans only, which are few.
+    """
+    source, output = [text.lead], [text.lead]
+    for segment, translated in zip(text.segments, written, strict=True):
+        part = segment.part
+        original = text.text[part.start : part.end] + part.space
+        for span in sorted(segment.protected.spans, key=len, reverse=True):  # one may begin with another
+            original, translated = original.replace(span, " "), translated.replace(span, " ")
+        source.append(original)
+        output.append(translated)
+    return "".join(source), "".join(output)

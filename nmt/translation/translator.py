@@ -1,0 +1,289 @@
+"""The only entry point to translation, shared by `nmt translate`, `nmt eval`, validation, exports and Python."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nmt.artifacts.exportdir import ExportDir
+from nmt.artifacts.find_model import find_model
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.base.special_tokens import EOS_ID
+from nmt.config import SearchOptions
+from nmt.data.text.glossary import Glossary
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.interface import Engine
+from nmt.translation.languages import LanguagePair
+from nmt.translation.rerank import search_candidates
+from nmt.translation.retries import has_loop, retry_loops, retry_lost_spans, retry_missed
+from nmt.translation.segments import (
+    ForcedScore,
+    PairToScore,
+    SegmentTranslation,
+    score_segments,
+    translate_segments,
+    untranslated,
+)
+from nmt.translation.texts import SegmentedText, TextSegment, TextSegmenter
+from nmt.translation.translation import Translation, put_together
+
+log = logging.getLogger(__name__)
+
+Model = str | Path | RunDir | ExportDir | Sequence[RunDir]
+
+
+class Translator:
+    """Translates texts of any length with one model or an ensemble. Several threads may use it at once.
+
+    >>> from nmt import Translator
+    >>> [t.text for t in Translator.load("runs/demo-en-zh").translate(["I am from China"])]  # doctest: +SKIP
+    ['我来自中国。']
+    """
+
+    def __init__(
+        self,
+        tokenizers: TokenizerPair,
+        engine: Engine,
+        languages: LanguagePair,
+        options: SearchOptions | None = None,
+        statistics: TextStatistics | None = None,
+    ):
+        """Join tokenizers and an engine; `options` are the defaults of `translate`.
+
+        `statistics` tell what the model was trained on (None: unknown), which decides how texts are split.
+        """
+        self.tokenizers = tokenizers
+        self.engine = engine
+        self.languages = languages
+        self.options = options or SearchOptions()
+        self.statistics = statistics
+        self.segmenter = TextSegmenter(tokenizers, languages, engine.max_src_len, statistics)
+        self._has_warned = False
+
+    @classmethod
+    def load(
+        cls,
+        model: Model | None = None,
+        *,
+        engine: str = "auto",
+        device: str = "auto",
+        precision: str = "auto",
+        token_scores: bool = False,
+        scores: bool = True,
+    ) -> Translator:
+        """Load the best model of a run, or the model of a folder created by `nmt export`.
+
+        Default: the model in $NMT_MODEL, or the most recently trained run in ./runs. Several runs form an ensemble with
+        the options of the first run; NmtError if their tokenizers differ. `token_scores` makes an export return scores
+        per token, and scores that mean the same as a run's, which takes extra time. Without `scores`, exports and the
+        native engine compute no scores for single outputs; their score is nan.
+
+        `engine` runs the model of a run: native (C, on a CPU), torch, or auto (native if it supports the model).
+        `precision` applies to runs too: fp32, bf16 (torch), int8 (on a CPU), or auto. In the native engine, auto is
+        int8, unless the measurement at the end of training found that int8 costs too much quality. In torch, auto is
+        bf16 on GPUs that are faster with it, else fp32. An export has a fixed engine and precision.
+
+        For the engine torch on Intel processors with AVX-512, set MKL_CBWR=AVX512,STRICT before the process computes
+        anything. It makes small batches faster and does not change results.
+        """
+        if model is None or isinstance(model, str | Path):
+            model = find_model(None if model is None else str(model))
+        if isinstance(model, ExportDir):
+            if precision not in ("auto", "fp32"):
+                hint = "export the run again with --quantization"
+                raise NmtError("the precision of an export is fixed when it is created", path=model.path, hint=hint)
+            if engine != "auto":
+                raise NmtError("an export always uses the engine CTranslate2", path=model.path, hint="leave it auto")
+            return cls._load_export(model, device, token_scores, scores)
+        return cls._load_runs(
+            [model] if isinstance(model, RunDir) else list(model), engine, device, precision, scores or token_scores
+        )
+
+    @classmethod
+    def _load_runs(cls, runs: Sequence[RunDir], engine: str, device: str, precision: str, scores: bool) -> Translator:
+        from nmt.decoding.engines.selection import load_engine
+
+        tokenizers = shared_tokenizers(runs)
+        config = runs[0].config()
+        loaded = load_engine(runs, tokenizers, engine, device, precision, scores=scores)
+        return cls(tokenizers, loaded, LanguagePair.of(config), config.decoding, runs[0].statistics())
+
+    @classmethod
+    def _load_export(cls, export: ExportDir, device: str, token_scores: bool, scores: bool) -> Translator:
+        from nmt.decoding.engines.ctranslate2_engine import CTranslate2Engine
+
+        info = export.info()
+        export.check_files(info)
+        tokenizers = TokenizerPair.load(export.tokenizer)
+        engine = CTranslate2Engine(export, info, tokenizers, device, token_scores=token_scores, scores=scores)
+        return cls(tokenizers, engine, LanguagePair.of_export(info), info.decoding, info.statistics)
+
+    @property
+    def precision(self) -> str:
+        """The precision of the computation, such as fp32."""
+        return self.engine.precision
+
+    @property
+    def max_src_len(self) -> int:
+        """The maximum source length of the model in tokens, eos included."""
+        return self.engine.max_src_len
+
+    @property
+    def obeys_terms(self) -> bool:
+        """True if the model was trained to obey the terms of a glossary (data.glossary)."""
+        return self.segmenter.knows_terms
+
+    @property
+    def protects(self) -> bool:
+        """True if the model copies placeholders: it was trained with data.protect, long enough to learn them."""
+        return self.segmenter.knows_placeholders
+
+    def translate(  # noqa: PLR0913 (the single entry point has an option for everything about texts)
+        self,
+        texts: Sequence[str],
+        options: SearchOptions | None = None,
+        prefixes: Sequence[str] | None = None,
+        *,
+        to: str | None = None,
+        from_: str | None = None,
+        draws: Sequence[int] | None = None,
+        glossary: Glossary | None = None,
+    ) -> list[Translation]:
+        """Translate `texts`, in order; the translation of a blank text is empty.
+
+        `to` is the code of the target language. A model with several target languages requires it, unless every text
+        begins with the tag of one, such as `<2fr>`. `from_` matters only if the model translates into `to` from
+        languages that write sentences differently, such as Chinese and English: texts of several sentences are split
+        and joined accordingly. NmtError if the model does not know one of these languages.
+
+        Texts with more sentences than the model was trained on are split, sentences without letters and protected spans
+        are kept, and outputs that repeat themselves or have other numbers than their source are decoded again, all
+        according to `options` (default: the decoding section of the run). If `options.num_hypotheses` exceeds 1, the
+        rest of the n-best list is in `Translation.alternatives`. The translation of text i begins with `prefixes[i]`,
+        which is that of its first sentence. In sampling, equal texts get equal samples, unless their
+        `draws` differ. If the model was trained with data.glossary, it translates terms as `glossary` says; terms that
+        it misses are in `Translation.terms_missed`. NmtError for a text that is not a str, or a prefix with a line
+        break.
+        """
+        options = options or self.options
+        texts = _list_of_texts("texts", texts)
+        directed = [self.languages.direct(text, to, from_) for text in texts]
+        if glossary is not None:
+            self._warn_without_terms()
+        segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)), glossary)
+        _set_draws(segmented, draws or [0] * len(texts))
+        self._search([segment for text in segmented for segment in text.segments], options)
+        return [put_together(text) for text in segmented]
+
+    def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
+        """Find the hypotheses of `segments`; search again for those that loop, or lost a span, a term or a number."""
+        search = partial(search_candidates, partial(translate_segments, self.engine, self.tokenizers))
+        searched = [segment for segment in segments if not segment.is_verbatim]
+        found = search([segment.segment for segment in searched], options)
+        for segment, hypotheses in zip(searched, found, strict=True):
+            segment.hypotheses = hypotheses
+        if options.retry_loops:
+            looping = [segment for segment in searched if has_loop(segment.hypotheses[0])]
+            retry_loops(looping, search, options)
+        retry_lost_spans([s for s in searched if s.protected.spans], search, self.tokenizers, options)
+        retry_missed(searched, search, options)
+        for segment in segments:
+            segment.hypotheses = segment.hypotheses or [untranslated(segment.protected.source)]
+
+    def _warn_without_terms(self) -> None:
+        """Warn, once, if the model was not trained with terms."""
+        if not (self.obeys_terms or self._has_warned):
+            self._has_warned = True
+            log.warning(
+                "this model was not trained with data.glossary, so it does not see the terms: nmt searches again for "
+                "translations with the missing terms, and flags those without"
+            )
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None, from_: str | None = None
+    ) -> list[ForcedScore]:
+        """Score each of `targets`, in the language `to`, as the translation of the source with the same index.
+
+        A model with several target languages requires `to`, and one that reads tags of the source language requires
+        `from_`, as in `translate`.
+        """
+        directed = [self.languages.direct(text, to, from_) for text in sources]
+        pairs = [
+            PairToScore(text.tag + text.text, target, self.segmenter.tgt_tag(text.direction))
+            for text, target in zip(directed, targets, strict=True)
+        ]
+        return score_segments(self.engine, self.tokenizers, pairs, self.options.batch_tokens)
+
+    def cross_attention(
+        self, segment: SegmentTranslation, layer: int = -1, head: int | None = None
+    ) -> list[list[float]]:
+        """Return attention weights [T][S] of each target token of `segment`, and of eos if it ended, over its source.
+
+        S counts the source's eos. `layer` is the decoder layer (negative: from the last), `head` one of its heads
+        (None: average over heads); NmtError if there is no such layer or head.
+        """
+        target = [*segment.tgt_tag, *segment.tgt_ids, *([EOS_ID] if segment.finished else [])]
+        look = partial(self.engine.cross_attention, target=target, layer=layer, head=head)
+        return self.engine.map(look, [segment.src_ids])[0][len(segment.tgt_tag) :]
+
+    def close(self) -> None:
+        """Stop the engine's threads. Garbage collection of a translator also stops them."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _list_of_texts(name: str, values: Sequence[str]) -> list[str]:
+    """Return `values` as a list. NmtError that mentions their `name` if they are not a sequence of str."""
+    if isinstance(values, str | bytes):
+        hint = "put it into a list: translator.translate([text])"
+        raise NmtError(f"{name} must be a list of str, not a single {type(values).__name__}", hint=hint)
+    values = list(values)
+    for number, value in enumerate(values, 1):
+        if not isinstance(value, str):
+            raise NmtError(f"{name} must be a list of str; number {number} is of type {type(value).__name__}")
+    return values
+
+
+def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[str] | None:
+    """Return `prefixes`. NmtError unless there is one per text, each on a single line."""
+    if prefixes is None:
+        return None
+    prefixes = _list_of_texts("prefixes", prefixes)
+    if len(prefixes) != num_texts:
+        raise NmtError(f"{num_texts} texts but {len(prefixes)} prefixes", hint='pass "" for a text without a prefix')
+    if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
+        raise NmtError("a prefix must not contain line breaks")
+    return prefixes
+
+
+def _set_draws(texts: Sequence[SegmentedText], draws: Sequence[int]) -> None:
+    """Set the `draw` of all segments of text i to `draws[i]`, on which their samples depend."""
+    for text, draw in zip(texts, draws, strict=True):
+        for segment in text.segments:
+            segment.segment = segment.segment._replace(draw=draw)
+
+
+def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:
+    """Return the shared tokenizers of `runs`. NmtError if they differ."""
+    first, *others = [TokenizerPair.load(run.tokenizer) for run in runs]
+    for run, other in zip(runs[1:], others, strict=True):
+        if (other.src.fingerprint, other.tgt.fingerprint) != (first.src.fingerprint, first.tgt.fingerprint):
+            raise NmtError(
+                f"this run and {runs[0].path} have different tokenizers, so they cannot translate together",
+                path=run.path,
+                hint="train all runs of an ensemble with the same tokenizer: set tokenizer.path",
+            )
+    return first

@@ -1,0 +1,352 @@
+"""`nmt adapt`, called as from the shell: delivered or not, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.apps.commands.adapt import candidate_of
+from nmt.apps.commands.corpus_options import NO_FILES
+from nmt.apps.recipes import adaptation
+from nmt.apps.recipes.adaptation import adapted_config
+from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Part, Request, collect
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError, RunError
+from nmt.base.languages import Direction
+from nmt.config import Config
+from nmt.config.augment import AugmentConfig
+from nmt.config.corpora import ParallelFiles
+from nmt.data.read.corpus import read_parallel
+from nmt.data.store.mixing import corpus_weights, quotas
+from nmt.training.update.step import Step
+
+FAST = ("training.max_updates=6", "training.validate_every=3", "training.average_checkpoints=0")
+
+
+def nmt(*arguments: object):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def adapt(*arguments: object, settings: tuple[str, ...] = FAST):
+    return nmt("adapt", *arguments, *(part for setting in settings for part in ("--set", setting)))
+
+
+@pytest.fixture(scope="module")
+def base(digits_run, tmp_path_factory) -> Path:
+    """A run that reverses digits, with a target language whose BLEU counts characters."""
+    run = Path(shutil.copytree(digits_run, tmp_path_factory.mktemp("base") / "base"))
+    config = run / "config.yaml"
+    config.write_text(config.read_text().replace("tgt_lang: en", "tgt_lang: th"))
+    return run
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory) -> Path:
+    """A corpus that contradicts the old one: the same digits, not reversed."""
+    draw, path = random.Random(3), tmp_path_factory.mktemp("client") / "client.tsv"
+    rows = ["".join(draw.choices("0123456789", k=draw.randint(3, 7))) for _ in range(300)]
+    path.write_text("".join(f"{row}\t{row}\n" for row in rows))
+    return path
+
+
+def test_the_old_pairs_are_a_sample_as_large_as_the_training_needs(base, client, tmp_path):
+    few = tmp_path / "few.tsv"
+    few.write_text("".join(client.read_text().splitlines(keepends=True)[:60]))
+    found = [
+        collect(RunDir(base), Request((ParallelFiles(tsv=str(few)),), Direction("en", "th"), mix=mix))
+        for mix in (0.25, 0.25, 0.5)
+    ]
+    samples = [corpus.train[1].pairs for corpus in found]
+    num_new = found[0].num_new
+    assert [len(sample) for sample in samples] == [round(20 * num_new / 3), round(20 * num_new / 3), 20 * num_new]
+    assert samples[0] == samples[1]
+    assert {*samples[0]} < {*samples[2]}
+
+
+@pytest.fixture
+def runs(tmp_path, base) -> Path:
+    shutil.copytree(base, tmp_path / "base")
+    return tmp_path
+
+
+def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client, monkeypatch):
+    run, settings = runs / "client", (*FAST, "training.max_updates=30", "training.lr=1e-2")
+    done = adapt(runs / "base", "--tsv", client, "--run", run, "--mix", "old:0", settings=settings)
+    assert isinstance(done.exception, RunError)
+    kept = candidate_of(run)
+    assert str(done.exception).startswith(f"{run}: not delivered: the old test set (en-th) loses ")
+    assert f"the weights are kept in {kept}; start over with --overwrite and more of the old corpus" in str(
+        done.exception
+    )
+    assert "old (en-th)" in done.stdout
+    assert not run.exists()
+    best = RunDir(kept).best_checkpoint()
+    weights = best.read_bytes()
+    assert not json.loads((kept / "adaptation.json").read_text())["accepted"]
+    assert isinstance(adapt(runs / "base", "--tsv", client, "--run", run).exception, RunError)  # neither is overwritten
+    with monkeypatch.context() as patch:
+        patch.setattr(adaptation, "old_sets", lambda _: {"test": []})
+        unmeasured = nmt("adapt", "--resume", "--run", run)
+    assert "an earlier check found too great a loss on an old test set" in str(unmeasured.exception)
+    assert kept.exists()
+    done = nmt("adapt", "--resume", "--run", run, "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    assert not kept.exists()
+    assert (run / "checkpoints" / best.name).read_bytes() == weights
+    assert json.loads((run / "adaptation.json").read_text())["accepted"]
+    card = (run / "README.md").read_text()
+    assert str(kept) not in card
+    assert card.startswith("# client: en to th")
+    assert "## Adaptation" in card
+    assert nmt("translate", "--model", run, "123").exit_code == 0
+
+
+def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs, client):
+    done = adapt(runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    run, old = RunDir(runs / "client"), RunDir(runs / "base")
+    new_part, old_part = run.config().data.corpora("train")
+    assert (new_part.weight, old_part.weight) == (0.5, 0.5)
+    sources = {part.name: Path(part.src).read_text().split() for part in (new_part, old_part)}
+    held_out = [*run.read_pairs("valid")[0], *run.read_pairs("test")[0], *old.read_pairs("valid")[0]]
+    held_out += old.read_pairs("test")[0]
+    assert not {*sources["new"], *sources["old-1"]} & {*held_out}
+    assert len(sources["new"]) >= 230
+    corpus = [line.split("\t")[0] for line in Path(old.config().data.corpora("train")[0].tsv).read_text().splitlines()]
+    allowed = [source for source in corpus if source not in held_out]
+    assert sources["old-1"] == allowed  # twenty passes over the new pairs need more old ones than there are
+    valid = run.read_pairs("valid")[0]
+    assert len({*valid} & {*old.read_pairs("valid")[0]}) == len(valid) // 2
+    record = json.loads(run.adaptation.read_text())
+    sizes = [("new", len(run.read_pairs("test")[0])), ("old", 40)]
+    assert [(each["name"], each["sentences"]) for each in record["sets"]] == sizes
+    names = sorted(path.name for path in run.evaluations.iterdir())
+    assert names[:2] == ["adaptation-1-new.en-th.after.hyp", "adaptation-1-new.en-th.before.hyp"]
+
+
+def test_an_adaptation_that_was_stopped_ends_as_one_that_was_not(runs, client, monkeypatch):
+    command = (runs / "base", "--tsv", client, "--max-loss", 100, "--run")
+    assert adapt(*command, runs / "whole").exit_code == 0
+    step = Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        result = step(self, batches, num_tokens, number)
+        if number == 4:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        assert adapt(*command, runs / "stopped").exit_code == 130
+    assert not (runs / "stopped").exists()
+    done = nmt("adapt", "--resume", "--run", runs / "stopped", "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    whole, stopped = RunDir(runs / "whole"), RunDir(runs / "stopped")
+    assert whole.index() == stopped.index()
+    for name in whole.index().checkpoints:
+        assert whole.checkpoint(name).read_bytes() == stopped.checkpoint(name).read_bytes()
+    assert whole.adaptation.read_text() == stopped.adaptation.read_text()
+
+
+def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messages):
+    config = runs / "base" / "config.yaml"
+    config.write_text(config.read_text().replace("train.tsv", "gone.tsv"))
+    command = (runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    done = adapt(*command, "--mix", "old:0.5")
+    assert isinstance(done.exception, RunError)
+    assert "its old corpus cannot be read: no such file" in str(done.exception)
+    assert not candidate_of(runs / "client").exists()
+    done = adapt(*command)
+    assert done.exit_code == 0, done.output
+    warnings = [line for line in messages if "the model may lose quality on text unlike" in line]
+    assert len(warnings) == 1
+    assert RunDir(runs / "client").config().data.corpora("train")[0].weight is None
+
+
+def test_a_model_of_several_directions_keeps_all_of_them(two_run, two_corpora, tmp_path):
+    rows = [line.split("\t")[0] for line in (two_corpora / "train.tsv").read_text().splitlines()[:100]]
+    (tmp_path / "new.tsv").write_text("".join(f"{row}\tx{row}\n" for row in rows))
+    command = (two_run, "--tsv", tmp_path / "new.tsv", "--run", tmp_path / "run", "--max-loss", 100)
+    assert "it has en-de, en-fr" in str(adapt(*command, "--tgt-lang", "es").exception)
+    assert "forgets those it is not trained on" in str(adapt(*command, "--tgt-lang", "fr", "--mix", "0").exception)
+    done = adapt(*command, "--tgt-lang", "fr")
+    assert done.exit_code == 0, done.output
+    sets = json.loads(RunDir(tmp_path / "run").adaptation.read_text())["sets"]
+    assert [(each["name"], each["direction"]) for each in sets] == [
+        ("new", "en-fr"),
+        ("old", "en-de"),
+        ("old", "en-fr"),
+    ]
+    assert nmt("translate", "--model", tmp_path / "run", "--to", "de", "12").exit_code == 0
+
+
+def test_a_translation_memory_is_read_as_tmx_whatever_its_name(base, client):
+    rows = [line.split("\t") for line in client.read_text().splitlines()]
+    units = "".join(
+        f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="th"><seg>{tgt}</seg></tuv></tu>'
+        for src, tgt in rows
+    )
+    memory = client.with_name("memory.xml")
+    memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>')
+    options = NO_FILES._replace(tmx=[str(memory)])
+    (corpus,) = options.corpora_of(RunDir(base).config().data)
+    assert corpus.form == "tmx"
+    assert [(pair.src, pair.tgt) for pair in read_parallel((corpus,))] == [tuple(row) for row in rows]
+
+
+def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
+    lines = client.read_text().splitlines(keepends=True)
+    (runs / "test.tsv").write_text("".join(lines[:20]))
+    for name, column in (("old.src", 0), ("old.tgt", 1)):
+        (runs / name).write_text("".join(line.strip().split("\t")[column] + "\n" for line in lines[:15]))
+    command = (runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    tests = ("--test", runs / "test.tsv", "--old-test", runs / "old.src", "--old-test", runs / "old.tgt")
+    done = adapt(*command, *tests)
+    assert done.exit_code == 0, done.output
+    sets = json.loads((runs / "client" / "adaptation.json").read_text())["sets"]
+    assert [(each["name"], each["sentences"]) for each in sets] == [("new", 20), ("old", 15)]
+    train = Path(RunDir(runs / "client").config().data.corpora("train")[0].src).read_text().split()
+    assert not {*train} & {line.split("\t")[0] for line in lines[:20]}
+    assert any("new pairs are left out of training" in line for line in messages)
+
+
+def test_no_sentence_of_the_old_test_set_that_the_user_names_is_trained_on(base, client, tmp_path):
+    old_rows = Path(RunDir(base).config().data.corpora("train")[0].tsv).read_text().splitlines(keepends=True)
+    rows = client.read_text().splitlines(keepends=True)[40:60] + old_rows[:20]
+    (tmp_path / "old.tsv").write_text("".join(rows))
+    old_test = (ParallelFiles(tsv=str(tmp_path / "old.tsv")),)
+    request = Request((ParallelFiles(tsv=str(client)),), Direction("en", "th"), old_test=old_test)
+    trained_on = {src for part in collect(RunDir(base), request).train for src, _ in part.pairs}
+    assert not {row.split("\t")[0] for row in rows} & trained_on
+
+
+def test_a_new_pair_with_a_held_out_sentence_as_its_target_is_not_trained_on(two_run, two_corpora, tmp_path):
+    held_out = RunDir(two_run).read_sets("test", Direction("en", "de"))[0].sources[0]
+    rows = [line.split("\t")[0] for line in (two_corpora / "train.tsv").read_text().splitlines()[:100]]
+    (tmp_path / "new.tsv").write_text("".join(f"9{row}\tx{row}\n" for row in rows) + f"999\t{held_out}\n")
+    request = Request((ParallelFiles(tsv=str(tmp_path / "new.tsv")),), Direction("en", "fr"))
+    assert "999" not in {src for src, _ in collect(RunDir(two_run), request).train[0].pairs}
+
+
+@pytest.mark.parametrize(
+    ("mix", "num_new", "sizes"), [(0.1, 1000, (2218, 4)), (0.25, 1000, (6666, 1)), (0.5, 1000, (19_990, 4, 3, 2, 1))]
+)
+def test_every_old_corpus_gets_a_pair_of_each_epoch_however_small_it_is(base, tmp_path, mix, num_new, sizes):
+    data, direction = RunDir(base).config().data, Direction("en", "th")
+    corpora = [ParallelFiles(tsv=f"{number}.tsv") for number in range(len(sizes))]
+    old = [
+        Part(f"old-{number}", direction, [("1", "2")] * size, files, float(size))
+        for number, (size, files) in enumerate(zip(sizes, corpora, strict=True))
+    ]
+    new = Part("new", direction, [("3", "4")] * num_new)
+    written = AdaptationCorpus(data, [new, *old], [new], [new], mix).write(tmp_path)
+    counts = [num_new, *sizes]
+    per_epoch = quotas(counts, corpus_weights(written, counts))
+    assert min(per_epoch) >= 1
+    assert per_epoch[0] == pytest.approx((1 - mix) * sum(counts), rel=0.01)
+
+
+def test_an_adaptation_has_the_settings_of_the_last_stage(base, client, tmp_path):
+    run = RunDir(shutil.copytree(base, tmp_path / "run"))
+    config = run.config()
+    last = {"max_updates": 5, "lr": 1e-3, "label_smoothing": 0.0, "dropout": 0.25, "augment": False}
+    stages = [{"max_updates": 5}, last | {"warmup_updates": 0}]
+    values = config.model_dump()
+    values["training"] |= {"stages": stages, "max_updates": 10, "warmup_updates": 1, "lr": 5e-4}
+    values["data"]["augment"]["upper"] = 0.1
+    run.write_config(Config.model_validate(values))
+    corpus = collect(run, Request((ParallelFiles(tsv=str(client)),), Direction("en", "th")))
+    found = adapted_config(run, corpus, corpus.write(tmp_path))
+    assert (found.training.lr, found.training.label_smoothing, found.model.dropout) == (3e-4, 0.0, 0.25)
+    assert not found.training.stages
+    assert found.data.augment == AugmentConfig()
+
+
+def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_prints(
+    runs, client, messages, monkeypatch
+):
+    shutil.copytree(runs / "base", runs / "client")
+    step = Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        signal.raise_signal(signal.SIGINT)
+        return step(self, batches, num_tokens, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        command = (runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100)
+        assert adapt(*command).exit_code == 130
+    resume = next(line for line in messages if "nmt adapt --resume" in line).partition("nmt adapt ")[2]
+    assert resume.endswith("client --overwrite --max-loss 100")
+    resume = shlex.split(resume)[:-2]
+    assert not RunDir(runs / "client").adaptation.exists()
+    refused = nmt("adapt", "--resume", "--run", runs / "client")
+    assert str(refused.exception).endswith(f"replace this run\n  allow it: nmt adapt {shlex.join(resume)}")
+    assert nmt("adapt", *resume, "--max-loss", 100).exit_code == 0
+    assert RunDir(runs / "client").adaptation.exists()
+
+
+def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
+    shutil.copytree(runs / "base", runs / "disk" / "client")
+    (runs / "client").symlink_to(runs / "disk" / "client")
+    for _ in range(2):
+        done = adapt(
+            runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100, "--mix", "0"
+        )
+        assert done.exit_code == 0, done.output
+        assert (runs / "client").is_symlink()
+        assert [path.name for path in (runs / "disk").iterdir() if not path.name.startswith(".store")] == ["client"]
+    assert RunDir(runs / "disk" / "client").adaptation.exists()
+
+
+FAULTS = {
+    "no run": (("--tsv", "a"), "Missing option '--run'"),
+    "no base": (("--tsv", "a", "--run", "r"), "give the run to adapt"),
+    "mix": (("{base}", "--tsv", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
+    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation already has its corpus; omit --tsv"),
+    "other": (("--resume", "--run", "r", "--mix", "0.9", "--src-lang", "de"), "omit --src-lang, --mix"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
+def test_usage_errors_exit_with_2(base, arguments, message):
+    done = nmt("adapt", *(part.format(base=base) for part in arguments))
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_faults_leave_nothing_behind(runs, client):
+    before = sorted(path.name for path in runs.iterdir())
+    run = ("--run", runs / "client")
+    (runs / "few.tsv").write_text("1\t1\n" * 30)
+    for arguments, kind in (
+        ((runs / "base", "--tsv", runs / "gone.tsv", *run), NmtError),
+        ((runs / "base", "--tsv", runs / "few.tsv", *run), NmtError),
+        ((runs / "base", *run), SystemExit),
+        ((runs / "base", "--tsv", client, "--run", runs / "base"), RunError),
+        ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), NmtError),
+        (("--resume", *run), RunError),
+        ((runs / "base", "--tsv", client, *run, "--old-test", runs / "gone.tsv"), NmtError),
+    ):
+        assert isinstance(nmt("adapt", *arguments).exception, kind), arguments
+    (runs / "few.tsv").unlink()
+    assert sorted(path.name for path in runs.iterdir()) == before
+
+
+def test_a_packed_model_is_adapted_and_a_finished_adaptation_says_so(runs, client, monkeypatch):
+    monkeypatch.setenv("NMT_CACHE", str(runs / "cache"))
+    packed = runs / "base.zip"
+    assert nmt("pack", runs / "base", "-o", packed).exit_code == 0
+    done = adapt(packed, "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    assert done.exit_code == 0, done.output
+    again = nmt("adapt", "--resume", "--run", runs / "client").exception
+    assert isinstance(again, RunError)
+    assert again.message == "this adaptation is finished"

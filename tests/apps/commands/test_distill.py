@@ -1,0 +1,280 @@
+"""`nmt distill`, called as from the shell: what the student is trained on, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.apps.commands import distill as distill_module
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import ConfigError, NmtError, RunError
+from nmt.base.languages import Direction
+from nmt.config import SearchOptions
+from nmt.data.read.lines import read_lines
+from nmt.training.update.step import Step
+from nmt.translation import Translation, Translator
+from tests.tiny import TRAINING, tiny_values
+
+MODEL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+MODEL |= {"max_src_len": 32, "max_tgt_len": 32}
+SHORT = TRAINING | {"max_updates": 6, "validate_every": 3, "average_checkpoints": 0}
+
+
+def nmt(*arguments: object):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture(scope="module")
+def teacher(digits_run, digits, tmp_path_factory) -> Path:
+    """A run that reverses digits, whose corpus is a small one from which validation and test set are held out."""
+    folder = tmp_path_factory.mktemp("teacher")
+    lines = (digits / "train.tsv").read_text().splitlines(keepends=True)[:600]
+    (folder / "train.tsv").write_text("".join(dict.fromkeys(lines)))
+    run = Path(shutil.copytree(digits_run, folder / "teacher"))
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["data"] |= {"train": {"tsv": str(folder / "train.tsv")}, "valid": None, "test": None, "holdout_size": 20}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    return run
+
+
+@pytest.fixture
+def student(tmp_path) -> Path:
+    """The configuration of a tiny student, without data."""
+    path = tmp_path / "student.yaml"
+    path.write_text(yaml.safe_dump({"tokenizer": {"type": "char"}, "model": MODEL, "training": SHORT}))
+    return path
+
+
+def test_a_student_is_trained_on_the_translations_of_its_teacher(teacher, student, tmp_path):
+    done = nmt("distill", teacher, "--config", student, "--run", tmp_path / "run", "--beam", 3)
+    assert done.exit_code == 0, done.output
+    run = RunDir(tmp_path / "run")
+    files = run.config().data.corpora("train")[0]
+    sources, targets = (list(read_lines(Path(name))) for name in (files.src, files.tgt))
+    with Translator.load(teacher, scores=False) as translator:
+        options = translator.options.greedy().changed(beam_size=3)
+        assert [each.text for each in translator.translate(sources, options)] == targets
+    corpus = dict(line.split("\t") for line in (teacher.parent / "train.tsv").read_text().splitlines())
+    for split in ("valid", "test"):  # real translations, of sentences that the student does not see
+        held_out = dict(zip(*run.read_pairs(split), strict=True))
+        assert len(held_out) == 20
+        assert held_out.items() <= corpus.items()
+        assert not {*sources} & {*held_out}
+    record = json.loads(run.distillation.read_text())
+    assert [each["name"] for each in record["sets"]] == ["valid", "test"]
+    assert record["seconds"].keys() == {"teacher", "student"}
+    assert "times as fast (median of 3, in turns)" in done.stdout
+    assert run.config().model.d_model == 16
+
+
+def test_a_student_learns_from_several_translations_of_each_source(teacher, student, tmp_path, messages):
+    filters = "data.filters={repeated_source: true, near_duplicate: true}"
+    command = ("distill", teacher, "--config", student, "--set", filters, "--run", tmp_path / "run", "--n-best", 2)
+    assert "need a --beam of at least 2" in nmt(*command, "--beam", 1).stderr
+    done = nmt(*command, "--beam", 3, "--mix-original", 0.25)
+    assert done.exit_code == 0, done.output
+    run = RunDir(tmp_path / "run")
+    translated, original = run.config().data.corpora("train")
+    sources, targets = (list(read_lines(Path(name))) for name in (translated.src, translated.tgt))
+    assert sources[::2] == sources[1::2] == list(read_lines(Path(original.src)))
+    with Translator.load(teacher, scores=False) as translator:
+        options = translator.options.greedy().changed(beam_size=3, num_hypotheses=2)
+        found = translator.translate(sources[::2], options)
+    for number, best in enumerate(found):
+        texts = list(dict.fromkeys(each.text for each in (best, *best.alternatives) if not each.loop_unresolved))
+        assert targets[2 * number : 2 * number + 2] == [*texts, "", ""][:2]
+    assert (translated.weight, original.weight) == (0.75, 0.25)
+    assert any(f"{sum(map(bool, targets)):,} pairs, " in each for each in messages)  # the filters drop none
+
+
+def test_translations_that_are_duplicates_or_loops_or_lose_a_span_are_left_out():
+    others = [Translation("a"), Translation("b", protected_lost=["URL"]), Translation("c c c", loop_unresolved=True)]
+    found = [Translation("a", alternatives=[*others, Translation("d")]), Translation("e", protected_lost=["URL"])]
+    lines = distill_module._as_lines(
+        SimpleNamespace(translate=lambda *_, **__: found),
+        ["1", "2"],
+        SearchOptions(beam_size=5, num_hypotheses=5),
+        SimpleNamespace(direction=Direction("de", "en")),
+    )
+    assert lines.split("\n") == ["a", "d", "", "", "", "e", "", "", "", "", ""]
+
+
+@pytest.mark.parametrize("num_best", [1, 2])
+def test_a_distillation_that_was_killed_anywhere_ends_as_one_that_was_not(
+    teacher, student, tmp_path, monkeypatch, num_best
+):
+    monkeypatch.setattr(distill_module, "BLOCK_LINES", 64)
+    command = ("distill", teacher, "--config", student, "--n-best", num_best, "--run")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole, stopped = tmp_path / "a" / "run", tmp_path / "b" / "run"
+    assert nmt(*command, whole).exit_code == 0
+    translate, calls = distill_module._as_lines, []
+
+    def killed(*arguments):
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return translate(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "_as_lines", killed)
+        assert nmt(*command, stopped).exit_code == 130
+    (partial,) = stopped.parent.glob(".store/distill-*/*.partial")
+    with partial.open("a") as file:
+        file.write("cut sh")  # a line that was being written
+    assert not stopped.exists()
+    step = Step.__call__
+
+    def stopping_step(self, batches, num_tokens, number):
+        result = step(self, batches, num_tokens, number)
+        if number == 4:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    translated = []
+
+    def counted(*arguments):
+        translated.append(arguments)
+        return translate(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "__call__", stopping_step)
+        patch.setattr(distill_module, "_as_lines", counted)
+        assert nmt(*command, stopped, "--resume").exit_code == 130
+    num_sources = len(list(read_lines(partial.with_suffix("")))) // num_best
+    assert len(translated) == num_sources // 64 + 1 - 3  # the rest alone
+    assert nmt(*command, stopped, "--resume").exit_code == 0
+    a, b = RunDir(whole), RunDir(stopped)
+    assert a.index() == b.index()
+    for name in a.index().checkpoints:
+        assert a.checkpoint(name).read_bytes() == b.checkpoint(name).read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "_as_lines", killed)
+        for option in ("--beam", 4), ("--n-best", 3), ("--mix-original", 0.5):
+            refused = nmt(*command, stopped, "--resume", *option)
+            assert str(refused.exception).startswith(f"{stopped}: this student was started on other text\n  repeat the")
+
+
+def test_languages_that_the_teacher_does_not_translate_are_refused(teacher, student, tmp_path):
+    text = student.read_text()
+    student.write_text(text + f"data: {{src_lang: en, tgt_lang: fr, train: {{tsv: {teacher.parent / 'train.tsv'}}}}}\n")
+    refused = nmt("distill", teacher, "--config", student, "--run", tmp_path / "run")
+    assert str(refused.exception) == (
+        f"{student}: the teacher {teacher}: this model translates into en, not into fr\n"
+        "  set data.src_lang and data.tgt_lang to languages of the teacher"
+    )
+
+
+def test_a_test_set_that_the_teacher_was_trained_on_is_warned_of(teacher, student, tmp_path, messages):
+    lines = (teacher.parent / "train.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "part.tsv").write_text("".join(lines[:200]))
+    data = f"data: {{src_lang: en, tgt_lang: en, train: {{tsv: {tmp_path / 'part.tsv'}}}, holdout_size: 20}}\n"
+    student.write_text(student.read_text() + data)
+    done = nmt("distill", teacher, "--config", student, "--run", tmp_path / "run", "--beam", 1)
+    assert done.exit_code == 0, done.output
+    assert [line for line in messages if "of the student's test sentences" in line] == [
+        f"warning: {teacher} was trained on 19 of the student's test sentences, so its scores are too high; "
+        "set data.test in the student's configuration"
+    ]
+
+
+def test_a_share_of_the_original_pairs_is_mixed_in(teacher, student, tmp_path):
+    run = tmp_path / "run"
+    done = nmt("distill", teacher, "--config", student, "--run", run, "--mix-original", 0.25, "--beam", 1)
+    assert done.exit_code == 0, done.output
+    distilled, original = RunDir(run).config().data.corpora("train")
+    assert (distilled.weight, original.weight) == (0.75, 0.25)
+    assert distilled.src == original.src
+    pairs = zip(*(read_lines(Path(name)) for name in (original.src, original.tgt)), strict=True)
+    assert all(src == tgt[::-1] for src, tgt in pairs)
+
+
+def test_originals_stay_where_a_filter_drops_repeated_sources(teacher, student, tmp_path):
+    run = tmp_path / "run"
+    filters = ("--set", "data.filters={repeated_source: true}", "--beam", 1)
+    done = nmt("distill", teacher, "--config", student, "--run", run, "--mix-original", 0.25, *filters)
+    assert done.exit_code == 0, done.output
+    distilled, original = json.loads(RunDir(run).report_file.read_text())["corpora"]
+    assert distilled["pairs"] == original["pairs"]
+
+
+def test_a_distillation_that_replaces_a_run_is_continued_by_the_command_that_it_prints(
+    teacher, student, tmp_path, messages, monkeypatch
+):
+    run = tmp_path / "run"
+    shutil.copytree(teacher, run)
+    command = ["distill", str(teacher), "--config", str(student), "--run", str(run), "--beam", "1", "--overwrite"]
+    monkeypatch.setattr(sys, "argv", ["nmt", *command])
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(distill_module, "_as_lines", killed)
+        assert nmt(*command).exit_code == 130
+    (printed,) = [line.partition("Resume with: nmt ")[2] for line in messages if "Resume with: " in line]
+    assert nmt(*shlex.split(printed)).exit_code == 0
+    assert RunDir(run).distillation.exists()
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_several_directions_teaches_a_preset_student(two_run, tmp_path):
+    settings = {"training." + key: value for key, value in SHORT.items()}
+    settings |= {"model.d_model": 16, "model.d_ff": 32, "tokenizer.type": "char"}
+    overrides = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    done = nmt("distill", two_run, two_run, "--run", tmp_path / "run", "--beam", 1, *overrides)
+    assert done.exit_code == 0, done.output
+    run = RunDir(tmp_path / "run")
+    assert [str(direction) for direction in run.config().data.directions] == ["en-de", "en-fr"]
+    assert run.config().model.decoder_layers == 1
+    assert run.config().model.encoder_layers > 1
+    record = json.loads(run.distillation.read_text())
+    assert len(record["teachers"]) == 2
+    assert [each["direction"] for each in record["sets"]] == ["en-de", "en-fr"] * 2
+
+
+def test_data_of_the_student_are_its_own_if_it_names_them(teacher, digits, student, tmp_path):
+    values = tiny_values(digits, model=MODEL, training=SHORT)
+    student.write_text(yaml.safe_dump(values))
+    small = tmp_path / "small.tsv"
+    small.write_text("".join((digits / "train.tsv").read_text().splitlines(keepends=True)[:100]))
+    done = nmt("distill", teacher, "-c", student, "--run", tmp_path / "run", "--set", f"data.train={{tsv: {small}}}")
+    assert done.exit_code == 0, done.output
+    data = RunDir(tmp_path / "run").config().data
+    assert data.corpora("test")[0].tsv == str(digits / "test.tsv")
+    assert len(list(read_lines(Path(data.corpora("train")[0].tgt)))) == 100
+
+
+def test_a_packed_teacher_needs_a_corpus(teacher, tmp_path, monkeypatch):
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    assert nmt("pack", teacher, "-o", tmp_path / "teacher.zip").exit_code == 0
+    error = nmt("distill", tmp_path / "teacher.zip", "--run", tmp_path / "run").exception
+    assert isinstance(error, RunError)
+    assert error.message == "this model was imported or packed, so it has no training data"
+
+
+def test_faults_are_refused_before_anything_is_translated(teacher, student, tmp_path):
+    run = tmp_path / "run"
+    stages = "training.stages=[{max_updates: 3, weights: [1]}]"
+    assert nmt("distill", teacher, "--run", run, "--resume", "--overwrite").exit_code == 2
+    for arguments, kind in (
+        ((tmp_path / "gone", "--run", run), RunError),
+        ((teacher, "--run", teacher, "--overwrite"), NmtError),
+        ((teacher, "--run", teacher), RunError),
+        ((teacher, "--run", run, "--config", tmp_path / "gone.yaml"), ConfigError),
+        ((teacher, "--run", run, "--config", student, "--set", "model.d_modell=3"), ConfigError),
+        ((teacher, "--run", run, "--config", student, "--mix-original", "0.3", "--set", stages), ConfigError),
+    ):
+        assert isinstance(nmt("distill", *arguments).exception, kind), arguments
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["student.yaml"]

@@ -1,0 +1,517 @@
+"""`nmt eval`: of runs, checkpoints, ensembles and exports, on their test set or given files."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.apps.commands.evaluate import ShowDetails
+from nmt.apps.commands.evaluation import sacrebleu_command
+from nmt.artifacts.rundir import RunDir
+from nmt.config import Config
+from nmt.evaluation import score
+from nmt.evaluation.details import FLAGS
+from nmt.evaluation.scores import describe_quality
+from tests.stored import add_last_checkpoint
+from tests.tiny import tiny_values
+
+FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
+
+
+@pytest.fixture
+def run(digits_run, tmp_path) -> RunDir:
+    return RunDir(Path(shutil.copytree(digits_run, tmp_path / "digits")))
+
+
+def evaluate(*arguments: object, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["eval", *map(str, arguments)])
+    assert done.exit_code == code or isinstance(done.exception, Exception), done.output
+    if code == 1:
+        return str(done.exception)
+    assert done.exit_code == code, done.output
+    return done.stdout if code == 0 else " ".join(done.output.replace("│", " ").split())
+
+
+def test_the_printed_command_gives_the_same_scores_with_sacrebleu_itself(run):
+    result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "bleu,chrf,ter"))
+    program, *arguments = shlex.split(result["sacrebleu"])
+    assert program == "sacrebleu"
+    theirs = subprocess.run([sys.executable, "-m", program, *arguments], capture_output=True, text=True, check=True)
+    for row, ours in zip(json.loads(theirs.stdout), result["scores"].values(), strict=True):
+        assert row["score"] == ours["value"]
+        assert row["signature"] == ours["signature"]
+    assert (result["set"], result["sentences"]) == ("test", 40)
+    assert result["hypotheses"] == str(run.path / "eval" / "test.hyp")
+    assert json.loads((run.path / "eval" / "test.json").read_text()) == result
+
+
+def test_the_printed_command_tokenizes_chinese_as_the_score_does(tmp_path):
+    hypotheses, references = ["我来自中国。", "你是我最好的朋友。"], ["我来自中国。", "你我是最好的朋友。"]
+    for name, lines in (("hyp", hypotheses), ("ref", references)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = shlex.split(sacrebleu_command([tmp_path / "hyp"], [tmp_path / "ref"], ["bleu"], "zh", []))
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, encoding="utf-8", env=environment)
+    theirs, (ours,) = json.loads(done.stdout), score(hypotheses, references, "zh", ["bleu"])
+    assert (theirs["score"], theirs["signature"]) == (round(ours.value, 2), ours.signature)
+
+
+def test_given_files_are_scored_and_their_command_prints_the_same(run, tmp_path):
+    (tmp_path / "set.src").write_text("123\n45\n")
+    (tmp_path / "set.ref").write_text("321\n54\n")
+    (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
+    files = ("--src", tmp_path / "set.src", "--ref", tmp_path / "set.ref")
+    assert evaluate("-m", run.path, *files, "--metrics", "chrf").startswith("chrF2 100.00 ± 0.00  nrefs:1|")
+    results = [
+        json.loads(evaluate("-m", run.path, *given, "--format", "json"))
+        for given in (files, ("--tsv", tmp_path / "set.tsv"))
+    ]
+    assert results[0] == results[1]
+    arguments = shlex.split(results[0]["sacrebleu"])[1:]
+    done = subprocess.run([sys.executable, "-m", "sacrebleu", *arguments], capture_output=True, text=True, check=True)
+    assert [row["score"] for row in json.loads(done.stdout)] == [s["value"] for s in results[0]["scores"].values()]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_sentences_from_pipes_are_read_once_and_kept_under_their_own_names(run, tmp_path):
+    names = []
+    for numbers in (("123", "45"), ("67", "89")):
+        for side, texts in (("src", numbers), ("ref", [text[::-1] for text in numbers])):
+            os.mkfifo(tmp_path / side)
+            content = "".join(f"{text}\n" for text in texts)
+            threading.Thread(target=(tmp_path / side).write_text, args=(content,), daemon=True).start()
+        files = ("--src", tmp_path / "src", "--ref", tmp_path / "ref")
+        result = json.loads(evaluate("-m", run.path, *files, "--format", "json", "--metrics", "chrf"))
+        assert result["scores"]["chrF2"]["value"] == 100
+        assert Path(result["hypotheses"]).read_text().split() == [text[::-1] for text in numbers]
+        names.append(result["hypotheses"])
+        (tmp_path / "src").unlink()
+        (tmp_path / "ref").unlink()
+    assert len(set(names)) == 2
+
+
+def test_a_checkpoint_is_named(run):
+    names = [run.best_checkpoint().stem, add_last_checkpoint(run)]
+    results = [json.loads(evaluate("-m", run.path, "--checkpoint", name, "--format", "json")) for name in names]
+    assert [result["checkpoints"] for result in results] == [[name] for name in names]
+    assert [Path(result["hypotheses"]).name for result in results] == [f"test-{name}.hyp" for name in names]
+    done = CliRunner().invoke(app, ["translate", "-m", str(run.path), "--checkpoint", names[0], "123"])
+    assert done.exit_code == 0
+    missing = evaluate("-m", run.path, "--checkpoint", "step-7", code=1)
+    assert missing.startswith(f"{run.path}: this run has no checkpoint 'step-7'\n  it has ")
+    assert names[0] in missing
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_scores_of_a_read_only_run_are_saved_in_the_current_folder(run, tmp_path, monkeypatch, messages):
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree(run.evaluations, ignore_errors=True)
+    run.path.chmod(0o555)
+    try:
+        assert "BLEU" in evaluate("-m", run.path)
+    finally:
+        run.path.chmod(0o755)
+    assert f"warning: cannot write to {run.evaluations}; saving results in digits-eval" in messages
+    assert (tmp_path / "digits-eval" / "test.json").is_file()
+
+
+def test_another_search_or_precision_writes_over_nothing(run):
+    evaluate("-m", run.path)
+    greedy = (run.evaluations / "test.json").read_text()
+    evaluate("-m", run.path, "--beam", 2, "--length-penalty", 0.5)
+    assert (run.evaluations / "test.json").read_text() == greedy
+    assert json.loads((run.evaluations / "test-beam2-lp0.5.json").read_text())["beam_size"] == 2
+    assert (run.evaluations / "test-beam2-lp0.5.hyp").exists()
+
+
+def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
+    other = RunDir(Path(shutil.copytree(digits_run, tmp_path / "other")))
+    result = json.loads(evaluate("-m", run.path, "-m", other.path, "--format", "json"))
+    assert result["models"] == [str(run.path), str(other.path)]
+    assert Path(result["hypotheses"]).match(f"{run.evaluations}/test-with-other-????????.hyp")
+    assert not any(line.startswith("warning") for line in messages)
+    (other.data / "test.src").write_text("1\n")
+    (other.data / "test.tgt").write_text("1\n")
+    evaluate("-m", run.path, "-m", other.path)
+    assert (
+        f"warning: {other.path} has another test set than {run.path}; it may have been trained on sentences of the "
+        "latter, so scores may be too high" in messages
+    )
+
+
+def test_an_export_is_scored_on_given_files_and_compared(digits_export, run, tmp_path):
+    export = Path(shutil.copytree(digits_export, tmp_path / "export"))
+    (tmp_path / "set.tsv").write_text("123\t321\n45\t54\n")
+    files = ("--tsv", tmp_path / "set.tsv", "--format", "json")
+    result = json.loads(evaluate("-m", export, *files, "--compare", run.path))
+    assert result["scores"]["chrF2"]["value"] == 100
+    assert result["compared"][0]["differences"]["chrF2"]["other"] == 100
+    assert json.loads(evaluate("-m", run.path, *files, "--compare", export))["compared"][0]["other"] == str(export)
+    assert Path(result["hypotheses"]).parent == export / "eval"
+    assert CliRunner().invoke(app, ["translate", "-m", str(export), "12"]).stdout == "21\n"  # as good as before
+    assert evaluate("-m", export, code=1) == (
+        f"{export}: an export holds no test set\n  give a test set with --src and --ref, or with --tsv"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--src", "a"), "--src and --ref go together"),
+        (("--src", "a", "--ref", "b", "--tsv", "c"), "give --src and --ref, or --tsv, not both"),
+        (("--hyp", "a", "--augment", "upper"), "--augment and --checkpoint need a model"),
+        (("--ref", "a"), "--src and --ref go together"),
+        (("--src", "a", "--ref", "b", "--ref", "c", "--augment", "upper"), "--augment works with only one reference"),
+        (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; choose from bleu, chrf, chrf++, ter, spbleu, comet"),
+        (("-m", "a", "-m", "b", "--checkpoint", "c"), "--checkpoint is for one run, not for an ensemble"),
+        (("--hyp", "a", "--ref", "b", "--beam", "2"), "search options need a model"),
+        (("--hyp", "a", "--ref", "b", "--split", "valid"), "--split names a data set of the run"),
+    ],
+)
+def test_what_does_not_go_together_is_a_usage_error(arguments, message):
+    assert message in evaluate(*arguments, code=2)
+
+
+def test_changed_copies_of_the_set_are_scored_beside_it(run):
+    plain = json.loads(evaluate("-m", run.path, "--format", "json"))
+    result = json.loads(evaluate("-m", run.path, "--format", "json", "--augment", "emoji,noise"))
+    changed = result.pop("augmented")
+    assert result == plain
+    assert list(changed) == ["emoji", "noise"]
+    references = {kind: (run.path / "eval" / f"test-{kind}.ref").read_text(encoding="utf-8") for kind in changed}
+    clean = (run.path / "data" / "test.tgt").read_text(encoding="utf-8")
+    assert references["noise"] == clean != references["emoji"]
+    assert changed["emoji"]["scores"]["chrF2"]["value"] < plain["scores"]["chrF2"]["value"]
+    assert json.loads((run.path / "eval" / "test-noise.json").read_text()) == changed["noise"]
+    lines = evaluate("-m", run.path, "--augment", "emoji").splitlines()
+    assert [line.split()[0] for line in lines] == ["BLEU", "chrF2", "emoji", "emoji"]
+
+
+def test_an_unknown_kind_of_change_is_named(run):
+    output = evaluate("-m", run.path, "--augment", "upper,lower", code=2)
+    assert "unknown kind of change 'lower'; choose from upper, title, typos" in output
+
+
+def lines_of(folder: Path, name: str, *texts: str) -> Path:
+    (folder / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return folder / name
+
+
+def run_sacrebleu(commands: str) -> list[str]:
+    """Return what each of the commands prints."""
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    done = []
+    for command in commands.split(" && "):
+        arguments = [sys.executable, "-m", *shlex.split(command)]
+        done.append(
+            subprocess.run(arguments, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
+        )
+    return done
+
+
+def test_scores_have_intervals_that_the_printed_command_prints_too(run):
+    result = json.loads(evaluate("-m", run.path, "--format", "json", "--metrics", "chrf++,chrf"))
+    theirs = {row["name"]: row for row in map(json.loads, run_sacrebleu(result["sacrebleu"]))}
+    assert list(result["scores"]) == ["chrF2++", "chrF2"]
+    for name, ours in result["scores"].items():
+        row = theirs[name]
+        assert (ours["value"], ours["signature"]) == (row["score"], row["signature"])
+        assert ours["interval"] == {"mean": row["confidence_mean"], "half_width": row["confidence_var"]}
+    assert re.match(r"chrF2\+\+ +[0-9.]+ ± [0-9.]+  nrefs:1\|bs:1000\|seed:12345\|", evaluate(
+        "-m", run.path, "--metrics", "chrf++"))  # fmt: skip
+
+
+def test_a_file_of_translations_is_scored_without_a_model_against_several_references(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where there is no run
+    hyp = lines_of(tmp_path, "hyp", "the dog barks", "he reads")
+    refs = [lines_of(tmp_path, "r1", "a dog barks", "he reads"), lines_of(tmp_path, "r2", "the dog barks", "she read")]
+    files = ("--hyp", hyp, "--ref", refs[0], "--ref", refs[1], "--to", "en")
+    result = json.loads(evaluate(*files, "--format", "json"))
+    assert (result["models"], result["precision"], result["hypotheses"]) == ([], None, str(hyp))
+    assert result["scores"]["chrF2"]["value"] == 100
+    (printed,) = run_sacrebleu(result["sacrebleu"])
+    assert [row["signature"] for row in json.loads(printed)] == [s["signature"] for s in result["scores"].values()]
+    assert "nrefs:2|" in result["scores"]["BLEU"]["signature"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp", "r1", "r2"]
+    assert evaluate(*files[:-2], code=1).startswith("BLEU's tokenizer depends on the target language, which is unknown")
+    short = lines_of(tmp_path, "short", "one")
+    assert evaluate("--hyp", short, *files[2:], code=1).startswith(f"{short}: 1 translations but 2 references")
+    assert evaluate(*files, "--ref", short, code=1).startswith(f"{short}: 2 lines in {refs[0]} but 1 references")
+
+
+def test_a_file_of_translations_is_scored_on_the_test_set_of_a_run(run):
+    whole = json.loads(evaluate("-m", run.path, "--format", "json"))
+    result = json.loads(evaluate("--hyp", whole["hypotheses"], "-m", run.path, "--format", "json"))
+    assert result["scores"] == whole["scores"]
+    assert result["sacrebleu"] == whole["sacrebleu"]
+
+
+def test_a_model_is_compared_with_a_run_and_a_file_and_sacrebleu_prints_the_same(run, digits_run, tmp_path):
+    other = Path(shutil.copytree(digits_run, tmp_path / "other"))
+    backwards = lines_of(tmp_path, "wrong", *RunDir(run.path).read_pairs("test")[0])
+    result = json.loads(evaluate("-m", run.path, "--compare", other, "--compare", backwards, "--format", "json"))
+    same, wrong = result["compared"]
+    assert (same["other"], wrong["other"], same["test"]) == (str(other), str(backwards), "bootstrap")
+    assert [each["verdict"] for each in same["differences"].values()] == ["no difference"] * 2
+    chrf = wrong["differences"]["chrF2"]
+    assert (chrf["verdict"], chrf["significant"]) == ("better: the difference is significant", True)
+    (printed,) = run_sacrebleu(result["sacrebleu_compared"])
+    assert chrf["signature"] in printed
+    assert f"(p = {chrf['sacrebleu_p_value']:.4f})" in printed
+    assert len(list(run.evaluations.glob(f"test-of-{tmp_path.name}-other-*.hyp"))) == 1
+    assert not (other / "eval").exists()
+
+
+def test_no_command_compares_a_file_with_itself(tmp_path):
+    reference = lines_of(tmp_path, "ref", ["a b c", "d e f"])
+    files = ("--hyp", reference, "--ref", reference, "--compare", reference, "--to", "en")
+    assert json.loads(evaluate(*files, "--format", "json"))["sacrebleu_compared"] is None
+
+
+def test_translations_of_two_models_with_the_same_last_folders_are_both_kept(run, digits_run, tmp_path):
+    first, second = (Path(shutil.copytree(digits_run, tmp_path / name / "runs" / "x")) for name in "ab")
+    metrics = ("--metrics", "chrf", "--format", "json")
+    commands = [
+        json.loads(evaluate("-m", run.path, "--compare", other, *metrics))["sacrebleu_compared"]
+        for other in (first, second)
+    ]
+    assert commands[0] != commands[1]
+    assert len(list(run.evaluations.glob("test-of-runs-x-*.hyp"))) == 2
+    both = json.loads(evaluate("-m", run.path, "--compare", first, "--compare", second, *metrics))
+    (printed,) = run_sacrebleu(both["sacrebleu_compared"])
+    assert printed.count("test-of-runs-x-") == 2
+
+
+def test_compressed_translations_are_compared_by_plain_copies(run, tmp_path):
+    copies = []
+    for last in ("1", "2"):
+        packed = tmp_path / "other.xz"
+        with lzma.open(packed, "wt", encoding="utf-8") as file:
+            file.writelines(f"{text}{last}\n" for text in RunDir(run.path).read_pairs("test")[1])
+        result = json.loads(evaluate("-m", run.path, "--compare", packed, "--metrics", "chrf", "--format", "json"))
+        (printed,) = run_sacrebleu(result["sacrebleu_compared"])
+        assert f"(p = {result['compared'][0]['differences']['chrF2']['sacrebleu_p_value']:.4f})" in printed
+        copies.append(result["sacrebleu_compared"])
+    assert copies[0] != copies[1]
+    assert len(list(run.evaluations.glob("test-of-*-other.xz-*.hyp"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("text.xz", lambda path: path.write_bytes(lzma.compress(b"a b c d\ne\n"))),
+        ("text", lambda path: path.write_bytes(b"\xef\xbb\xbfa b c d\ne\n")),
+        pytest.param(
+            "text",
+            lambda path: feed_pipe(path, "a b c d\ne\n"),
+            marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes"),
+        ),
+    ],
+    ids=["xz", "byte-order-mark", "pipe"],
+)
+@pytest.mark.parametrize("option", ["--hyp", "--ref", "--compare"])
+def test_no_command_names_a_file_that_sacrebleu_cannot_read(name, write, option, tmp_path, messages):
+    plain, path = lines_of(tmp_path, "plain", "a b c d", "e"), tmp_path / name
+    write(path)
+    files = {"--hyp": plain, "--ref": plain, "--compare": plain, option: path}
+    arguments = [word for pair in files.items() for word in pair]
+    result = json.loads(evaluate(*arguments, "--to", "en", "--format", "json"))
+    assert result["scores"]["chrF2"]["value"] == 100
+    assert result["sacrebleu_compared"] is None
+    assert (result["sacrebleu"] is None) == (option != "--compare")
+    assert any(line.startswith(f"no sacreBLEU command: sacreBLEU cannot read {path} (") for line in messages)
+
+
+def feed_pipe(path: Path, content: str) -> None:
+    """Make a named pipe that yields `content` to its first reader."""
+    os.mkfifo(path)
+    threading.Thread(target=path.write_text, args=(content,), daemon=True).start()
+
+
+def test_references_without_text_are_counted_in_a_warning(tmp_path, messages):
+    hyp, full = lines_of(tmp_path, "hyp", "a b c d", "", "e"), lines_of(tmp_path, "full", "a b c d", "a", "e")
+    evaluate("--hyp", hyp, "--ref", full, "--to", "en")
+    assert not any("without text" in line for line in messages)
+    evaluate("--hyp", hyp, "--ref", lines_of(tmp_path, "ref", "a b c d", "", " "), "--to", "en")
+    assert "warning: references without text: 2; scores against them mean nothing, so remove these rows" in messages
+
+
+def test_a_comparison_says_in_words_whether_the_difference_is_real(tmp_path):
+    hyp, ref = lines_of(tmp_path, "hyp", *["a b c d"] * 9), lines_of(tmp_path, "ref", *["a b c d"] * 9)
+    other = lines_of(tmp_path, "other", *["a b c d"] * 8, "a b c e")
+    printed = evaluate("--hyp", hyp, "--ref", ref, "--to", "en", "--compare", other, "--significance", "randomization",
+                       "--metrics", "chrf")  # fmt: skip
+    lines = printed.splitlines()[2:]
+    assert lines[0] == f"{hyp} compared with {other} (approximate randomization, 10,000 trials; significant: p < 0.05)"
+    assert re.fullmatch(
+        r"chrF2 100\.00  9\d\.\d\d   \+\d\.\d\d  p = 1\.0000 \(sacreBLEU: 0\.\d{4}\)  better, but it may be chance: .*",
+        lines[1],
+    )
+    missing = tmp_path / "none"
+    assert evaluate("--hyp", hyp, "--ref", ref, "--to", "en", "--compare", missing, code=1) == (
+        f"{missing}: no such run, export or file of translations"
+    )
+
+
+def test_details_name_the_worst_sentences_and_group_by_rare_words(run):
+    result = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))
+    assert list(result["details"]) == ["groupings", "flags", "worst"]
+    properties = [grouping["property"] for grouping in result["details"]["groupings"]]
+    assert len(properties) == 2  # the digits have no words, so none is the rarest
+    assert len(result["details"]["worst"]) == 30
+    text = evaluate("-m", run.path, "--details")
+    assert "by number of words of the source\n" in text
+    assert "the 30 worst by chrF\nline " in text
+    (run.path / "config.yaml").write_text((run.path / "config.yaml").read_text().replace("train.tsv", "gone.tsv"))
+    (grouping,) = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))["details"]["groupings"]
+    assert grouping["property"] == "number of words of the source"
+
+
+def several_directions(folder: Path, **data: Any) -> RunDir:
+    """A run of which only the configuration matters here: from German, French and English."""
+    run = RunDir(Path(shutil.copytree(FROZEN, folder / "several")))
+    de_en = lines_of(folder, "de-en.tsv", "der Hut\tthe hat")
+    fr_en = lines_of(folder, "fr-en.tsv", "le chapeau\tthe hat")
+    en_de = lines_of(folder, "en-de.tsv", "a dog\tein Hund", "a hedgehog that sleeps all day\tein Igel, der schläft")
+    train = [{"tsv": str(path), "src_lang": path.stem[:2], "tgt_lang": path.stem[3:]} for path in (de_en, fr_en, en_de)]
+    held_out = dict.fromkeys(("valid", "test"), train[-1])
+    sections = {"src_lang": "en", "tgt_lang": "de", "train": train, **held_out, **data}
+    run.write_config(Config.model_validate(tiny_values(folder, data=sections)))
+    return run
+
+
+def numbers_of_unseen_words(run: RunDir, folder: Path, *sources: str, from_: str = "en") -> dict[str, int]:
+    """Return the number of sentences by their number of unseen words; nothing if `nmt eval` does not count them."""
+    hyp, tsv = lines_of(folder, "hyp", *sources), lines_of(folder, "set.tsv", *(f"{text}\t{text}" for text in sources))
+    options = ("--to", "de", "--from", from_, "--details", "--format", "json")
+    result = json.loads(evaluate("--hyp", hyp, "-m", run.path, "--tsv", tsv, *options))
+    groupings = {each["property"]: each["groups"] for each in result["details"]["groupings"]}
+    groups = groupings.get("number of words of the source that are not in the training data", [])
+    return {group["label"]: group["sentences"] for group in groups}
+
+
+def test_a_word_is_seen_only_if_a_source_of_the_evaluated_direction_has_it(tmp_path):
+    run = several_directions(tmp_path)
+    assert numbers_of_unseen_words(run, tmp_path, "dog", "Hut", "hat", "Hund") == {"0": 1, "1": 3}
+
+
+def test_words_of_pairs_that_the_filters_drop_are_unseen(tmp_path):
+    run = several_directions(tmp_path, filters={"too_long": 25})
+    assert numbers_of_unseen_words(run, tmp_path, "dog", "hedgehog") == {"0": 1, "1": 1}
+
+
+def test_a_direction_without_training_data_has_no_scores_by_rare_words(tmp_path, messages):
+    run = several_directions(tmp_path)
+    assert numbers_of_unseen_words(run, tmp_path, "chapeau", from_="fr") == {}
+    assert f"warning: no scores by rare words: {run.path} has no training data from fr to de" in messages
+
+
+def test_the_help_of_details_names_every_flag():
+    assert [flag for flag in FLAGS if flag not in get_args(ShowDetails)[1].help] == []
+
+
+def test_the_report_has_every_sentence(run, tmp_path):
+    evaluate("-m", run.path, "--report", tmp_path / "new" / "report.html", "--metrics", "chrf")
+    page = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.count("<tr data-flags") == 40
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_translated(tmp_path, messages):
+    text = lines_of(tmp_path, "text", "a b c")
+    files = ("--hyp", text, "--ref", text, "--to", "en", "--report")
+    assert evaluate(*files, tmp_path, code=1).startswith(f"{tmp_path}: cannot be written: it is not a")
+    assert evaluate(*files, text, code=1).startswith(f"{text}: this file is the input")
+    assert "its folder is not a folder" in evaluate(*files, text / "report.html", code=1)
+    assert "must be a file, not standard output" in evaluate(*files, "-", code=1)
+    assert text.read_text() == "a b c\n"
+    if Path("/dev/null").exists():
+        assert "it is not a regular file" in evaluate(*files, "/dev/null", code=1)
+    assert not messages
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_table_may_be_a_pipe(tmp_path):
+    pipe, hyp = tmp_path / "pipe", lines_of(tmp_path, "hyp", "a b c")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("x y z\ta b c\n",))
+    writer.start()
+    result = json.loads(evaluate("--hyp", hyp, "--tsv", pipe, "--to", "en", "--format", "json"))
+    writer.join()
+    assert result["scores"]["chrF2"]["value"] == 100
+
+
+def test_a_reason_is_given_if_there_is_no_sacrebleu_command_for_a_table(tmp_path, messages):
+    hyp, table = lines_of(tmp_path, "hyp", "a b c"), lines_of(tmp_path, "set.tsv", "x y z\ta b c")
+    found = json.loads(evaluate("--hyp", hyp, "--tsv", table, "--to", "English", "--format", "json"))
+    assert found["sacrebleu"] is None
+    assert any(line.startswith("no sacreBLEU command: ") for line in messages)
+    assert any(line.startswith("warning: --to English is not a language code") for line in messages)
+
+
+def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tmp_path, monkeypatch):
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setenv("SACREBLEU", str(tmp_path))  # for the command
+    hyp, ref = lines_of(tmp_path, "hyp", "123", "45"), lines_of(tmp_path, "ref", "123", "46")
+    arguments = ("--hyp", hyp, "--ref", ref, "--to", "en", "--metrics", "spbleu", "--format", "json")
+    model = tmp_path / "models" / "flores200sacrebleuspm"
+    assert evaluate(*arguments, code=1) == (
+        f"{model}: spBLEU needs sacreBLEU's FLORES-200 tokenizer, which is missing\n"
+        f"  download it: curl -L --create-dirs -o {model} https://tinyurl.com/flores200sacrebleuspm"
+    )
+    model.parent.mkdir()
+    model.write_bytes(b"no model")
+    assert evaluate(*arguments, code=1).startswith(f"{model}: this is not a SentencePiece model, or it is damaged")
+    shutil.copy(FROZEN / "tokenizer" / "joint.model", model)
+    result = json.loads(evaluate(*arguments))
+    (printed,) = run_sacrebleu(result["sacrebleu"])
+    theirs, ours = json.loads(printed), result["scores"]["spBLEU"]
+    assert (theirs["score"], theirs["signature"]) == (ours["value"], ours["signature"])
+    assert "tok:flores200" in ours["signature"]
+
+
+def test_a_shortlist_is_used_and_its_scores_have_a_name_of_their_own(run):
+    run.shortlist.unlink(missing_ok=True)
+    assert "this run has no shortlist" in evaluate("-m", run.path, "--shortlist", code=1)
+    assert CliRunner().invoke(app, ["shortlist", "-m", str(run.path), "--best", "20"]).exit_code == 0
+    evaluate("-m", run.path, "--shortlist")
+    assert (run.evaluations / "test-shortlist.json").exists()
+
+
+def test_scores_are_explained_with_the_precision_that_they_were_computed_in(run):
+    index = run.index()
+    best = index.checkpoints[index.best]
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--split", "valid", "--precision", "fp32"])
+    bleu = float(done.stdout.split()[1])
+    assert f"BLEU {bleu:.2f}: {describe_quality(bleu, best['chrf'])}\n--details shows" in done.stderr
+    assert "translated in fp32 with beam size 1; hypotheses" in done.stderr
+    assert bleu == round(best["bleu"], 2)
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--split", "valid", "--precision", "int8"])
+    assert "translated in int8 with beam size 1 (nmt train, nmt plot and index.json have scores in fp32" in done.stderr
+    done = CliRunner().invoke(app, ["eval", "-m", str(run.path), "--details", "--metrics", "ter"])
+    assert "--details shows" not in done.stderr
+    assert "rule of thumb" not in done.stderr
+
+
+def test_tokenized_translations_are_reported(tmp_path):
+    (tmp_path / "hyp").write_text("A dog .\n" * 120)
+    (tmp_path / "ref").write_text("A dog.\n" * 120)
+    arguments = ["eval", "--hyp", str(tmp_path / "hyp"), "--ref", str(tmp_path / "ref"), "--to", "en"]
+    done = CliRunner().invoke(app, arguments)
+    assert f'warning: {tmp_path}/hyp: 120 translations end in " .", but only 0 references' in done.stderr
+    assert "force" not in done.stderr

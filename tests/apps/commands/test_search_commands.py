@@ -1,0 +1,131 @@
+"""Search as a person asks for it: flags of `nmt translate` and `nmt eval`, and `nmt score`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.artifacts.rundir import RunDir
+
+
+@pytest.fixture
+def nmt(digits_run):
+    def run(verb: str, *arguments: object, code: int = 0) -> str:
+        done = CliRunner().invoke(app, [verb, "-m", str(digits_run), *map(str, arguments)])
+        assert done.exit_code == code, done.output
+        return done.stdout if code == 0 else done.output
+
+    return run
+
+
+def test_n_best_gives_so_many_lines_a_text_and_blank_ones_for_a_blank(nmt):
+    out = nmt("translate", "--beam", 4, "--n-best", 3, "123", "", "456")
+    lines = out.split("\n")
+    assert len(lines) == 9 + 1
+    assert (lines[0], lines[3:6], lines[6]) == ("321", ["", "", ""], "654")
+
+
+def test_jsonl_has_the_scores_of_every_token_and_all_hypotheses(nmt):
+    row = json.loads(nmt("translate", "--format", "jsonl", "--beam", 3, "--n-best", 2, "123"))
+    assert row["text"] == row["hypotheses"][0]["text"] == "321"
+    assert row["score"] == pytest.approx(sum(row["token_scores"]), abs=1e-4)
+    assert len(row["token_scores"]) == len(row["tokens"]) + 1
+    assert len(row["hypotheses"]) == 2
+
+
+def test_a_text_with_line_breaks_is_one_line_of_text_and_keeps_them_in_json(nmt):
+    assert nmt("translate", "12\n34", "56") == "21 43\n65\n"
+    assert json.loads(nmt("translate", "--format", "jsonl", "12\n34"))["text"] == "21\n43"
+
+
+def test_prefix_lengths_and_repeats_are_kept_to(nmt):
+    assert nmt("translate", "--prefix", "77", "123").startswith("77")
+    row = json.loads(nmt("translate", "--format", "jsonl", "--max-length", 2, "12345"))
+    assert (len(row["tokens"]), row["finished"]) == (2, False)
+    row = json.loads(nmt("translate", "--format", "jsonl", "--min-length", 9, "--no-repeat-ngram", 2, "123"))
+    assert len(row["tokens"]) >= 9
+    pairs = list(zip(row["tokens"], row["tokens"][1:], strict=False))
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_samples_follow_the_seed(nmt):
+    flags = ("translate", "--sample", "--temperature", 5, "--top-k", 8, "--n-best", 4, "12345")
+    first, again, other = nmt(*flags), nmt(*flags), nmt(*flags, "--seed", 2)
+    assert first == again != other
+    assert first.count("\n") == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--n-best", "2"), "2 hypotheses need a beam of that size; it is 1"),
+        (("--sample", "--beam", "2"), "sampling and beam search cannot be combined"),
+        (("--top-p", "0.5"), "temperature, top_k and top_p are for sampling"),
+        (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
+        (("--beam", "100000"), "--beam"),
+        (("--length-penalty", "1000"), "--length-penalty"),
+        (("--sample", "--seed", "9" * 22), "--seed"),
+        (("--resume",), "--resume continues a file: it needs --output, and --input or standard input"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_a_usage_error(nmt, flags, message):
+    out = nmt("translate", *flags, "1", code=2)
+    assert message in " ".join(out.replace("│", " ").split())
+
+
+def test_alignments_are_pairs_of_tokens_a_line_each(nmt, tmp_path):
+    nmt("translate", "--alignments", tmp_path / "a", "--attention-layer", 0, "--attention-head", 1, "123", "", "45")
+    rows = (tmp_path / "a").read_text().split("\n")
+    assert len(rows) == 3 + 1
+    assert rows[1] == ""
+    pairs = [tuple(map(int, pair.split("-"))) for pair in rows[0].split()]
+    assert [target for _, target in pairs] == sorted({target for _, target in pairs})
+
+
+def test_the_run_says_how_to_search_and_flags_override_it(digits_run, tmp_path):
+    run = RunDir(tmp_path / "beamed")
+    shutil.copytree(digits_run, run.path)
+    config = run.config()
+    decoding = config.decoding.model_copy(update={"beam_size": 3})
+    run.write_config(config.model_copy(update={"decoding": decoding}))
+
+    def lines(*flags: str) -> int:
+        done = CliRunner().invoke(app, ["translate", "-m", str(run.path), *flags, "123"])
+        return len(done.stdout.splitlines()) if done.exit_code == 0 else done.exit_code
+
+    assert lines("--n-best", "3") == 3
+    assert lines("--n-best", "3", "--beam", "1") == 2  # a usage error
+
+
+def test_an_ensemble_is_named_by_several_models(nmt, digits_run):
+    assert nmt("translate", "-m", digits_run, "--beam", 2, "123") == "321\n"
+
+
+def test_evaluation_searches_with_the_beam_asked_for(nmt):
+    assert json.loads(nmt("eval", "--beam", 3, "--format", "json"))["beam_size"] == 3
+
+
+def test_given_translations_are_scored_a_line_each(nmt, tmp_path):
+    (tmp_path / "a").write_text("123\n45\n\n")
+    (tmp_path / "b").write_text("321\n99\n1\n")
+    (tmp_path / "both.tsv").write_text("123\t321\n45\t99\n\t1\n")
+    out = nmt("score", "--src", tmp_path / "a", "--tgt", tmp_path / "b")
+    assert nmt("score", "--tsv", tmp_path / "both.tsv") == out
+    good, bad, _ = map(float, out.splitlines())
+    assert 0 > good > bad
+    rows = [json.loads(line) for line in nmt("score", "--tsv", tmp_path / "both.tsv", "--per-token").splitlines()]
+    assert [row["score"] for row in rows] == [float(line) for line in out.splitlines()]
+    assert rows[0]["tokens"][-1] == "</s>"
+    assert len(rows[0]["tokens"]) == len(rows[0]["token_scores"])
+    nmt("score", "--src", tmp_path / "a", code=2)
+
+
+def test_the_help_of_a_command_names_no_option_that_it_does_not_have():
+    for command in ("eval", "translate"):
+        text = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output.split())
+        assert ("--n-best sets how many" in text) == (command == "translate")
+        assert " mbr-chrf: find --candidates" in text

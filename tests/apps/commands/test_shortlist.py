@@ -1,0 +1,79 @@
+"""`nmt shortlist`, and `nmt translate --shortlist`, called as from the shell."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.base.errors import DataError, NmtError, RunError
+from nmt.base.files import sha256_of
+from nmt.data.store.shortlist import Shortlist
+from nmt.data.tokens.tokenizer import TokenizerPair
+
+
+def nmt(*arguments: object):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_the_command_prints_cost_and_speed_and_translate_uses_the_list(digits_run):
+    done = nmt("shortlist", "--model", digits_run, "--best", 20)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines[:3]] == [
+        "candidates per source token",
+        "outputs per sentence",
+        "reference tokens among them",
+    ]
+    assert re.fullmatch(r"all tokens +[0-9.]+ +[0-9,]+", lines[5])
+    assert re.fullmatch(r"shortlist +[0-9.]+ +[0-9,]+", lines[6])
+    assert re.match(r"cost [+-]0\.00 BLEU, [0-9.]+ times as fast \(40 sentences of the validation set, ", lines[7])
+    translated = [nmt("translate", "-m", digits_run, flag, "1234").stdout for flag in ("--shortlist", "--no-shortlist")]
+    assert translated == ["4321\n"] * 2
+
+
+def test_translating_without_the_list_says_how_to_make_it(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run")
+    (run / "shortlist.safetensors").unlink(missing_ok=True)
+    done = nmt("translate", "-m", run, "--shortlist", "12")
+    assert isinstance(done.exception, RunError)
+    assert done.exception.message == "this run has no shortlist"
+    assert done.stdout == ""
+
+
+def test_an_output_is_not_continued_with_a_shortlist_that_was_made_anew(digits_run, tmp_path):
+    run = Path(shutil.copytree(digits_run, tmp_path / "run"))
+    tokenizers, path = TokenizerPair.load(run / "tokenizer"), run / "shortlist.safetensors"
+    outputs, out, source = range(tokenizers.tgt.vocab_size), tmp_path / "out", tmp_path / "in"
+    first, second = (
+        Shortlist.from_lists([[]] * tokenizers.src.vocab_size, tokens) for tokens in (outputs, outputs[1:])
+    )
+    first.save(path, tokenizers)
+    before = sha256_of(path)[:16]
+    source.write_bytes(b"12\n" * 40 + b"9" * 1_000_001 + b"\n")  # the last line stops the command
+    translate = ("translate", "-m", run, "--shortlist", "-i", source, "-o", out)
+    assert isinstance(nmt(*translate).exception, DataError)
+    assert out.with_name("out.partial").read_text() == "21\n" * 16
+    second.save(path, tokenizers)
+    done = nmt(*translate, "--resume")
+    assert isinstance(done.exception, NmtError)
+    assert done.exception.message == f"was written with shortlist {before}, not {sha256_of(path)[:16]}"
+    first.save(path, tokenizers)
+    source.write_bytes(b"12\n" * 40)
+    assert nmt(*translate, "--resume").exit_code == 0
+    assert out.read_text() == "21\n" * 40
+
+
+def test_an_export_refuses_a_shortlist(digits_export):
+    done = nmt("translate", "-m", digits_export, "--shortlist", "12")
+    assert isinstance(done.exception, NmtError)
+    assert done.exception.message == "CTranslate2 does not support the shortlists of runs"
+
+
+@pytest.mark.parametrize("flag", ["--best", "--frequent"])
+def test_sizes_must_not_be_negative(digits_run, flag):
+    assert nmt("shortlist", "--model", digits_run, flag, -1).exit_code == 2

@@ -1,0 +1,272 @@
+"""`nmt translate` with texts of any structure, and as part of a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from nmt.apps.cli import app
+from nmt.artifacts.checkpoint import read_weights, save_weights
+from nmt.artifacts.rundir import RunDir
+from tests.words import WORDS
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k != "NMT_MODEL"}, "PYTHONPATH": str(ROOT)}
+
+
+def nmt(*arguments: object, stdin: bytes = b"", folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nmt", *map(str, arguments)]
+    done = subprocess.run(command, input=stdin, capture_output=True, env=ENVIRONMENT, cwd=folder)
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_long_line_is_split_or_cut_as_asked(digits_run):
+    text = b"1234567. " * 8 + b"\n12\n"
+    done = nmt("translate", "-m", digits_run, stdin=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1] == "21"
+    done = nmt("translate", "-m", digits_run, "--split", "never", stdin=text)
+    assert done.stderr == "warning: line 1 is longer than 32 tokens; its end is not translated\n"
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_jsonl_has_the_flags(digits_run):
+    done = nmt("translate", "-m", digits_run, "--format", "jsonl", stdin=b"1234567. " * 8 + b"\n\n123\n")
+    long, blank, short = map(json.loads, done.stdout.splitlines())
+    assert (long["num_segments"], long["truncated"], long["sentence_split"]) == (8, False, False)
+    assert (blank["text"], blank["num_segments"], blank["length_ratio"], blank["mean_log_prob"]) == ("", 0, 0.0, 0.0)
+    assert short["length_ratio"] == 1.0
+    assert short["mean_log_prob"] == pytest.approx(short["score"] / len(short["token_scores"]), abs=1e-5)
+    flags = {"loop_retried": False, "loop_unresolved": False, "copied_source": False, "wrong_language": False}
+    flags |= {"num_protected": 0}
+    assert {name: short[name] for name in flags} == flags
+    assert short["protected_translated_around"] == short["protected_lost"] == []
+
+
+def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
+    kept = nmt("translate", "-m", letters_run, "--format", "jsonl", "12 {user_name}.")
+    assert json.loads(kept.stdout)["num_protected"] == 1
+    assert "{user_name}" in json.loads(kept.stdout)["text"]
+    plain = nmt("translate", "-m", letters_run, "--format", "jsonl", "--no-protect", "12 {user_name}.")
+    assert json.loads(plain.stdout)["num_protected"] == 0
+
+
+def test_what_is_lost_is_warned_of_with_its_line(letters_run):
+    many = " ".join(f"{{n{i}}}" for i in range(9)) + " 12."
+    done = nmt("translate", "-m", letters_run, "--precision", "fp32", "--split", "never", "12.", many)
+    assert done.stderr == "warning: line 2: protected text missing or changed in the translation: {n8}\n"
+
+
+def test_a_glossary_is_checked_line_by_line(words_run, tmp_path):
+    (tmp_path / "terms.tsv").write_text(f"{WORDS[0]}\txyzzy\n", encoding="utf-8")
+    lines = f"{WORDS[1]}\n{WORDS[0]}\n".encode()
+    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "--format", "jsonl", stdin=lines)
+    assert f"warning: line 2: glossary terms missing in the translation: {WORDS[0]} = xyzzy\n" in done.stderr
+    without, with_term = map(json.loads, done.stdout.splitlines())
+    assert (without["num_terms"], without["terms_missed"]) == (0, [])
+    assert (with_term["num_terms"], with_term["terms_missed"]) == (1, [[WORDS[0], "xyzzy"]])
+    assert "⟦term⟧" in with_term["src_tokens"]
+    page = tmp_path / "page.html"
+    page.write_text(f"<p>{WORDS[0]} <b>{WORDS[1]}</b></p>", encoding="utf-8")
+    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", page, "-o", tmp_path / "out.html")
+    assert f"glossary term missing in the translation: {WORDS[0]} = xyzzy (1 times)" in done.stderr
+    assert (tmp_path / "out.html").is_file()
+
+
+def test_a_faulty_glossary_is_refused_with_its_line(words_run, tmp_path):
+    (tmp_path / "terms.tsv").write_text("a = b\n", encoding="utf-8")
+    done = nmt("translate", "-m", words_run, "--glossary", tmp_path / "terms.tsv", "x")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path / 'terms.tsv'}:1: this line has no tab\n")
+
+
+def test_an_output_is_not_continued_with_weights_that_were_trained_anew(digits_run, tmp_path):
+    run, out, source = Path(shutil.copytree(digits_run, tmp_path / "run")), tmp_path / "out", tmp_path / "in"
+    source.write_bytes(b"12\n" * 40 + b"9" * 1_000_001 + b"\n")  # the last line stops the command
+    command = ("translate", "-m", run, "-i", source, "-o", out)
+    assert nmt(*command).returncode == 1
+    path = RunDir(run).usable_checkpoint()
+    before = path.read_bytes()
+    save_weights(path, {name: tensor + 1e-6 for name, tensor in read_weights(path).items()})
+    done = nmt(*command, "--resume")
+    assert done.returncode == 1
+    assert "was written with weights" in done.stderr
+    path.write_bytes(before)
+    source.write_bytes(b"21\n" + b"12\n" * 39)
+    done = nmt(*command, "--resume")
+    assert done.returncode == 1
+    assert re.search(rf"error: {source}: its first \d+ lines are not those that were translated\n", done.stderr)
+    assert done.stderr.endswith("  resume with the same input, or delete the .partial file to start over\n")
+    source.write_bytes(b"12\n" * 40)
+    assert nmt(*command, "--resume").returncode == 0
+    assert out.read_text() == "21\n" * 40
+
+
+def test_output_comes_while_the_input_is_still_open(digits_run):
+    command = [sys.executable, "-m", "nmt", "translate", "-m", str(digits_run)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for line in (b"123\n", b"45\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert process.stdout.readline() == line.strip()[::-1] + b"\n"
+    process.stdin.close()
+    assert process.stdout.read() == b""
+    assert process.wait() == 0
+    process.stdout.close()
+
+
+def test_a_pipe_closed_early_ends_quietly_though_the_input_stays_open(digits_run):
+    command = [sys.executable, "-m", "nmt", "translate", "-m", str(digits_run)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=ENVIRONMENT, **pipes) as process:
+        process.stdin.write(b"12\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"21\n"
+        process.stdout.close()
+        process.stdin.write(b"34\n")
+        process.stdin.flush()
+        assert process.wait(600) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_line_without_end_is_refused_by_its_number(digits_run):
+    done = nmt("translate", "-m", digits_run, stdin=b"12\n" + b"x" * 1_000_001)
+    assert (done.returncode, done.stdout) == (1, "21\n")
+    assert done.stderr == (
+        "error: standard input:2: this line is longer than 1 MB\n"
+        "  write one sentence per line, each line ending in LF\n"
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_a_stream_stays_in_order_and_memory_is_bounded(digits_run):
+    from scripts.check_stream import check, holds
+
+    found = check(str(digits_run), 1500, 1000)
+    assert holds(found), found
+    assert found["given_when_first_output_came"] < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_a_stream_of_a_hundred_thousand_lines_takes_no_more_memory(digits_run):
+    from scripts.check_stream import check, holds
+
+    found = check(str(digits_run), 100_000, 10_000)
+    assert holds(found), found
+
+
+def test_an_output_never_replaces_its_input(digits_run, tmp_path):
+    for name, content in (("in.txt", "12\n"), ("page.html", "<p>12</p>")):
+        (tmp_path / name).write_text(content)
+        (tmp_path / f"link-{name}").symlink_to(tmp_path / name)
+    for arguments in (
+        ("-i", tmp_path / "in.txt", "-o", tmp_path / "in.txt"),
+        ("-i", tmp_path / "in.txt", "-o", tmp_path / "link-in.txt"),
+        (tmp_path / "page.html", "-o", tmp_path / "link-page.html"),
+    ):
+        done = nmt("translate", "-m", digits_run, *arguments)
+        assert done.returncode == 1
+        assert done.stderr == f"error: {arguments[-1]}: this file is the input\n  choose another name for the output\n"
+    assert (tmp_path / "in.txt").read_text() == "12\n"
+    assert (tmp_path / "page.html").read_text() == "<p>12</p>"
+    done = nmt("translate", "-m", digits_run, "-o", tmp_path / "o", "--alignments", tmp_path / "o", "12")
+    assert "two outputs have this name" in done.stderr
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("12\t34\n")
+    done = nmt("translate", "-m", digits_run, "--glossary", glossary, "-o", glossary, "12")
+    assert done.stderr == f"error: {glossary}: this file is the input\n  choose another name for the output\n"
+    assert glossary.read_text() == "12\t34\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "how"),
+    [
+        ("a b.tsv", "tsv", ", such as: cut -f 1 'a b.tsv' > NAME.txt"),
+        ("a.tsv.gz", "tsv", ""),
+        ("a.JSONL", "jsonl", ", such as: jq -r .src a.JSONL > NAME.txt"),
+        *((name, form, "") for name, form in (("a.csv", "csv"), ("a.tmx", "tmx"), ("a.xlsx", "xlsx"))),
+    ],
+)
+def test_a_parallel_corpus_is_not_translated_as_plain_lines(name, form, how, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text("12\t34\n")
+    error = CliRunner().invoke(app, ["translate", "-i", name, "-o", "out"]).exception
+    assert str(error) == (
+        f"{name}: a {form} file is not plain text with one sentence per line\n"
+        f"  write the texts to translate into a file with one per line{how}"
+    )
+
+
+def test_options_that_have_no_meaning_for_documents_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("page.html").write_text("<p>12</p>")
+    options = ["--attention", "a.svg", "--alignments", "pairs", "--format", "jsonl", "--beam", "3", "--n-best", "3"]
+    done = CliRunner().invoke(app, ["translate", "page.html", "-o", "out.html", *options], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    message = "--alignments, --attention, --format jsonl, --n-best cannot be used with documents"
+    assert message in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--output", "a.txt.gz"), ("--output", "a.xz"), ("--output", "a.zst"), ("--alignments", "a.gz")],
+)
+def test_an_output_with_the_name_of_compressed_data_is_refused(option, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["translate", option, name, "12"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    message = f"{option} {name}: this command writes plain text; write {name.rpartition('.')[0]}, then compress it"
+    assert message in " ".join(done.output.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dash_is_standard_input_and_output(digits_run, tmp_path):
+    done = nmt("translate", "-m", digits_run, "-i", "-", "-o", "-", stdin=b"12\n345\n", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "21\n543\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="arguments are no bytes there")
+def test_arguments_are_utf_8_where_the_locale_cannot_decode_them(letters_run):
+    ascii_only = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "nmt", "translate", "-m", str(letters_run), "--format", "jsonl", "ab\u00e9"]
+    outputs = [subprocess.run(command, capture_output=True, env=each).stdout for each in (ENVIRONMENT, ascii_only)]
+    assert outputs[0] == outputs[1]
+    assert outputs[0]
+
+
+def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
+    (tmp_path / "my report.pdf").write_text("12\n")
+    (tmp_path / "page.html").write_text("<p>12</p>")
+    done = nmt("translate", "-m", digits_run, tmp_path / "my report.pdf")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"is a file, not a text: --input '{tmp_path / 'my report.pdf'}' translates its lines" in done.stderr
+    done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
+    assert "give one document at a time" in done.stderr
+    for arguments in (["none.docx"], ["no such.html", "-o", tmp_path / "out.html"]):
+        done = nmt("translate", "-m", digits_run, *arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: {arguments[0]}: no such file\n  paths are relative to ")
+    assert not (tmp_path / "out.html").exists()
+    assert nmt("translate", "-m", digits_run, "1 a.html").returncode == 0
+
+
+def test_a_document_given_as_lines_is_warned_of(digits_run, tmp_path):
+    (tmp_path / "a b.srt").write_text("12\n")
+    done = nmt("translate", "-m", digits_run, "--input", "a b.srt", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "21\n")
+    assert done.stderr == (
+        "warning: a b.srt: this document is translated line by line, markup included; "
+        "nmt translate 'a b.srt' --output NAME.srt keeps its format\n"
+    )

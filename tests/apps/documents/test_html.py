@@ -1,0 +1,115 @@
+"""HTML is read as browsers do, and written as it was, but for its text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.apps.documents.html import HtmlText
+
+PARTS = [
+    "<b>", "</b>", "<p>", "</p>", "<i", ">", "a", " ", "&amp;", "&", "<!--", "-->", "<code>", "</code>", "{h0}", "<br>",
+    "<![", "]>", "<?", "<!", "</", "=", "'", "<a b=",
+]  # fmt: skip
+
+
+def unchanged(source: str) -> str:
+    page = HtmlText(source)
+    return page.join([block.from_stretches(block.stretches()) for block in page.blocks])
+
+
+def marked(source: str) -> list[str]:
+    page = HtmlText(source)
+    return [block.with_marks() for block in page.blocks]
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("<p>Hello <b>big</b> world</p>", ["Hello {h0}big{h1} world"]),
+        ("<p> <b>Hi</b> </p>", ["Hi"]),
+        ("<ul><li>x <a href='?a=1&b=2'>y</a></li></ul>tail &lt;3<br>next", ["x {h0}y{h1}", "tail <3", "next"]),
+        ("use <code>f(&lt;)</code> now", ["use {h0} now"]),
+        ("<span translate=no>Foo</span> bar <i class='a notranslate'>x</i>", ["{h0} bar {h1}"]),
+        ("<script>a<b && c</script><style>p{}</style><!-- c --><p>a\n b</p>", ["a b"]),
+        ("{h0} <b>x</b> y", ["{h0} {a0}x{a1} y"]),
+        ("a <img src=x> b<br/>c", ["a {h0} b", "c"]),
+    ],
+)
+def test_blocks_of_text_hold_their_inline_tags_as_marks(source, texts):
+    assert marked(source) == texts
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<!DOCTYPE html><html><head><title>T &amp; x</title></head><body><p>Hello <b>big</b> world</p></body></html>",
+        "<b>x <i>y</b> z</i>", "<code>x<y></code> use", "<span translate=no>Foo</span>", " hello ", "a <!-- b --> c",
+        "",
+        "<svg><path d='M0'/><text>t</text></svg> a", "<p>1 &lt; 2 &amp; 3</p>", "<pre>a\n  b</pre>", "<code>open",
+    ],
+)  # fmt: skip
+def test_a_page_whose_texts_stay_the_same_stays_the_same(source):
+    assert unchanged(source) == source
+
+
+def test_tags_go_where_the_marks_are_and_text_is_escaped():
+    (block,) = HtmlText("<p>the <b>red</b> house</p>").blocks
+    assert block.from_marks("casa {h0}roja & <1{h1}") == "casa <b>roja &amp; &lt;1</b>"
+
+
+@pytest.mark.parametrize("lost", ["casa roja", "casa {h0}roja", "{h1}casa{h0}", "{h0}{h0}casa{h1}", "{h0}x{h1}{h2}"])
+def test_lost_repeated_or_crossed_marks_are_noticed(lost):
+    (block,) = HtmlText("the <b>red</b> house").blocks
+    assert block.from_marks(lost) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), max_size=12))
+def test_any_markup_is_read_and_written_the_same_when_read_again(parts):
+    written = unchanged("".join(parts))
+    assert unchanged(written) == written
+
+
+def test_deeply_nested_markup_takes_no_long_time():
+    started = time.process_time()
+    unchanged("<b>" * 3000 + "x" + "</b>" * 3000)
+    for part in ("<", "<!--", "<![", "<?", "</", "&", "<svg><", "<p>x", "<b>x</b>"):
+        unchanged(part * (10_000 // len(part)))
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<a ",
+        "<a/",
+        "<a =",
+        "<!--x",
+        "<!--x>",
+        "--<!-- ",
+        "<![CDATA[x>",
+        "]<![cdata[]",
+        "<![if x>",
+        "<?x",
+        "</",
+        "</a ",
+        "< ",
+    ],
+)
+def test_markup_that_does_not_end_takes_no_long_time(part):
+    started = time.process_time()
+    assert HtmlText(part * (1_000_000 // len(part))).join([part.strip()]).startswith(part.strip())
+    assert time.process_time() - started < 8
+
+
+@pytest.mark.parametrize("source", ["<script>a<b> c", "<script>x</script", "<p>1 <script> 2 > 3 <"])
+def test_a_script_that_is_not_closed_stays(source):
+    assert unchanged(source) == source
+
+
+def test_a_number_of_a_character_may_be_of_any_length():
+    assert marked("1 &#" + "9" * 5000 + "; 2") == ["1 \ufffd 2"]

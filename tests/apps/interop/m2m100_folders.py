@@ -1,0 +1,70 @@
+"""Hugging Face folders with small M2M-100 and NLLB models, made by `transformers` itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.apps.interop.hf_folders import SYLLABLES, sentences, train_spm
+
+NUM_LANGUAGES = 100
+"""Languages that M2M100Tokenizer has, whatever the folder says."""
+
+
+def write_tokenizer(folder: Path, kind: Literal["m2m100", "nllb"], model_type: str) -> int:
+    """Write the tokenizer's files; return the number of rows that the model needs."""
+    from transformers import M2M100Tokenizer, NllbTokenizer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    spm = folder / "sentencepiece.bpe.model"
+    texts = [*sentences(300, 1), *sentences(300, 2, (*SYLLABLES[5:], "xa", "ye"))]
+    pieces = train_spm(texts, spm, 130, model_type)  # one model for all languages
+    if kind == "nllb":
+        tokenizer = NllbTokenizer(str(spm))
+        tokenizer.save_pretrained(folder)
+        return len(tokenizer)
+    # As published: another order than SentencePiece's, without some of its tokens, with one that it lacks.
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces[3:-3]), "madeup"]
+    (folder / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+    M2M100Tokenizer(str(folder / "vocab.json"), str(spm)).save_pretrained(folder)
+    return len(tokens) + NUM_LANGUAGES + 8
+
+
+def make_m2m100_folder(
+    folder: Path,
+    kind: Literal["m2m100", "nllb"] = "m2m100",
+    *,
+    model_type: str = "bpe",
+    seed: int = 1,
+    eos: float = 4.0,
+    **options: Any,
+) -> Path:
+    """Write a model with random weights and its tokenizer; `options` are those of M2M100Config."""
+    import torch
+    from transformers import M2M100Config, M2M100ForConditionalGeneration
+
+    values = {
+        "d_model": 24,
+        "encoder_layers": 2,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 3,
+        "decoder_attention_heads": 3,
+        "encoder_ffn_dim": 40,
+        "decoder_ffn_dim": 40,
+        "max_position_embeddings": 64,
+    }
+    config = M2M100Config(vocab_size=write_tokenizer(folder, kind, model_type), **{**values, **options})
+    torch.manual_seed(seed)
+    model = M2M100ForConditionalGeneration(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(0.0, 0.4 if name == "model.shared.weight" else 1.6 * parameter.shape[-1] ** -0.5)
+            if name.endswith("norm.weight"):
+                parameter.add_(1.0)
+        row = model.model.shared.weight[config.eos_token_id]
+        model.model.decoder.layer_norm.bias += eos * row / row.square().sum()  # so that outputs end
+    model.generation_config.num_beams = 5
+    model.generation_config.max_length = 64
+    model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,132 @@
+"""A run becomes a folder that translates alike; if it does not, or is interrupted, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nmt import Translator
+from nmt.apps.interop import agreement
+from nmt.apps.interop.export import export_ctranslate2
+from nmt.artifacts.exportdir import ExportDir
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
+
+pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
+
+
+def test_the_export_translates_as_the_run(digits_run, digits_export):
+    run = RunDir(digits_run)
+    texts = run.read_pairs("test")[0]
+    ours, theirs = (
+        Translator.load(run, precision="fp32", device="cpu"),
+        Translator.load(digits_export, device="cpu", token_scores=True),
+    )
+    assert theirs.translate([]) == []
+    assert [done.text for done in theirs.translate(["", "  "])] == ["", ""]
+    for a, b in zip(ours.translate(texts), theirs.translate(texts), strict=True):
+        assert b.text == a.text
+        assert b.score == pytest.approx(a.score, abs=1e-3)
+        assert (b.tgt_ids, b.finished, b.truncated) == (a.tgt_ids, a.finished, a.truncated)
+
+
+def test_the_export_says_what_it_is(digits_run, digits_export):
+    config, info = RunDir(digits_run).config(), ExportDir(digits_export).info()
+    assert (info.quantization, info.src_lang, info.tgt_lang) == ("none", "en", "en")
+    assert (info.max_src_len, info.max_tgt_len) == (32, 32)
+    assert info.decoding == config.decoding
+    assert info.origin["run"] == "digits"
+    assert info.agreement["sentences"] == 80  # test and valid have 40 each
+    assert info.agreement["equal"] + info.agreement["near_ties"] == 80
+    assert sorted(info.files) == [
+        "README.md",
+        "config.json",
+        "model.bin",
+        "shared_vocabulary.json",
+        "tokenizer/joint.model",
+    ]
+
+
+def test_a_reduced_precision_records_what_it_costs(digits_run, tmp_path, messages):
+    export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int8")
+    bleu = json.loads((tmp_path / "out" / "export.json").read_text())["agreement"]["bleu"]
+    assert bleu["sentences"] == 40
+    assert bleu["difference"] == pytest.approx(bleu["export"] - bleu["run"], abs=0.011)
+    assert any(f"BLEU on the test set: {bleu['run']:.2f} in the run" in line for line in messages)
+    assert (tmp_path / "out" / "model.bin").stat().st_size < 0.5 * ExportDir(digits_run).path.joinpath(
+        "checkpoints", RunDir(digits_run).best_checkpoint().name
+    ).stat().st_size
+
+
+def test_a_precision_that_this_processor_lacks_is_told_and_the_one_used_is_recorded(digits_run, tmp_path, messages):
+    import ctranslate2
+
+    supported = ctranslate2.get_supported_compute_types("cpu")
+    info = export_ctranslate2(RunDir(digits_run), tmp_path / "out", quantization="int16")
+    computed = info.agreement["compute_type"]
+    assert (computed == "int16") is ("int16" in supported)
+    assert f"CTranslate2 computes int16 weights in {computed} on this processor" in messages
+    warned = [line for line in messages if line.startswith("warning: this processor cannot compute in int16: the ")]
+    assert len(warned) == ("int16" not in supported)
+
+
+def test_an_export_that_does_not_agree_leaves_nothing(digits_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(agreement, "TOLERANCE", 0.0)  # no two runtimes agree to the last bit
+    with pytest.raises(RunError, match="the export does not agree with the run"):
+        export_ctranslate2(RunDir(digits_run), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_export_leaves_the_one_before(digits_run, digits_export, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    shutil.copytree(digits_export, out)
+    monkeypatch.setattr(agreement, "TOLERANCE", 0.0)
+    with pytest.raises(RunError, match="does not agree"):
+        export_ctranslate2(RunDir(digits_run), out, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    ExportDir(out).check_files(ExportDir(out).info())
+
+
+def test_an_interrupted_export_leaves_nothing(digits_run, tmp_path, monkeypatch):
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nmt.apps.interop.export.compare", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        export_ctranslate2(RunDir(digits_run), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed_run(run: Path, copy: Path, old: str, new: str) -> RunDir:
+    """A copy of a run with one line of its configuration changed."""
+    shutil.copytree(run, copy)
+    text = (copy / "config.yaml").read_text(encoding="utf-8")
+    assert old in text
+    (copy / "config.yaml").write_text(text.replace(old, new), encoding="utf-8")
+    return RunDir(copy)
+
+
+def test_a_model_that_ctranslate2_cannot_run_is_refused_before_anything_is_written(digits_run, tmp_path):
+    run = changed_run(digits_run, tmp_path / "run", "attention: scaled_dot_product", "attention: gaussian")
+    with pytest.raises(RunError, match=r"CTranslate2 cannot run a model with model\.attention: gaussian"):
+        export_ctranslate2(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_exact_search_is_off_in_the_export(digits_run, tmp_path, messages):
+    run = changed_run(digits_run, tmp_path / "run", "exact: false", "exact: true")
+    info = export_ctranslate2(run, tmp_path / "out")
+    assert not info.decoding.exact
+    assert messages[0] == "warning: CTranslate2 has no exact beam search: decoding.exact is off in the export"
+
+
+def test_a_run_without_sentences_is_refused(digits_run, tmp_path):
+    shutil.copytree(digits_run, tmp_path / "run")
+    for name in ("test.src", "test.tgt", "valid.src", "valid.tgt"):
+        (tmp_path / "run" / "data" / name).write_text("\n \n")
+    with pytest.raises(RunError, match="no test or validation sentences to check the export with"):
+        export_ctranslate2(RunDir(tmp_path / "run"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,310 @@
+"""An M2M-100 or NLLB folder becomes a run like any other; a hostile or damaged one becomes one error alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nmt import Translator
+from nmt.apps.interop.describe import describe_model
+from nmt.apps.interop.export import export_ctranslate2
+from nmt.apps.interop.hf_export import export_hf
+from nmt.apps.interop.hf_import import Languages, import_hf
+from nmt.apps.interop.sharing import pack
+from nmt.artifacts.checkpoint import read_weights
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.base.languages import Direction
+from nmt.config import Config, SearchOptions
+from nmt.training.run import start_run
+from tests.apps.interop.hf_folders import sentences, train_spm
+from tests.apps.interop.hf_hostile import HOSTILE_WEIGHTS, change, config_of, link_to, spoil_weights, to_pickle
+from tests.apps.interop.m2m100_folders import make_m2m100_folder
+from tests.tiny import TRAINING
+
+pytest.importorskip("transformers", reason="needs the package transformers")
+
+PAIR = Languages(("en",), ("fr",))
+NLLB = Languages(("eng_Latn",), ("fra_Latn", "deu_Latn"))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    path = tmp_path_factory.mktemp("made")
+    return {kind: make_m2m100_folder(path / kind, kind) for kind in ("m2m100", "nllb")}
+
+
+@pytest.fixture(scope="module")
+def runs(folders, tmp_path_factory) -> dict[str, RunDir]:
+    path = tmp_path_factory.mktemp("runs")
+    named = {"m2m100": PAIR, "nllb": NLLB}
+    return {kind: import_hf(folder, path / kind, named[kind]) for kind, folder in folders.items()}
+
+
+@pytest.fixture
+def folder(folders, tmp_path) -> Path:
+    """A copy of the M2M-100 folder."""
+    return Path(shutil.copytree(folders["m2m100"], tmp_path / "hf"))
+
+
+@pytest.fixture
+def nllb(folders, tmp_path) -> Path:
+    return Path(shutil.copytree(folders["nllb"], tmp_path / "nllb"))
+
+
+def texts_of(translator: Translator, texts: list[str], **named: Any) -> list[str]:
+    return [done.text for done in translator.translate(texts, **named)]
+
+
+def test_a_run_translates_between_the_languages_that_were_chosen(runs):
+    run = runs["nllb"]
+    assert run.config().data.directions == (Direction("eng_Latn", "fra_Latn"), Direction("eng_Latn", "deu_Latn"))
+    with Translator.load(run, device="cpu") as translator:
+        texts = sentences(4, 3)
+        french, german = (texts_of(translator, texts, to=to) for to in ("fra_Latn", "deu_Latn"))
+        assert french != german
+        assert not any("<2" in text for text in french + german)
+        with pytest.raises(NmtError, match=r"fra_Latn and deu_Latn; choose one of them\n  set .* --to fra_Latn"):
+            translator.translate(texts)
+        with pytest.raises(NmtError, match=r"this model translates into fra_Latn and deu_Latn, not into spa_Latn"):
+            translator.translate(texts, to="spa_Latn")
+    with Translator.load(runs["m2m100"], device="cpu") as translator:
+        assert texts_of(translator, texts) == texts_of(translator, texts, from_="en", to="fr")
+
+
+def test_a_run_of_several_source_languages_must_be_told_which(folders, tmp_path):
+    run = import_hf(folders["m2m100"], tmp_path / "run", Languages(("en", "de"), ("fr", "de")))
+    assert [str(each) for each in run.config().data.directions] == ["en-fr", "en-de", "de-fr"]
+    assert 'nmt translate --model run --from en --to fr "text"' in run.card.read_text(encoding="utf-8")
+    with Translator.load(run, device="cpu") as translator:
+        with pytest.raises(NmtError, match=r"translates from en and de; choose one of them\n  .* --from en"):
+            translator.translate(["bade fi"], to="fr")
+        english, german = (texts_of(translator, sentences(4, 3), to="fr", from_=code) for code in ("en", "de"))
+        assert english != german
+        assert texts_of(translator, sentences(4, 3), to="de") == texts_of(
+            translator, sentences(4, 3), to="de", from_="en"
+        )
+
+
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_the_tag_of_an_output_has_no_score_and_no_place_in_it(runs, engine):
+    options = SearchOptions(max_len_offset=12, max_len_factor=0, retry_loops=False)
+    with Translator.load(runs["m2m100"], device="cpu", engine=engine, precision="fp32") as translator:
+        texts = sentences(6, 3)
+        for search in (options, options.changed(beam_size=3), options.changed(no_repeat_ngram=2)):
+            for text, found in zip(texts, translator.translate(texts, search), strict=True):
+                (forced,) = translator.score([text], [found.text])
+                (segment,) = found.segments
+                if forced.tgt_ids == segment.tgt_ids and segment.finished:
+                    assert found.score == pytest.approx(forced.score, abs=1e-3)
+                assert len(segment.token_scores) == len(segment.tgt_ids) + segment.finished
+                assert len(segment.tgt_ids) + segment.finished <= 12
+                rows = translator.cross_attention(segment)
+                assert len(rows) == len(segment.token_scores)
+                assert {len(row) for row in rows} == {len(segment.src_ids) + 1}
+        shortest = translator.translate(texts, options.changed(min_len=9))
+        assert min(len(each.tgt_ids) for each in shortest) >= 9
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"sample": True, "num_hypotheses": 2}], ids=str)
+def test_both_engines_and_batches_of_any_size_find_the_same(runs, options):
+    search = SearchOptions(max_len_offset=12, max_len_factor=0, **options)
+    texts, prefixes = sentences(20, 3), ["ba "] * 10 + [""] * 10
+    found = []
+    for engine in ("native", "torch"):
+        with Translator.load(runs["nllb"], device="cpu", engine=engine, precision="fp32") as translator:
+            together = texts_of(translator, texts, options=search, prefixes=prefixes, to="fra_Latn")
+            alone = [
+                texts_of(translator, [text], options=search, prefixes=[prefix], to="fra_Latn")[0]
+                for text, prefix in zip(texts, prefixes, strict=True)
+            ]
+            assert alone == together
+            found.append(together)
+    assert all(text.startswith("ba") for text in found[0][:10])
+    assert found[0] == found[1]
+
+
+def test_a_run_is_exported_to_ctranslate2_and_packed(runs, tmp_path):
+    pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
+    run, texts = runs["nllb"], sentences(12, 3)
+    export_ctranslate2(run, tmp_path / "out")
+    pack(run, tmp_path / "run.nmt")
+    # Greedily: CTranslate2 renormalizes without the tags, which have a share of the probability in a random model.
+    options = SearchOptions(max_len_offset=12, max_len_factor=0)
+    with Translator.load(run, device="cpu", precision="fp32") as translator:
+        expected = translator.translate(texts, options, to="deu_Latn")
+    with Translator.load(str(tmp_path / "run.nmt"), device="cpu", precision="fp32") as translator:
+        assert texts_of(translator, texts, options=options, to="deu_Latn") == [each.text for each in expected]
+    with Translator.load(str(tmp_path / "out"), device="cpu", token_scores=True) as translator:
+        found = translator.translate(texts, options, to="deu_Latn")
+        assert [each.text for each in found] == [each.text for each in expected]
+        assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-3)
+        assert [len(each.token_scores) for each in found] == [len(each.token_scores) for each in expected]
+        prefixed = translator.translate(texts, options, ["ba"] * len(texts), to="deu_Latn")
+        assert all(each.text.startswith("ba") for each in prefixed)
+
+
+def test_a_run_is_fine_tuned_in_a_language_that_was_not_chosen(runs, tmp_path, messages):
+    run = runs["m2m100"]
+    corpus = tmp_path / "c.tsv"
+    corpus.write_text("".join(f"{a}\t{b}\n" for a, b in zip(sentences(60, 1), sentences(60, 2), strict=True)))
+    data = {"src_lang": "en", "tgt_lang": "fr", "train": {"tsv": str(corpus)}, "holdout_size": 4}
+    data["train"] = [{"tsv": str(corpus)}, {"tsv": str(corpus), "src_lang": "it", "tgt_lang": "sv"}]
+    data["augment"] = {"emoji": 0.3, "merge": 0.3}
+    training = {**TRAINING, "max_updates": 4, "init_from": str(run.path), "lr": 1e-4}
+    values = {"data": data, "model": run.config().model, "training": training}
+    start_run(Config.model_validate(values), tmp_path / "tuned")
+    tuned = RunDir(tmp_path / "tuned")
+    before, after = (read_weights(each.best_checkpoint()) for each in (run, tuned))
+    assert {name: tensor.shape for name, tensor in before.items()} == {n: tensor.shape for n, tensor in after.items()}
+    with Translator.load(tuned, device="cpu", precision="fp32") as translator:
+        assert len(texts_of(translator, ["bade fi"], to="sv", from_="it")) == 1
+        ids = [translator.segmenter.tgt_tag(Direction("it", "sv")), translator.tokenizers.tgt.encode("<2sv>")]
+        assert ids[0] == ids[1]
+    with pytest.raises(NmtError, match=r"Marian's architecture does not support model\.positions: learned"):
+        export_hf(tuned, tmp_path / "marian")
+
+
+def test_info_describes_a_folder(folders):
+    found = [describe_model(str(folders[kind])) for kind in ("m2m100", "nllb")]
+    assert {each.kind for each in found} == {"Hugging Face folder (M2M-100)"}
+    assert [len(each.languages) for each in found] == [100, 202]
+    assert "fra_Latn" in found[1].languages
+
+
+@pytest.mark.parametrize("source", ["tokenizer.json", "added_tokens.json", "special_tokens_map.json"])
+def test_the_languages_of_nllb_are_read_from_any_file_that_lists_them(runs, nllb, tmp_path, source):
+    path = nllb / "tokenizer_config.json"
+    decoder = json.loads(path.read_text(encoding="utf-8"))["added_tokens_decoder"]
+    change(path, added_tokens_decoder=None)
+    for name in ("added_tokens.json", "special_tokens_map.json"):
+        if name != source:
+            (nllb / name).unlink()
+    if source == "tokenizer.json":
+        listed = [{"id": int(number), "content": entry["content"]} for number, entry in decoder.items()]
+        (nllb / source).write_text(json.dumps({"added_tokens": listed}))
+    if source == "special_tokens_map.json":
+        codes = [entry["content"] for _, entry in sorted(decoder.items(), key=lambda item: int(item[0]))][4:]
+        (nllb / source).write_text(json.dumps({"additional_special_tokens": [c for c in codes if c != "<mask>"]}))
+    found, expected = import_hf(nllb, tmp_path / "run", NLLB), runs["nllb"]
+    # <mask> stands before the languages in a folder that transformers wrote, behind them in a published one.
+    if source != "special_tokens_map.json":
+        assert (found.tokenizer / "joint.model").read_bytes() == (expected.tokenizer / "joint.model").read_bytes()
+
+
+def test_half_precision_is_read_from_a_pickle(folders, folder, runs, tmp_path):
+    to_pickle(folder, lambda tensors: {name: tensor.half() for name, tensor in tensors.items()})
+    found, expected = read_weights(import_hf(folder, tmp_path / "run", PAIR).best_checkpoint()), runs["m2m100"]
+    before = read_weights(expected.best_checkpoint())
+    assert all(torch.allclose(found[name], before[name], atol=4e-3) for name in before)
+
+
+def other_model(folder: Path) -> None:
+    train_spm(sentences(300, 7), folder / "sentencepiece.bpe.model", 60)
+
+
+def vocabulary_of(**values: Any) -> Callable[[Path], None]:
+    return lambda folder: change(folder / "vocab.json", **values)
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    **HOSTILE_WEIGHTS,
+    "weights that are not numbers": (
+        spoil_weights(lambda tensors: tensors["model.decoder.layer_norm.bias"].fill_(float("nan"))),
+        r"layer_norm\.bias contains numbers that are not finite",
+    ),
+    "no final norm": (
+        spoil_weights(lambda tensors: tensors.pop("model.encoder.layer_norm.weight")),
+        r"these weights have no model\.encoder\.layer_norm\.weight",
+    ),
+    "a link": (link_to("sentencepiece.bpe.model"), r"sentencepiece\.bpe\.model: a link, or not a regular file"),
+    "no tokenizer": (
+        lambda folder: (folder / "sentencepiece.bpe.model").unlink(),
+        r"model of M2M-100: it has no sentencepiece\.bpe\.model",
+    ),
+    "another width": (config_of(d_model=48), r"has shape \(24, 24\), but should have \(48, 48\)"),
+    "more rows than weights": (config_of(vocab_size=9_000), r"but should have \(9000, 24\)"),
+    "fewer rows than tokens": (config_of(vocab_size=90), r"tokens, but config\.json has a vocab_size of 90"),
+    "fewer rows than languages": (config_of(vocab_size=170), r"the token of \w+ has the id 170"),
+    "heads that differ": (config_of(decoder_attention_heads=2), "decoder_attention_heads is 2; nmt imports models"),
+    "another start": (config_of(decoder_start_token_id=0), "the special tokens have other ids than M2M-100"),
+    "an output of its own": (config_of(tie_word_embeddings=False), "tie_word_embeddings is False"),
+    "ids that are no numbers": (vocabulary_of(x="y"), "an id is not a whole number"),
+    "ids with a gap": (vocabulary_of(x=4000), r"ids are not 0 to"),
+    "a damaged tokenizer": (
+        lambda folder: (folder / "sentencepiece.bpe.model").write_bytes(b"\x0a\xff\xff\xff\x7fx"),
+        r"bpe\.model: this is not a SentencePiece model, or it is damaged",
+    ),
+    "NLLB's tokenizer, another model": (
+        lambda folder: ((folder / "vocab.json").unlink(), config_of(vocab_size=90)(folder)),
+        r"tokens, but config\.json has a vocab_size of 90",
+    ),
+    "NLLB without its languages": (
+        lambda folder: ((folder / "vocab.json").unlink(), change(folder / "tokenizer_config.json")),
+        "no file of this folder lists the language tokens",
+    ),
+    "a language outside": (
+        lambda folder: (
+            (folder / "vocab.json").unlink(),
+            change(
+                folder / "tokenizer_config.json",
+                added_tokens_decoder={
+                    str(n): {"content": f"ab{c}_Latn"} for c, n in zip("cdefgh", range(9**9, 9**9 + 6), strict=True)
+                },
+            ),
+        ),
+        r"the token of abc_Latn has the id 387420489",
+    ),
+    "the language behind": (
+        lambda folder: change(folder / "tokenizer_config.json", legacy_behaviour=True),
+        "legacy_behaviour is true",
+    ),
+    "another tokenizer": (
+        lambda folder: change(folder / "tokenizer_config.json", tokenizer_class="SMALL100Tokenizer"),
+        "the tokenizer_class is SMALL100Tokenizer",
+    ),
+    "languages that are not known": (
+        lambda folder: change(folder / "tokenizer_config.json", language_codes="x"),
+        "no file of this folder lists the language tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_folder_is_one_error_and_nothing_is_left(folder, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    spoil, message = HOSTILE[name]
+    spoil(folder)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(NmtError, match=message):
+        import_hf(folder, tmp_path / "run", PAIR)
+    assert sorted(tmp_path.iterdir()) == before  # neither a run, nor what a pickle makes
+
+
+@pytest.mark.parametrize(
+    ("languages", "message"),
+    [
+        (
+            Languages(),
+            r"between 100 languages; choose those for the run\n  choose .* --from .* `nmt info`",
+        ),
+        (Languages(("en",)), "choose those for the run"),
+        (Languages(("eng_Latn",), ("fr",)), r"this model has no language eng_Latn\n"),
+        (Languages(("en",), ("en",)), "the languages of both sides are the same"),
+    ],
+)
+def test_languages_must_be_named_as_the_model_has_them(folders, tmp_path, languages, message):
+    with pytest.raises(NmtError, match=message):
+        import_hf(folders["m2m100"], tmp_path / "run", languages)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_nearest_language_is_named(folders, tmp_path):
+    with pytest.raises(NmtError, match=r"no language en\n  (it has|did you mean) .*eng_Latn"):
+        import_hf(folders["nllb"], tmp_path / "run", Languages(("en",), ("fra_Latn",)))

@@ -1,0 +1,195 @@
+"""What is shared of a run: all that translating needs, and nothing that its owner keeps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nmt import Translator
+from nmt.apps.interop.describe import describe_model
+from nmt.apps.interop.sharing import pack, without_folders, write_shareable
+from nmt.artifacts.find_model import find_run
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import RunError
+from nmt.config import SearchOptions
+from tests.full_disk import no_room_for
+from tests.tiny import tiny_config
+
+FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
+TEXTS = ["12", "907", "4455", "", "1 2 3", "98765"]
+SCORES = {"BLEU": {"value": 12.5, "signature": "nrefs:1|v"}, "chrF2": {"value": 99.0, "signature": "nrefs:1|w"}}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch) -> RunDir:
+    """A copy of the frozen run, and a cache of this test's own."""
+    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+    return RunDir(Path(shutil.copytree(FROZEN, tmp_path / "run")))
+
+
+def evaluate(run: RunDir, checkpoint: str) -> None:
+    """As `nmt eval` saves scores."""
+    run.evaluations.mkdir()
+    record = {"set": "test", "sentences": 20, "checkpoints": [checkpoint], "scores": SCORES, "hypotheses": "/home/me/x"}
+    run.write_json(run.evaluations / "test.json", record)
+
+
+def card_of(run: RunDir, folder: Path) -> tuple[dict[str, object], str]:
+    """Front matter and text of the shared card."""
+    write_shareable(run, folder, ("digits", "digits.zip"))
+    front, _, text = (folder / "README.md").read_text().removeprefix("---\n").partition("---\n")
+    return yaml.safe_load(front), text
+
+
+@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(beam_size=3, num_hypotheses=2)])
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+def test_a_packed_model_translates_bit_for_bit_as_its_run(run, tmp_path, options, precision):
+    pack(run, tmp_path / "m.zip")
+    both = [Translator.load(model, precision=precision) for model in (run, tmp_path / "m.zip")]
+    found = [[(t.text, t.score, t.token_scores) for t in translator.translate(TEXTS, options)] for translator in both]
+    assert found[0] == found[1]
+    assert found[0][0][0] == "21"
+
+
+def test_fp16_halves_the_file_and_translates_alike(run, tmp_path):
+    pack(run, tmp_path / "m.zip")
+    pack(run, tmp_path / "half.zip", "fp16")
+    sizes = []
+    for name in ("m.zip", "half.zip"):
+        with zipfile.ZipFile(tmp_path / name) as archive:
+            sizes += [info.file_size for info in archive.infolist() if info.filename.endswith(".safetensors")]
+    assert 1.8 < sizes[0] / sizes[1] < 2.0
+    texts = [[t.text for t in Translator.load(tmp_path / name).translate(TEXTS)] for name in ("m.zip", "half.zip")]
+    assert texts[0] == texts[1]
+
+
+def test_weights_that_fp16_cannot_hold_are_refused(run, tmp_path):
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    from nmt.base.checksum import NO_CHECKSUM, write_checksum
+
+    path = run.best_checkpoint()
+    weights = load_file(path)
+    weights["decoder_norm.weight"] = np.full_like(weights["decoder_norm.weight"], 1e5)
+    save_file(weights, path, metadata=NO_CHECKSUM)
+    write_checksum(path)
+    with pytest.raises(RunError, match="contain numbers too large for float16"):
+        pack(run, tmp_path / "m.zip", "fp16")
+    assert not (tmp_path / "m.zip").exists()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_disk_too_full_for_the_weights_is_named_and_nothing_is_left(run, tmp_path, precision):
+    with no_room_for(20_000), pytest.raises(OSError, match="too large") as caught:
+        pack(run, tmp_path / "model.zip", precision)
+    assert not caught.value.filename.startswith(str(run.path))
+    assert Path(caught.value.filename).name == run.usable_checkpoint().name
+    assert not list(tmp_path.glob("*.zip*"))
+
+
+def test_state_and_corpus_stay_behind(run, tmp_path):
+    (run.path / "state").mkdir()
+    (run.path / "state" / "training.safetensors").write_bytes(b"state")
+    (run.path / "notes.txt").write_text("mine")
+    pack(run, tmp_path / "m.zip")
+    with zipfile.ZipFile(tmp_path / "m.zip") as archive:
+        assert archive.namelist() == [
+            "README.md",
+            "checkpoints/index.json",
+            f"checkpoints/{run.best_checkpoint().name}",
+            "config.yaml",
+            "packed.json",
+            "statistics.json",
+            "tokenizer/joint.model",
+        ]
+
+
+def test_no_folder_of_its_owner_is_shared(tmp_path):
+    folder = tmp_path / "customer" / "corpus"
+    config = without_folders(
+        tiny_config(folder, training={"init_from": "/home/me/base"}, data={"store_dir": "C:\\me\\s"})
+    )
+    assert config.data.train == tiny_config(Path(), data={}).data.train
+    assert (config.training.init_from, config.data.store_dir) == ("base", "s")
+
+
+def test_the_card_keeps_its_text_and_license_and_gains_languages_and_scores(run, tmp_path):
+    evaluate(run, run.best_checkpoint().stem)
+    config = run.config()
+    corpus = config.data.train.model_copy(update={"tsv": "/home/me/customer/train.tsv"})
+    run.write_config(config.model_copy(update={"data": config.data.model_copy(update={"train": corpus})}))
+    run.card.write_text(
+        "---\nlicense: mit\ntags: [own]\n---\n\n# Digits\n\nTrained on /home/me/customer/train.tsv.\n\n"
+        '    nmt translate --model /home/me/runs/x "text"\n'
+    )
+    (tmp_path / "out").mkdir()
+    front, text = card_of(run, tmp_path / "out")
+    assert front["license"] == "mit"
+    assert front["tags"] == ["own"]
+    assert front["language"] == ["en"]
+    metrics = front["model-index"][0]["results"][0]["metrics"]
+    assert metrics == [
+        {"type": "bleu", "value": 12.5, "name": "BLEU (nrefs:1|v)"},
+        {"type": "chrf", "value": 99.0, "name": "chrF2 (nrefs:1|w)"},
+    ]
+    assert "Trained on train.tsv." in text
+    assert "nmt translate --model digits.zip" in text
+    assert "- BLEU 12.50 (`nrefs:1|v`)" in text
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and b"/home" in path.read_bytes()]
+
+
+def test_hugging_face_reads_the_metadata_of_the_card(run, tmp_path):
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra hub")
+    evaluate(run, run.best_checkpoint().stem)
+    (tmp_path / "out").mkdir()
+    write_shareable(run, tmp_path / "out", ("digits", "digits.zip"))
+    data = hub.ModelCard.load(tmp_path / "out" / "README.md").data
+    assert data.pipeline_tag == "translation"
+    assert [(each.metric_type, each.metric_value) for each in data.eval_results] == [("bleu", 12.5), ("chrf", 99.0)]
+
+
+def test_scores_of_another_checkpoint_are_left_out(run, tmp_path):
+    evaluate(run, "average")
+    (tmp_path / "out").mkdir()
+    write_shareable(run, tmp_path / "out", ("digits", "digits.zip"))
+    assert "model-index" not in (tmp_path / "out" / "README.md").read_text()
+    assert not (tmp_path / "out" / "eval").exists()
+
+
+def test_info_describes_a_packed_model_with_its_test_scores(run, tmp_path):
+    evaluate(run, run.best_checkpoint().stem)
+    pack(run, tmp_path / "m.zip")
+    found, expected = describe_model(str(tmp_path / "m.zip")), describe_model(str(run.path))
+    assert (found.kind, found.path) == ("packed model", str(tmp_path / "m.zip"))
+    assert (found.scores, found.parameters, found.vocabulary) == (
+        expected.scores,
+        expected.parameters,
+        expected.vocabulary,
+    )
+    with zipfile.ZipFile(tmp_path / "m.zip") as archive:
+        assert "hypotheses" not in json.loads(archive.read("eval/test.json"))
+
+
+def test_the_weights_that_were_named_are_packed(run, tmp_path):
+    run.use_checkpoint("average")
+    pack(run, tmp_path / "m.zip")
+    packed = find_run(str(tmp_path / "m.zip"))
+    assert packed.best_checkpoint().read_bytes() == run.checkpoint("average").read_bytes()
+    assert packed.index().checkpoints == {"average": run.index().checkpoints["average"]}
+
+
+def test_a_packed_model_has_no_test_set_and_no_training_data(run, tmp_path):
+    from nmt.apps.recipes.shortlist import make_shortlist
+
+    pack(run, tmp_path / "m.zip")
+    packed = find_run(str(tmp_path / "m.zip"))
+    with pytest.raises(RunError, match="imported or packed, so it has no test set"):
+        packed.read_sets("test", packed.config().data.directions[0])
+    with pytest.raises(RunError, match="imported or packed, so it has no training data"):
+        make_shortlist(packed, 50, 100)

@@ -1,0 +1,76 @@
+"""Real servers on free ports, each in a thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from nmt.apps.server.access import read_keys
+from nmt.apps.server.app import make_app
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.models import Models, Runtime
+from nmt.apps.server.run import address, bind, make_config
+from nmt.apps.server.settings import Settings
+
+
+class Running:
+    """A server in a thread."""
+
+    def __init__(self, paths: list[Path], keys: Path | None = None, **limits: object):
+        self.settings = Settings(port=0, **limits)  # type: ignore[arg-type]
+        self.metrics = Metrics()
+        runtime = Runtime(device="cpu", precision="fp32")
+        self.models = Models([str(path) for path in paths], runtime, self.settings, self.metrics)
+        app = make_app(self.models, self.settings, read_keys(keys) if keys else (), self.metrics)
+        self._server = uvicorn.Server(make_config(app, self.settings))
+        self._listener = bind(self.settings)
+        self.url = address(self._listener)
+        self.client = httpx.Client(base_url=self.url, timeout=300)
+        self._thread = threading.Thread(target=self._server.run, args=([self._listener],))
+        self._thread.start()
+        while not self._server.started:
+            assert self._thread.is_alive(), "the server did not start"
+            time.sleep(0.005)
+
+    def translate(self, **body: object) -> httpx.Response:
+        """Ask for a translation, in JSON."""
+        return self.client.post("/translate", json=body)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a metric; 0 if nothing was counted yet."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def stop(self) -> None:
+        """Stop as SIGTERM does, and wait for the end."""
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join()
+        self._listener.close()
+
+
+@pytest.fixture(scope="session")
+def running(two_run: Path, letters_run: Path) -> Iterator[Running]:
+    """A server with a model of two directions (en to de and fr), and one that keeps spans (de to en)."""
+    server = Running([two_run, letters_run])
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Running]]:
+    """Start servers of a test's own, as `Running`."""
+    servers: list[Running] = []
+
+    def begin(paths: list[Path], **options: object) -> Running:
+        servers.append(Running(paths, **options))  # type: ignore[arg-type]
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()

@@ -1,0 +1,268 @@
+"""The queue of a model: what piles up is translated together, clients take turns, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from nmt.apps.server import batcher as batcher_module
+from nmt.apps.server.batcher import _PROBE_EVERY, Batcher, Pace
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.settings import Settings
+from nmt.apps.server.units import Unit, UnitTranslation, Wanted
+from nmt.base.languages import Direction
+
+NUM_CORES = 2
+WANTED = Wanted(Direction("en", "de"))
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch):
+    monkeypatch.setattr(batcher_module, "num_cores", lambda: NUM_CORES)
+
+
+def units(*texts: str, num_tokens: int = 1) -> list[Unit]:
+    return [Unit(text, WANTED, num_tokens) for text in texts]
+
+
+class Gate:
+    """Translates into upper case, and keeps the batches; the first of each thread wait until `go`."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.go = threading.Event()
+
+    def __call__(self, batch):
+        return self.translate(batch)
+
+    def translate(self, batch):
+        self.batches.append([unit.text for unit in batch])
+        assert self.go.wait(120)
+        if any(unit.text == "bad" for unit in batch):
+            raise ValueError("bad")
+        return [UnitTranslation(unit.text.upper(), [], 1, 1, True, {}) for unit in batch]
+
+
+def run(test, **limits):
+    """Run `test(batcher, gate)` in an event loop."""
+
+    async def main():
+        gate = Gate()
+        batcher = Batcher("m", gate, Settings(**limits), Metrics())
+        try:
+            return await test(batcher, gate)
+        finally:
+            gate.go.set()
+            batcher.close()
+
+    return asyncio.run(main())
+
+
+async def fill_cores(batcher: Batcher, gate: Gate) -> None:
+    for number in range(NUM_CORES):
+        batcher.submit(units(f"first {number}"))
+    while len(gate.batches) < NUM_CORES:
+        await asyncio.sleep(0.001)
+
+
+async def texts_of(job) -> list[str]:
+    return [(await result).text for result in job.results]
+
+
+def test_an_idle_engine_starts_at_once_and_what_comes_meanwhile_is_taken_together():
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        jobs = [batcher.submit(units(f"a{n}")) for n in range(5)]
+        gate.go.set()
+        found = [await texts_of(job) for job in jobs]
+        assert found == [[f"A{n}"] for n in range(5)]
+        assert gate.batches[NUM_CORES:] == [["a0", "a1", "a2", "a3", "a4"]]
+
+    run(test)
+
+
+def test_clients_take_turns_and_batches_are_counted_in_tokens():
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        long, short = batcher.submit(units("l1", "l2", "l3", num_tokens=4)), batcher.submit(units("s", num_tokens=4))
+        gate.go.set()
+        assert await texts_of(short) == ["S"]
+        assert await texts_of(long) == ["L1", "L2", "L3"]
+        later = gate.batches[NUM_CORES:]
+        assert later[0] == ["l1", "s"]
+        assert sorted(text for batch in later[1:] for text in batch) == ["l2", "l3"]
+
+    run(test, batch_tokens=8)
+
+
+def test_a_batch_of_several_texts_keeps_the_cores_to_itself():
+    async def test(batcher, gate):
+        batcher.submit(units("a", "b", "c"))
+        later = [batcher.submit(units(text)) for text in "de"]
+        await asyncio.sleep(0.05)
+        assert gate.batches == [["a", "b", "c"]]
+        gate.go.set()
+        assert [await texts_of(job) for job in later] == [["D"], ["E"]]
+        assert gate.batches == [["a", "b", "c"], ["d", "e"]]
+
+    run(test)
+
+
+@pytest.mark.parametrize("num_tokens", [2, 3])
+def test_a_full_queue_refuses(num_tokens):
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        for _ in range(10 // num_tokens):
+            batcher.submit(units("waits", num_tokens=num_tokens))
+        with pytest.raises(RequestError, match="its queue is full") as refused:
+            batcher.submit(units("more", num_tokens=num_tokens))
+        assert refused.value.status == 429
+        assert refused.value.retry_after > 0
+
+    run(test, queue_tokens=10)
+
+
+def test_a_large_request_is_accepted_if_no_other_waits_and_small_ones_need_not_wait_for_it():
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        before = batcher.submit(units("before"))
+        large = batcher.submit(units(*(f"l{number}" for number in range(50)), num_tokens=3))
+        with pytest.raises(RequestError, match="its queue is full"):
+            batcher.submit(units("another", num_tokens=3))
+        small = [batcher.submit(units(f"s{number}")) for number in range(9)]
+        with pytest.raises(RequestError, match="its queue is full"):
+            batcher.submit(units("more"))
+        gate.go.set()
+        assert [await texts_of(job) for job in small] == [[f"S{number}"] for number in range(9)]
+        assert {"before", "l0", *(f"s{number}" for number in range(9))} == set(gate.batches[NUM_CORES])
+        batcher.cancel(large)
+        await texts_of(before)
+        assert (batcher._queue_tokens, batcher._large_tokens) == (0, 0)
+
+    run(test, queue_tokens=10, batch_tokens=13)
+
+
+def test_what_is_cancelled_leaves_the_queue():
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        gone, stays = batcher.submit(units("g1", "g2")), batcher.submit(units("s"))
+        batcher.cancel(gone)
+        assert batcher._queue_tokens == 1
+        gate.go.set()
+        assert await texts_of(stays) == ["S"]
+        assert gate.batches[NUM_CORES:] == [["s"]]
+
+    run(test)
+
+
+def test_a_text_that_cannot_be_translated_fails_alone():
+    async def test(batcher, gate):
+        await fill_cores(batcher, gate)
+        jobs = [batcher.submit(units(text)) for text in ("a", "bad", "b")]
+        gate.go.set()
+        assert [await texts_of(job) for job in (jobs[0], jobs[2])] == [["A"], ["B"]]
+        with pytest.raises(RequestError, match="cannot translate this text"):
+            await texts_of(jobs[1])
+
+    run(test)
+
+
+def test_an_engine_may_be_told_to_wait_for_more():
+    async def test(batcher, gate):
+        gate.go.set()
+        jobs = []
+        for text in "abc":
+            jobs.append(batcher.submit(units(text)))
+            await asyncio.sleep(0.001)
+        assert [await texts_of(job) for job in jobs] == [["A"], ["B"], ["C"]]
+        assert gate.batches == [["a", "b", "c"]]
+
+    run(test, batch_wait=1.0)
+
+
+def translating_threads(gate: Gate) -> list[bool]:
+    """Return a list to which the translator of `gate` appends whether it was called from the event loop."""
+    in_loop: list[bool] = []
+    translate = gate.translate
+
+    def note(batch):
+        in_loop.append(threading.current_thread() is threading.main_thread())
+        return translate(batch)
+
+    gate.translate = note
+    gate.go.set()
+    return in_loop
+
+
+async def translate_alone(batcher: Batcher, count: int, **options: object) -> None:
+    for number in range(count):
+        (result,) = batcher.submit([Unit(f"alone {number}", WANTED._replace(**options), 1)]).results
+        assert (await result).text == f"ALONE {number}"
+
+
+def test_texts_that_come_one_at_a_time_are_soon_translated_without_waking_a_thread_except_for_probes():
+    async def test(batcher, gate):
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 5 * _PROBE_EVERY)
+        assert not any(in_loop[:_PROBE_EVERY])
+        assert in_loop[_PROBE_EVERY:].count(False) == 4
+        assert gate.batches == [[f"alone {number}"] for number in range(5 * _PROBE_EVERY)]
+
+    run(test)
+
+
+def test_texts_that_come_together_are_left_to_the_threads():
+    async def test(batcher, gate):
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY - 1)
+        assert in_loop[-1]
+        jobs = [batcher.submit(units(text)) for text in "ab"]
+        assert [await texts_of(job) for job in jobs] == [["A"], ["B"]]
+        await translate_alone(batcher, _PROBE_EVERY)
+        assert not any(in_loop[2 * _PROBE_EVERY - 1 :])
+
+    run(test)
+
+
+def test_a_text_that_may_take_long_is_left_to_the_threads():
+    async def test(batcher, gate):
+        in_loop = translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
+        (long,) = batcher.submit(units("long", num_tokens=10**9)).results
+        await long
+        await translate_alone(batcher, 1, num_alternatives=1)
+        assert in_loop[-3:] == [True, False, False]
+
+    run(test)
+
+
+def test_a_lone_text_that_is_cancelled_before_it_starts_is_not_translated():
+    async def test(batcher, gate):
+        translating_threads(gate)
+        await translate_alone(batcher, 2 * _PROBE_EVERY - 3)
+        batcher.cancel(batcher.submit(units("cancelled")))
+        await translate_alone(batcher, 1)
+        assert gate.batches[-1] == ["alone 0"]
+        assert "cancelled" not in [text for batch in gate.batches for text in batch]
+
+    run(test)
+
+
+def test_models_of_one_server_notice_each_others_texts():
+    async def test(batcher, gate):
+        pace = Pace()
+        first, second = (Batcher(name, gate, Settings(), Metrics(), pace) for name in "ab")
+        in_loop = translating_threads(gate)
+        await translate_alone(first, 2 * _PROBE_EVERY - 1)
+        assert in_loop[-1]
+        jobs = [each.submit(units("x")) for each in (first, second)]
+        assert [await texts_of(job) for job in jobs] == [["X"], ["X"]]
+        assert in_loop[-2:] == [False, False]
+        assert pace.num_unfinished == 0
+        first.close()
+        second.close()
+
+    run(test)

@@ -1,0 +1,73 @@
+"""HTML pages are translated block by block, without holding up other requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from nmt.apps.documents.blocks import Block
+from nmt.apps.server import blocks
+from nmt.apps.server.metrics import Metrics
+from nmt.apps.server.request_error import RequestError
+from nmt.apps.server.service import Service
+from nmt.apps.server.settings import Settings
+
+
+def test_the_tags_of_a_long_page_are_placed_in_a_thread(running, monkeypatch):
+    names = set()
+    place = Block.from_links
+
+    def note(block, aligned):
+        names.add(threading.current_thread().name)
+        return place(block, aligned)
+
+    monkeypatch.setattr(Block, "from_links", note)
+    page = "<p>12 <b>34</b> 5</p>" * 60
+    answer = running.translate(q=page, source="en", target="de", format="html")
+    assert answer.json()["translatedText"].count("<b>") == 60
+    assert names == {"nmt-documents"}
+
+
+def test_the_other_pages_of_a_request_are_cancelled_if_one_fails(running, monkeypatch):
+    ended, service = [], Service(running.models, running.settings, Metrics())
+
+    async def translate(service, page, num_alternatives):
+        if page == "full":
+            raise RequestError(429, "full")
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            ended.append(page)
+            raise
+
+    async def main():
+        with pytest.raises(RequestError, match="full"):
+            await blocks.translate_pages(service, ["a", "full", "b"], 0)
+        assert sorted(ended) == ["a", "b"]
+
+    monkeypatch.setattr(blocks, "_translate_page", translate)
+    asyncio.run(main())
+
+
+def test_a_page_that_waits_too_long_for_a_thread_gets_503(running):
+    service = Service(running.models, Settings(timeout=0.1), Metrics())
+    page, go = service.route("<p>12</p>" * 200, "en", "de"), threading.Event()
+
+    async def main():
+        others = [asyncio.create_task(service.threads.run(go.wait, 120)) for _ in range(10)]
+        with pytest.raises(RequestError, match=r"this took longer than 0\.1 seconds") as refused:
+            await asyncio.wait_for(blocks.translate_pages(service, [page, page], 0), 120)
+        go.set()
+        await asyncio.gather(*others)
+        assert refused.value.status == 503
+        assert service.metrics.registry.get_sample_value("nmt_refused_total", {"limit": "time"}) == 1
+
+    asyncio.run(main())
+
+
+def test_a_term_within_a_protected_span_of_a_page_is_not_missed(running):
+    page = {"q": "<p>http://a.org/34 <b>12</b></p>", "source": "de", "target": "en", "format": "html"}
+    answer = running.translate(**page, glossary={"34": "xyzzy", "12": "plugh"}).json()
+    assert answer["terms_missed"] == [["12", "plugh"]]

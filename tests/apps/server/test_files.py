@@ -1,0 +1,156 @@
+"""Documents that are uploaded come back translated, their structure kept."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from io import BytesIO
+
+import pytest
+
+from nmt.apps.documents.html import HtmlFile
+from nmt.apps.server.downloads import Downloads
+from tests.words import WORDS
+
+ONE, TWO, THREE, *_ = WORDS
+PAGE = b"<!doctype html><p>12 <b>34</b></p><ul><li>5</ul>"
+
+
+def send(running, name="a.html", content=PAGE, **fields):
+    fields = {"source": "de", "target": "en", **fields}
+    return running.client.post("/translate_file", data=fields, files={"file": (name, content)})
+
+
+def test_a_document_is_translated_as_its_blocks_are(running):
+    answer = send(running)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["translatedFileUrl"].startswith(running.url + "/download_file/")
+    found = running.client.get(answer.json()["translatedFileUrl"])
+    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''a.en.html"
+    page = running.translate(q=PAGE.decode(), source="de", target="en", format="html").json()["translatedText"]
+    assert found.text == page
+
+
+def test_the_language_of_a_document_is_detected_and_its_name_is_made_safe(running):
+    answer = send(running, name="../../a b\u00e9\n.html", source="auto", target="en")
+    answer = answer if answer.status_code == 200 else send(running, name="../../a b.html", source="auto", target="de")
+    found = running.client.get(answer.json()["translatedFileUrl"])
+    assert ".." not in found.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "message"),
+    [
+        ({"name": "a.exe"}, 400, "Invalid request: send one of .docx"),
+        ({"content": b"\xff"}, 400, "neither UTF-8 nor UTF-16"),
+        ({"name": "a.docx"}, 400, "not a Word document"),
+        ({"target": "xx"}, 400, "xx is not supported"),
+        ({"source": "x" * 36}, 400, "Invalid request: source: String should have at most 35 characters"),
+        ({"target": "de-" + "x" * 33}, 400, "Invalid request: target: String should have at most 35 characters"),
+        ({"name": "a.srt", "content": b"1\n99999999999:00:00,000 --> 1:00:00,000\na"}, 400, "not SubRip subtitles"),
+        ({"content": b"x" * 2_100_000}, 413, "the body is larger than 2,000,000 bytes"),
+    ],
+)
+def test_what_is_no_document_is_refused(running, sent, status, message):
+    answer = send(running, **sent)
+    assert (answer.status_code, answer.json()["error"][: len(message)]) == (status, message)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [(b"x", "text/plain", 415), (b"x", "multipart/form-data; boundary=b", 400), (b"x", "multipart/form-data", 400)],
+)
+def test_what_is_no_form_is_refused(running, content, kind, status):
+    answer = running.client.post("/translate_file", content=content, headers={"content-type": kind})
+    assert answer.status_code == status, answer.text
+    assert running.client.get("/download_file/none").status_code == 404
+
+
+def test_a_document_is_sent_only_to_clients_with_a_key(two_run, tmp_path, start):
+    (tmp_path / "keys").write_text("secret-key\n")
+    server = start([two_run], keys=tmp_path / "keys")
+    url = send(server, source="en", target="de", api_key="secret-key").json()["translatedFileUrl"]
+    assert server.client.get(url).json() == {"error": "this server needs an API key"}
+    assert server.client.get(url, headers={"Authorization": "Bearer secret"}).status_code == 403
+    assert server.client.get(url, headers={"Authorization": "Bearer secret-key"}).status_code == 200
+    assert server.client.get(url, params={"api_key": "secret-key"}).status_code == 200
+
+
+def test_a_glossary_is_a_field_or_a_file_of_the_form(words_run, start):
+    server = start([words_run])
+    page = f"<p>{ONE} {TWO}</p>".encode()
+    lines = f"# of the customer\n{ONE}\txyzzy\tnote\r\n{THREE}\tmoon\n"
+    wanted = {"q": page.decode(), "source": "de", "target": "en", "format": "html"}
+    expected = server.translate(**wanted, glossary={ONE: "xyzzy", THREE: "moon"}).json()
+    field = send(server, content=page, glossary=lines).json()
+    assert field["terms_missed"] == expected["terms_missed"]
+    assert server.client.get(field["translatedFileUrl"]).text == expected["translatedText"]
+    files = {"file": ("a.html", page), "glossary": ("terms.tsv", lines.encode("utf-8-sig"))}
+    uploaded = server.client.post("/translate_file", data={"source": "de", "target": "en"}, files=files).json()
+    assert uploaded["terms_missed"] == expected["terms_missed"]
+    assert server.client.get(uploaded["translatedFileUrl"]).text == expected["translatedText"]
+    assert "terms_missed" not in send(server, content=page).json()
+
+
+@pytest.mark.parametrize(
+    ("glossary", "message"),
+    [
+        ("a\tb\n\nc", "Invalid request: glossary: line 3: this line has no tab"),
+        ("a\tb\na\tc", "Invalid request: glossary: line 2: "),
+        ("# none", "Invalid request: glossary: this glossary has no terms"),
+        ("".join(f"a{number}\tb\n" for number in range(1001)), "1,001 terms in one glossary; the limit is 1,000"),
+        ("".join(f"a{number}\n" for number in range(1001)), "1,001 terms in one glossary; the limit is 1,000"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
+    answer = send(running, glossary=glossary)
+    assert (answer.status_code, answer.json()["error"][: len(message)]) == (400, message)
+
+
+def test_a_glossary_that_is_not_utf_8_is_refused_and_counts_for_the_limit(running):
+    files = {"file": ("a.html", PAGE), "glossary": ("terms.tsv", b"\xff\tb")}
+    answer = running.client.post("/translate_file", data={"source": "de", "target": "en"}, files=files)
+    assert (answer.status_code, answer.json()) == (400, {"error": "Invalid request: glossary: not UTF-8"})
+
+
+def test_a_small_file_of_too_many_elements_is_refused_before_it_is_parsed(running, monkeypatch):
+    docx = pytest.importorskip("docx", reason="needs python-docx")
+    content, packed = BytesIO(), BytesIO()
+    docx.Document().save(content)
+    with zipfile.ZipFile(content) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for part in source.infolist():
+            target.writestr(part, source.read(part).replace(b"<w:body>", b"<w:body>" + b"<w:p/>" * 1_000_000))
+    monkeypatch.setattr(docx, "Document", None)
+    answer = send(running, "a.docx", packed.getvalue())
+    assert len(packed.getvalue()) < 100_000
+    assert (answer.status_code, answer.json()) == (400, {"error": "more than 1,000,000 elements and attributes"})
+
+
+def test_a_document_that_takes_too_long_to_save_gets_503(two_run, start, monkeypatch):
+    server, go = start([two_run], timeout=1), threading.Event()
+    monkeypatch.setattr(HtmlFile, "save", lambda document, translations: b"%d" % go.wait(10))
+    answer = send(server, source="en", target="de")
+    go.set()
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["error"].startswith("this took longer than 1 seconds")
+
+
+def test_a_term_within_a_protected_span_of_a_document_is_not_missed(running):
+    content = b"<p>http://a.org/34 <b>12</b></p>"
+    answer = send(running, content=content, glossary="34\txyzzy\n12\tplugh\n").json()
+    assert answer["terms_missed"] == [["12", "plugh"]]
+
+
+def test_a_server_may_translate_no_documents(two_run, start):
+    server = start([two_run], file_limit=0)
+    assert send(server).json() == {"error": "this server does not translate documents"}
+    assert server.client.get("/frontend/settings").json()["supportedFilesFormat"] == []
+
+
+def test_documents_are_forgotten_after_ten_minutes():
+    now = 0.0
+    downloads = Downloads(clock=lambda: now)
+    key = downloads.add("a.html", b"1")
+    assert downloads.find(key).content == b"1"
+    now = 601.0
+    assert downloads.find(key) is None

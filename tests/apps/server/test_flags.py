@@ -1,0 +1,57 @@
+"""Clients and readers are told what looks wrong with a translation."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+
+import pytest
+
+from nmt.apps.documents.flags import FLAGS, flags_of, merge
+from nmt.apps.server import units
+from nmt.translation import Translation
+
+QUESTION = {"source": "en", "target": "de"}
+
+
+def test_the_flags_that_are_set_are_those_of_the_translation():
+    assert flags_of(Translation("a")) == {}
+    translation = Translation("a", loop_unresolved=True, protected_lost=["%d"])
+    assert flags_of(translation) == {"loop_unresolved": True, "protected_lost": ["%d"]}
+    parts = [{}, {"protected_lost": ["b", "a"]}, {"protected_lost": ["a"], "truncated": True}]
+    assert merge(parts) == {"truncated": True, "protected_lost": ["b", "a"]}
+
+
+def test_pages_and_documents_keep_protected_spans_whatever_the_model_learned(running):
+    pages = ["<p>12 %d</p>", "<p>3</p>"]
+    answer = running.translate(q=pages, **QUESTION, format="html").json()
+    assert "%d" in answer["translatedText"][0]
+    assert all("protected_lost" not in flags for flags in answer.get("flags", []))
+    sent = {"file": ("a.html", pages[0].encode())}
+    answer = running.client.post("/translate_file", data=QUESTION, files=sent).json()
+    assert "protected_lost" not in answer.get("flags", {})
+
+
+def test_every_interface_hands_out_the_flags(two_run, start, monkeypatch):
+    looping = {"loop_unresolved": True}
+    monkeypatch.setattr(units, "flags_of", lambda translation: looping)
+    server = start([two_run])
+    assert server.translate(q="12", **QUESTION).json()["flags"] == looping
+    assert server.translate(q=["12", "3"], **QUESTION).json()["flags"] == [looping, looping]
+    lines = server.translate(q="12\n3", **QUESTION, stream=True).text.splitlines()
+    assert [json.loads(line).get("flags") for line in lines] == [looping, looping, None]
+    body = {"model": "en-de", "messages": [{"role": "user", "content": "12"}], "n": 2}
+    chosen = server.client.post("/v1/chat/completions", json=body).json()["choices"]
+    assert [choice.get("flags") for choice in chosen] == [looping, None]
+    events = server.client.post("/v1/chat/completions", json={**body, "stream": True}).text.split("\n\n")
+    chunks = [json.loads(event.removeprefix("data: "))["choices"][0] for event in events if "{" in event]
+    assert [chunk["flags"] for chunk in chunks if "flags" in chunk] == [looping]
+    assert server.client.get("/frontend/settings").json()["flags"] == FLAGS
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_the_page_takes_what_the_flags_mean_from_the_server_alone(flag):
+    script = (files("nmt.apps.server") / "static" / "app.js").read_text(encoding="utf-8")
+    assert "settings.flags" in script
+    assert not re.search(rf"\b{flag}\b", script)

@@ -1,0 +1,406 @@
+"""LibreTranslate's interface: what its clients send, what they get."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nmt import Translator
+from nmt.apps.server import batcher, run, service
+from nmt.apps.server.batcher import _PROBE_EVERY
+from nmt.apps.server.units import UnitTranslation
+
+LINES = "12345\n\n  67 \n" + "4321 " * 20 + "\n9"
+
+
+@pytest.fixture(scope="module")
+def two(two_run):
+    return Translator.load(two_run, device="cpu", precision="fp32")
+
+
+def lines_of(answer) -> list[dict]:
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_libretranslatepy_translates_detects_and_lists_languages(running, two):
+    libretranslatepy = pytest.importorskip("libretranslatepy", reason="needs libretranslatepy")
+    client = libretranslatepy.LibreTranslateAPI(running.url)
+    assert client.translate("12345", "en", "de") == two.translate(["12345"], to="de")[0].text
+    assert client.detect("12345")[0]["language"] in ("en", "de")
+    assert {language["code"]: language["targets"] for language in client.languages()} == {
+        "en": ["de", "fr"],
+        "de": ["en"],
+        "fr": [],
+    }
+
+
+@pytest.mark.parametrize("text", ["123", LINES, " \n ", "\u3000 7 \r\n 8", "<2fr> 12", "😀 5", "7" * 90])
+def test_a_text_gets_the_translation_that_the_translator_gives_it(running, two, text):
+    answer = running.translate(q=text, source="en", target="de")
+    assert answer.json() == {"translatedText": two.translate([text], to="de")[0].text}
+
+
+def test_many_clients_at_once_get_what_the_translator_gives_each_alone(running, two):
+    texts = [f"{n}{n * 7919}"[:7] for n in range(1, 65)]
+    alone = [two.translate([text], to="fr")[0].text for text in texts]
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(lambda text: running.translate(q=text, source="en", target="fr"), texts))
+    assert [answer.json()["translatedText"] for answer in answers] == alone
+    assert running.translate(q=texts, source="en", target="fr").json()["translatedText"] == alone
+
+
+def test_one_client_after_another_gets_what_the_translator_gives(two_run, two, start):
+    server = start([two_run])
+    texts = [f"{number} {number * 7}" for number in range(2 * _PROBE_EVERY)]
+    answers = [server.translate(q=text, source="en", target="de") for text in texts]
+    found = [answer.json()["translatedText"] for answer in answers]
+    assert found == [translation.text for translation in two.translate(texts, to="de")]
+    assert server.metric("nmt_batch_segments_count", model=server.models.served[0].name) == len(texts)
+
+
+def test_alternatives_are_the_rest_of_the_n_best_list(running, two):
+    options = two.options.changed(beam_size=3, num_hypotheses=3)
+    (best,) = two.translate([LINES], options, to="de")
+    answer = running.translate(q=LINES, source="en", target="de", alternatives=2).json()
+    assert answer == {"translatedText": best.text, "alternatives": [other.text for other in best.alternatives]}
+    batch = running.translate(q=["12", "34"], source="en", target="de", alternatives=1).json()
+    assert [len(others) for others in batch["alternatives"]] == [1, 1]
+
+
+def test_a_batch_with_detected_languages_is_answered_in_order(running):
+    texts = ["12345", "this is english and nothing else, as anyone can read here", "345"]
+    answer = running.translate(q=texts, source="auto", target="fr").json()
+    assert len(answer["translatedText"]) == 3
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["en"] * 3
+
+
+def test_a_stream_joined_is_the_whole_translation(running, two):
+    answer = running.translate(q=LINES, source="auto", target="fr", stream=True, details=True)
+    first, *units, last = lines_of(answer)
+    assert first["detectedLanguage"]["language"] == "en"
+    assert last == {"done": True}
+    assert len(units) > 3
+    joined = "".join(unit["before"] + unit["text"] + unit["after"] for unit in units)
+    assert joined == two.translate([LINES], to="fr")[0].text
+
+
+def test_regional_codes_find_the_model_of_their_language(running):
+    plain = running.translate(q="123", source="en", target="de").json()
+    assert running.translate(q="123", source="en-US", target="de_AT").json() == plain
+
+
+def test_html_keeps_its_tags_and_escapes_its_text(running):
+    page = '<!doctype html><p class="a">12 <b>34</b> 56 &lt;</p><script>1 < 2</script><ul><li>7<li><code>8</code></ul>'
+    written = running.translate(q=page, source="de", target="en", format="html").json()["translatedText"]
+    assert written.startswith('<!doctype html><p class="a">')
+    assert "<script>1 < 2</script><ul><li>" in written
+    assert written.endswith("<li><code>8</code></ul>")
+    assert written.count("<b>") == written.count("</b>") == 1
+
+
+NO_PAIR = "French (fr) is not available as a target language from German (de)"
+INTO = "xx is not supported; this server translates into German (de), French (fr) and English (en)"
+FROM = "French (fr) is not supported; this server translates from English (en) and German (de)"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"source": "en", "target": "de"}, "Invalid request: missing q parameter"),
+        ({"q": "", "source": "en", "target": "de"}, "Invalid request: missing q parameter"),
+        ({"q": "1", "source": "en"}, "Invalid request: missing target parameter"),
+        ({"q": "1", "source": "en", "target": "xx"}, INTO),
+        ({"q": "1", "source": "fr", "target": "de"}, FROM),
+        (
+            {"q": "1", "source": "de", "target": "fr"},
+            NO_PAIR,
+        ),
+        (
+            {"q": "1", "source": "en", "target": "de", "format": "pdf"},
+            "Invalid request: format: Input should be 'text' or 'html'",
+        ),
+        (
+            {"q": "1", "source": "en", "target": "de", "alternatives": 99},
+            "Invalid request: alternatives: Input should be less than or equal to 10",
+        ),
+        ({"q": "1", "source": "en", "target": "de", "model": "none"}, "there is no model none"),
+        ({"q": "1" * 20_001, "source": "en", "target": "de"}, "20,001 characters in one request; the limit is 20,000"),
+        ({"q": ["1"] * 501, "source": "en", "target": "de"}, "501 texts in one request; the limit is 500"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_told(running, body, message):
+    answer = running.translate(**body)
+    assert (answer.status_code, answer.json()) == (400, {"error": message})
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b"\xff\xfe", "application/json", 400),
+        (b"[]", "application/json", 400),
+        (b'{"q":"\\ud800","source":"en","target":"de"}', "application/json", 200),
+        (b'{"q":"1","source":"en","target":"de","alternatives":1e400}', "application/json", 400),
+        (b"q=%ff&source=en&target=de", "application/x-www-form-urlencoded", 400),
+        (b"&" * 5000, "application/x-www-form-urlencoded", 400),
+        (b"q=1&source=en&target=de&alternatives=2", "application/x-www-form-urlencoded", 200),
+        (b"q", "multipart/form-data; boundary=x", 415),
+        (b" " * 400_000, "application/json", 413),
+    ],
+)
+def test_hostile_bodies_are_refused_and_the_server_goes_on(running, content, kind, status):
+    answer = running.client.post("/translate", content=content, headers={"content-type": kind})
+    assert answer.status_code == status, answer.text
+    assert running.client.get("/health").json() == {"status": "ok"}
+
+
+def test_what_is_no_http_is_refused_and_the_server_goes_on(running):
+    host, port = running.url.removeprefix("http://").split(":")
+    for content in (
+        b"\x16\x03\x01\x00",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+    ):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(4096):
+                pass
+    assert running.client.get("/health").json() == {"status": "ok"}
+
+
+def test_the_settings_name_the_directions_whose_model_obeys_a_glossary(two_run, words_run, start):
+    settings = start([two_run, words_run]).client.get("/frontend/settings").json()
+    assert settings["glossaryDirections"] == [["de", "en"]]
+
+
+def test_the_settings_name_limits_and_languages(running):
+    settings = running.client.get("/frontend/settings").json()
+    assert settings["charLimit"] == 20_000
+    assert settings["keyRequired"] is False
+    assert settings["glossaryDirections"] == []
+    assert settings["language"] == {
+        "source": {"code": "en", "name": "English"},
+        "target": {"code": "de", "name": "German"},
+    }
+
+
+class Held:
+    """Holds back the translations of a running model until it is let go."""
+
+    def __init__(self, server, monkeypatch):
+        self.go, self.begun = threading.Event(), threading.Event()
+        batcher = server.models.served[0].loaded.batcher
+        translate = batcher._translate
+
+        def wait(units):
+            self.begun.set()
+            assert self.go.wait(30)
+            return translate(units)
+
+        monkeypatch.setattr(batcher, "_translate", wait)
+
+
+def test_a_full_queue_answers_429_and_says_when_to_come_back(two_run, start, monkeypatch):
+    monkeypatch.setattr(batcher, "num_cores", lambda: 2)
+    server = start([two_run], queue_tokens=12)
+    held = Held(server, monkeypatch)
+    with ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(server.translate, q="12345", source="en", target="de") for _ in range(8)]
+        deadline = time.monotonic() + 120
+        while server.metric("nmt_queue_tokens", model=server.models.served[0].name) < 12:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        refused = server.translate(q="12345", source="en", target="de")
+        held.go.set()
+        answers = [answer.result() for answer in asked]
+    assert (refused.status_code, refused.json()) == (429, {"error": "the server is busy: its queue is full"})
+    assert int(refused.headers["retry-after"]) >= 1
+    assert server.metric("nmt_refused_total", limit="queue") >= 1
+    assert 200 in {answer.status_code for answer in answers} <= {200, 429}
+
+
+def test_a_client_that_goes_away_frees_its_place(two_run, start, monkeypatch):
+    server = start([two_run])
+    held = Held(server, monkeypatch)
+    name = server.models.served[0].name
+    host, port = server.url.removeprefix("http://").split(":")
+    body = json.dumps({"q": "12345\n" * 2000, "source": "en", "target": "de"})
+    head = (
+        f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall((head + body).encode())
+        assert held.begun.wait(120)
+        waiting = server.metric("nmt_queue_tokens", model=name)
+    deadline = time.monotonic() + 120
+    while server.metric("nmt_clients_gone_total") == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert waiting > 0
+    assert server.metric("nmt_queue_tokens", model=name) == 0
+    held.go.set()
+    assert server.translate(q="12", source="en", target="de").status_code == 200
+    assert server.models.served[0].num_users == 0
+
+
+def test_a_request_that_takes_longer_than_the_limit_gets_503(two_run, start, monkeypatch):
+    server = start([two_run], timeout=0.2)
+    held = Held(server, monkeypatch)
+    answer = server.translate(q="12", source="en", target="de")
+    held.go.set()
+    assert answer.status_code == 503
+    assert answer.json()["error"] == "this took longer than 0.2 seconds; send shorter texts, or ask for a stream"
+    assert answer.headers["retry-after"]
+
+
+def test_keys_are_asked_for_where_they_are_set(two_run, start, tmp_path):
+    (tmp_path / "keys").write_text("# of the team\nsecret-key-1\nsecret-key-2  # of Ann\n")
+    server = start([two_run], keys=tmp_path / "keys")
+    asked = {"q": "12", "source": "en", "target": "de"}
+    assert server.translate(**asked).json() == {"error": "this server needs an API key"}
+    assert server.translate(**asked, api_key="secret-key").json() == {"error": "unknown API key"}
+    assert server.translate(**asked, api_key="secret-key-2").status_code == 200
+    bearer = {"Authorization": "Bearer secret-key-1"}
+    assert server.client.post("/translate", json=asked, headers=bearer).status_code == 200
+    assert server.client.get("/metrics").status_code == 403
+    assert server.client.get("/metrics", headers=bearer).status_code == 200
+    assert server.client.get("/v1/models").status_code == 401
+    assert server.client.get("/frontend/settings").json()["keyRequired"] is True
+    assert [server.client.get(path).status_code for path in ("/", "/health", "/languages", "/spec")] == [200] * 4
+
+
+def test_more_requests_than_the_rate_get_429(two_run, start):
+    server = start([two_run], rate_limit=3)
+    answers = [server.translate(q="12", source="en", target="de") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert answers[-1].json() == {"error": "more than 3 requests per minute"}
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
+
+
+def test_headers_that_do_not_end_or_do_not_come_close_the_connection(running, monkeypatch):
+    monkeypatch.setattr(run, "HEADER_SECONDS", 0.2)
+    host, port = running.url.removeprefix("http://").split(":")
+    for content in (b"", b"POST /translate HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000):
+        connection = socket.create_connection((host, int(port)), timeout=120)
+        with connection, contextlib.suppress(ConnectionError):
+            connection.sendall(content)
+            while connection.recv(4096):
+                pass
+    assert running.translate(q="1" * 20_000, source="en", target="de").status_code == 200
+
+
+@pytest.mark.parametrize("content", [b"\r\n", b"G", b"GET / HTTP/1.1\r\nX: "])
+def test_headers_of_a_later_request_that_do_not_end_close_the_connection(running, monkeypatch, content):
+    monkeypatch.setattr(run, "HEADER_SECONDS", 0.6)
+    host, port = running.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        connection.sendall(content)
+        assert connection.recv(4096) == b""
+
+
+def test_a_request_may_take_longer_than_its_headers(two_run, start, monkeypatch):
+    monkeypatch.setattr(run, "HEADER_SECONDS", 0.5)
+    server = start([two_run])
+    held = Held(server, monkeypatch)
+    threading.Timer(1.0, held.go.set).start()
+    for _ in range(2):
+        assert server.translate(q="12", source="en", target="de").status_code == 200
+
+
+def test_many_idle_connections_leave_the_server_answering(running):
+    host, port = running.url.removeprefix("http://").split(":")
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        assert running.translate(q="12", source="en", target="de").status_code == 200
+
+
+def test_a_model_without_placeholders_translates_whole_sentences_of_html(running, two):
+    written = running.translate(q="<p>123 <b>456</b> 78</p>", source="en", target="fr", format="html").json()
+    text = written["translatedText"]
+    assert text.startswith("<p>")
+    assert text.count("<b>") == text.count("</b>") == 1
+    plain = text.replace("<b>", "").replace("</b>", "").removeprefix("<p>").removesuffix("</p>")
+    apart = [two.translate([part], to="fr")[0].text for part in ("123", "456", "78")]
+    assert plain in (two.translate(["123 456 78"], to="fr")[0].text, " ".join(apart))
+
+
+def test_a_glossary_of_a_request_is_checked_term_by_term(running):
+    body = {"source": "de", "target": "en", "glossary": {"34": "xyzzy"}}
+    answer = running.translate(q="12 34", **body).json()
+    assert answer["terms_missed"] == [["34", "xyzzy"]]
+    batch = running.translate(q=["12", "34 34"], **body).json()
+    assert batch["terms_missed"] == [[], [["34", "xyzzy"]] * 2]
+    page = running.translate(q="<p>12 <b>34</b></p>", format="html", **body).json()
+    assert page["terms_missed"] == [["34", "xyzzy"]]
+    stream = lines_of(running.translate(q="34", stream=True, **body))
+    assert stream[0]["terms_missed"] == [["34", "xyzzy"]]
+    assert "terms_missed" not in running.translate(q="12", source="de", target="en").json()
+
+
+def test_a_term_of_a_request_that_its_translation_has_is_not_missed(running):
+    output = running.translate(q="12345", source="de", target="en").json()["translatedText"]
+    answer = running.translate(q="12345", source="de", target="en", glossary={"12345": output}).json()
+    assert answer == {"translatedText": output, "terms_missed": []}
+
+
+@pytest.mark.parametrize(
+    ("glossary", "message"),
+    [
+        ({"": "x"}, "Invalid request: glossary: the source of a term is empty"),
+        ({"a b": "x", "a  b": "y"}, 'Invalid request: glossary: "a b" has two translations: "x" and "y"'),
+        ({"⟦as⟧": "x"}, "Invalid request: glossary: the source of the term ⟦as⟧ = x contains ⟦as⟧, which"),
+        (["a"], "Invalid request: glossary: Input should be a valid dictionary"),
+        ({str(n): "x" for n in range(1001)}, "Invalid request: glossary: Dictionary should have at most 1000 items"),
+        ({"a": "x" * 20_000}, "20,003 characters in one request; the limit is 20,000"),
+    ],
+)
+def test_a_glossary_that_cannot_be_used_is_refused(running, glossary, message):
+    answer = running.translate(q="12", source="de", target="en", glossary=glossary)
+    assert (answer.status_code, answer.json()["error"][: len(message)]) == (400, message)
+
+
+@pytest.mark.parametrize("keys", [None, "secret-key"])
+def test_a_post_without_a_body_is_read_from_its_query_string(two_run, tmp_path, start, keys):
+    (tmp_path / "keys").write_text("secret-key\n")
+    server = start([two_run], keys=tmp_path / "keys" if keys else None)
+    fields = {"q": "1 & 2 é", "source": "en", "target": "de", "format": "text", "api_key": keys or ""}
+    answer = server.client.post("/translate", params=fields)
+    assert answer.json() == server.translate(**fields).json()
+    detected = server.client.post("/detect", params={"q": "12", "api_key": keys or ""})
+    assert detected.json()[0]["language"] == "en"
+    refused = server.client.post("/translate", params={"source": "en", "target": "de"})
+    assert refused.json() == {"error": "Invalid request: missing q parameter"}
+
+
+@pytest.mark.parametrize(
+    ("code", "codes", "closest"),
+    [
+        ("pt-BR", ["pt"], "pt"),
+        ("pt", ["pt_BR"], "pt_BR"),
+        ("zh-Hant", ["zh-Hans"], None),
+        ("zh-TW", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("zh-CN", ["zh-TW"], None),
+        ("zh-Hant", ["zh"], "zh"),
+        ("sr-Latn", ["sr-Cyrl"], None),
+        ("sr", ["sr-Cyrl"], "sr-Cyrl"),
+    ],
+)
+def test_a_language_in_another_script_is_no_model_for_it(code, codes, closest):
+    assert service._closest(code, codes) == closest
+
+
+@pytest.mark.parametrize(("form", "flags"), [("traditional", {"wrong_language": True}), ("simplified", {}), (None, {})])
+def test_the_wrong_form_of_chinese_is_flagged_if_the_request_names_one(form, flags):
+    found = UnitTranslation("这个国家的经济发展得很快", [], 1, 1, True, {})
+    assert service._in_form(found, form).flags == flags

@@ -1,0 +1,91 @@
+"""OpenAI's interface: its own client, unchanged, and the messages of errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nmt import Translator
+
+
+@pytest.fixture(scope="module")
+def two(two_run):
+    return Translator.load(two_run, device="cpu", precision="fp32")
+
+
+@pytest.fixture(scope="module")
+def openai(running):
+    openai = pytest.importorskip("openai", reason="needs openai")
+    with openai.OpenAI(base_url=f"{running.url}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def said(text: str) -> list[dict[str, str]]:
+    return [{"role": "system", "content": "Translate."}, {"role": "user", "content": text}]
+
+
+def test_openais_client_lists_the_models_and_translates(openai, running, two):
+    name = running.models.served[0].name
+    assert [model.id for model in openai.models.list()] == [
+        f"{name}:en-de", f"{name}:en-fr", running.models.served[1].name, "en-de", "en-fr", "de-en",
+    ]  # fmt: skip
+    assert openai.models.retrieve("en-fr").id == "en-fr"
+    answer = openai.chat.completions.create(model="en-fr", messages=said("123\n45"))
+    assert answer.choices[0].message.content == two.translate(["123\n45"], to="fr")[0].text
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens > 4
+
+
+def test_openais_client_gets_several_choices_and_a_stream(openai, two):
+    options = two.options.changed(beam_size=3, num_hypotheses=3)
+    (best,) = two.translate(["1234"], options, to="de")
+    answer = openai.chat.completions.create(model="en-de", messages=said("1234"), n=3)
+    texts = [choice.message.content for choice in answer.choices]
+    assert texts == [best.text, *(other.text for other in best.alternatives)]
+    parts = [{"type": "text", "text": "12\n"}, {"type": "text", "text": "34"}]
+    events = openai.chat.completions.create(model="en-de", messages=[{"role": "user", "content": parts}], stream=True)
+    written = "".join(event.choices[0].delta.content or "" for event in events)
+    assert written == two.translate(["12\n34"], to="de")[0].text
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"model": "none", "messages": said("1")}, 404, "there is no model none; /v1/models lists them"),
+        ({"model": "en-de", "messages": []}, 400, "Invalid request: messages: List should have at least 1 item"),
+        (
+            {"model": "en-de", "messages": said(" ")},
+            400,
+            "Invalid request: messages: there is no user message with text",
+        ),
+        ({"model": "en-de", "messages": said("1"), "n": 0}, 400, "Invalid request: n: Input should be greater"),
+    ],
+)
+def test_what_is_wrong_is_told_as_openai_tells_it(running, body, status, message):
+    answer = running.client.post("/v1/chat/completions", json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"].startswith(message)
+    assert answer.json()["error"]["type"] in ("invalid_request_error", "not_found_error")
+
+
+def test_an_error_in_a_stream_is_an_event(two_run, start, monkeypatch):
+    from nmt.base.errors import NmtError
+
+    server = start([two_run])
+    batcher = server.models.served[0].loaded.batcher
+    translate = batcher._translate
+
+    def fail_at_the_second_line(units):
+        if any(unit.text == "2" for unit in units):
+            raise NmtError("not enough memory to translate")
+        return translate(units)
+
+    monkeypatch.setattr(batcher, "_translate", fail_at_the_second_line)
+    body = {"model": "en-de", "messages": said("1\n2"), "stream": True}
+    events = server.client.post("/v1/chat/completions", json=body).text.split("\n\n")
+    assert json.loads(events[-3].removeprefix("data: "))["error"]["message"] == "not enough memory to translate"
+    assert events[-2:] == ["data: [DONE]", ""]
+    answer = server.translate(q=["1", "2"], source="en", target="de")
+    assert (answer.status_code, answer.json()) == (503, {"error": "not enough memory to translate"})
+    assert server.translate(q="1", source="en", target="de").status_code == 200

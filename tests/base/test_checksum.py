@@ -1,0 +1,69 @@
+"""A weights file tells by itself whether it is whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from nmt.artifacts.checkpoint import read_weights, save_weights
+from nmt.base.checksum import find_corruption
+from nmt.base.errors import RunError
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_weights(path, {"a": torch.arange(15.0).view(3, 5), "b": torch.ones(7)})
+    return path
+
+
+def test_a_saved_file_is_whole_and_any_safetensors_reader_reads_it(weights):
+    assert find_corruption(weights) == ""
+    with safe_open(weights, framework="pt") as file:
+        assert torch.equal(file.get_tensor("a"), torch.arange(15.0).view(3, 5))
+    assert torch.equal(read_weights(weights)["b"], torch.ones(7))
+
+
+def test_the_same_weights_give_the_same_bytes(weights, tmp_path):
+    save_weights(tmp_path / "again", {"b": torch.ones(7), "a": torch.arange(15.0).view(3, 5)})
+    assert (tmp_path / "again").read_bytes() == weights.read_bytes()
+
+
+def test_a_flipped_bit_anywhere_is_found(weights):
+    whole = weights.read_bytes()
+    for at in range(len(whole)):
+        for bit in (1, 128):
+            weights.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            assert find_corruption(weights).startswith("damaged"), at
+
+
+def test_a_file_cut_short_anywhere_is_found(weights):
+    whole = weights.read_bytes()
+    for length in range(len(whole)):
+        weights.write_bytes(whole[:length])
+        assert find_corruption(weights).startswith("damaged"), length
+    weights.unlink()
+    assert find_corruption(weights) == "missing"
+
+
+def test_a_file_without_a_checksum_is_damaged(tmp_path):
+    save_file({"a": torch.ones(7)}, tmp_path / "a.safetensors")
+    assert find_corruption(tmp_path / "a.safetensors") == "damaged: there is no checksum"
+
+
+def test_a_header_with_a_number_too_large_is_damaged(tmp_path):
+    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,1e400]}}'
+    (tmp_path / "a").write_bytes(len(header).to_bytes(8, "little") + header)
+    assert find_corruption(tmp_path / "a") == "damaged: the header is not readable"
+
+
+def test_a_damaged_file_is_named(weights):
+    weights.write_bytes(weights.read_bytes()[:-4] + b"abcd")
+    with pytest.raises(RunError) as caught:
+        read_weights(weights)
+    assert str(caught.value) == (
+        f"{weights}: these weights are damaged: the checksum does not match\n"
+        "  copy the file again, or use another checkpoint"
+    )

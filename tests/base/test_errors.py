@@ -1,0 +1,58 @@
+"""An error is one text, and the terminal obeys nothing in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nmt.base.errors import NmtError, counted, in_words, printable
+
+
+def test_an_error_says_place_fault_and_hint():
+    assert str(NmtError("bad", path="a.yaml", line=3, hint="do this")) == "a.yaml:3: bad\n  do this"
+    assert str(NmtError("bad", path="a.yaml")) == "a.yaml: bad"
+    assert str(NmtError("bad\nworse")) == "bad\nworse"
+
+
+def test_control_characters_are_shown_as_escapes_and_letters_as_they_are():
+    assert str(NmtError("key '\x1b[2J'", path="a\x1b]0;x\x07\n.yaml", hint="\u202etxt")) == (
+        "a\\x1b]0;x\\x07\\n.yaml: key '\\x1b[2J'\n  \\u202etxt"
+    )
+    assert printable("a\udcff\u2028") == "a\\udcff\\u2028"
+    assert printable("你好，\u3000世界 é\xa0→") == "你好，\u3000世界 é\xa0→"
+
+
+@pytest.mark.parametrize("name", [b"\x1b[31mred", b"\xff\xfe"])
+@pytest.mark.parametrize("command", [["config", "show", "--config"], ["translate", "hello", "--model"]])
+def test_no_escape_sequence_and_no_traceback_from_the_name_of_a_file(name, command, tmp_path):
+    if os.name == "nt":
+        pytest.skip("such names are none there")
+    done = subprocess.run([sys.executable, "-m", "nmt", *command, name], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: " + (b"\\x1b[31mred" if b"red" in name else b"\\udcff\\udcfe"))
+    assert done.stderr.count(b"\n") == 2
+
+
+@pytest.mark.parametrize("name", ["data", "x\x1b[31m"])
+def test_no_escape_sequence_from_a_key(name, tmp_path):
+    (tmp_path / "a.yaml").write_text(f'"{name!s}": 3\n'.replace("\x1b", "\\e"))
+    done = subprocess.run(
+        [sys.executable, "-m", "nmt", "config", "show", "-c", "a.yaml"], cwd=tmp_path, capture_output=True
+    )
+    assert done.returncode == 1
+    assert b"\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_names_are_listed_as_in_a_sentence(names, words):
+    assert in_words(names) == words
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 pairs"), (1, "1 pair"), (2_000, "2,000 pairs")])
+def test_counts_have_the_number_of_the_noun(number, words):
+    assert counted(number, "pair") == words

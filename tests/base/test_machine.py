@@ -1,0 +1,162 @@
+"""What nmt learns of the machine, and asks of the libraries on it."""
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from nmt.base import machine
+from nmt.base.machine import busy_share, free_in_cgroups, num_cores, request_sleeping_threads_if_busy
+
+_SPIN = "print('spinning', flush=True)\nwhile True: pass"
+
+
+def test_cores_that_other_processes_use_are_busy():
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("needs Linux: the use of cores is read from /proc/stat")
+    with ExitStack() as stack:
+        for _ in range(num_cores()):
+            spinning = stack.enter_context(subprocess.Popen([sys.executable, "-c", _SPIN], stdout=subprocess.PIPE))
+            stack.callback(spinning.kill)
+            assert spinning.stdout is not None
+            assert spinning.stdout.readline()
+        assert 0.5 < busy_share() <= 1.0
+
+
+def write_files(folder, files):
+    """Write each text to the file of its name below `folder`; return the folder."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+CPU_QUOTAS = {
+    "version 2, of a group above": ("0::/job/step\n", {"job/cpu.max": "40000 100000\n", "job/step/cpu.max": "max 1\n"}),
+    "version 2, in a container": ("0::/\n", {"cpu.max": "100000 100000\n"}),
+    "version 1": ("4:cpu,cpuacct:/job\n", {"cpu/job/cpu.cfs_quota_us": "1000", "cpu/job/cpu.cfs_period_us": "9000"}),
+    "version 1, in a container": (
+        "4:cpu,cpuacct:/docker/0a1b\n0::/x\n",
+        {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "files"), CPU_QUOTAS.values(), ids=CPU_QUOTAS)
+def test_a_quota_of_cpu_time_limits_the_cores(tmp_path, own, files):
+    write_files(tmp_path, {"own": own, **files})
+    assert num_cores(tmp_path, tmp_path / "own") == 1
+
+
+def test_a_quota_is_rounded_up_and_one_beyond_the_cores_does_not_matter(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3}, raising=False)
+    for quota, expected in (("150000 100000", 2), ("900000 100000", 4), ("1 100000", 1)):
+        write_files(tmp_path, {"own": "0::/\n", "cpu.max": quota})
+        assert num_cores(tmp_path, tmp_path / "own") == expected
+
+
+MEMORY_LIMITS = {
+    "version 2": ("0::/job\n", {"job/memory.max": "1000\n", "job/memory.current": "400\n"}, 600),
+    "version 2, with cached files": (
+        "0::/\n",
+        {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 300\nactive_file 100\n"},
+        500,
+    ),
+    "version 2, of a group above": (
+        "0::/job/step\n",
+        {"job/memory.max": "500", "job/memory.current": "600", "job/step/memory.max": "max"},
+        0,
+    ),
+    "version 1, in a container": (
+        "5:memory:/docker/0a1b\n",
+        {
+            "memory/memory.limit_in_bytes": "1000",
+            "memory/memory.usage_in_bytes": "700",
+            "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 50\n",
+        },
+        350,
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "files", "free"), MEMORY_LIMITS.values(), ids=MEMORY_LIMITS)
+def test_a_limit_leaves_the_memory_that_is_not_used_up_or_can_be_freed(tmp_path, own, files, free):
+    write_files(tmp_path, {"own": own, **files})
+    assert free_in_cgroups(tmp_path, tmp_path / "own") == free
+
+
+ODD_GROUPS = {
+    "nothing": {},
+    "no numbers": {"own": "0::/a\n", "memory.max": "x", "memory.current": "", "cpu.max": "1", "a/cpu.max": "a b c"},
+    "no limits": {"own": "0::/\n", "memory.max": "max", "memory.current": "7", "cpu.max": "max 100000"},
+    "no usage": {"own": "0::/\n", "memory.max": "100"},
+    "bytes": {"own": b"0::/\xff\n:\n\n1\n0::/../../etc\n", "cpu.max": b"\xff\x00", "memory.stat": b"\xff\n \n1 \n a"},
+    "quotas that are none": {"own": "1:cpu:/\n", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "0"},
+}
+
+
+@pytest.mark.parametrize("files", ODD_GROUPS.values(), ids=ODD_GROUPS)
+def test_control_groups_that_set_no_limit_or_cannot_be_read_set_none(tmp_path, files):
+    write_files(tmp_path, files)
+    assert free_in_cgroups(tmp_path, tmp_path / "own") is None
+    assert num_cores(tmp_path, tmp_path / "own") == num_cores(tmp_path / "none", tmp_path / "none")
+
+
+def test_nothing_is_said_of_a_system_that_does_not_tell(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert busy_share() == 0.0
+
+
+@pytest.fixture
+def before_torch(monkeypatch):
+    """Return a function that sets how busy a machine of two cores is, in a process that has not imported torch."""
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(machine, "num_cores", lambda: 2)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
+    return lambda share: monkeypatch.setattr(machine, "busy_share", lambda: share)
+
+
+@pytest.mark.parametrize(("share", "policy"), [(0.0, None), (0.2, None), (0.25, "passive"), (1.0, "passive")])
+def test_threads_sleep_while_they_wait_on_a_busy_machine_only(before_torch, share, policy):
+    before_torch(share)
+    request_sleeping_threads_if_busy()
+    assert os.environ.get("OMP_WAIT_POLICY") == policy
+
+
+@pytest.mark.parametrize(("name", "value"), [("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "1000")])
+def test_what_the_user_asks_of_threads_stands(before_torch, monkeypatch, name, value):
+    before_torch(1.0)
+    monkeypatch.setenv(name, value)
+    request_sleeping_threads_if_busy()
+    assert (os.environ.get("OMP_WAIT_POLICY"), os.environ.get(name)) == (value if "WAIT" in name else None, value)
+
+
+def test_nothing_is_asked_of_threads_once_torch_is_there_or_of_one_core(before_torch, monkeypatch):
+    before_torch(1.0)
+    monkeypatch.setattr(machine, "num_cores", lambda: 1)
+    request_sleeping_threads_if_busy()
+    monkeypatch.setattr(machine, "num_cores", lambda: 2)
+    monkeypatch.setitem(sys.modules, "torch", object())
+    request_sleeping_threads_if_busy()
+    assert "OMP_WAIT_POLICY" not in os.environ
+
+
+def test_training_asks_for_sleeping_threads_before_it_imports_torch(tmp_path):
+    code = f"""
+import os, sys
+from nmt.base import machine
+machine.busy_share, machine.num_cores = (lambda: 1.0), (lambda: 2)
+from nmt.apps.cli import app
+try:
+    app(["train", "--resume", "--run", {str(tmp_path)!r}])
+finally:
+    print(os.environ.get("OMP_WAIT_POLICY"))
+"""
+    unset = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600)
+    assert done.stdout.strip() == "passive", done.stderr

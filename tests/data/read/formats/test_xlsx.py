@@ -1,0 +1,163 @@
+"""Excel workbooks: sheets, cells of every type, and archives that strangers made to do harm."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from nmt.data.read.formats import xlsx
+from tests.data.read.formats.reading import fault, read
+
+ROWS = [["id", "English", "German"], [1, "one\ntwo", "eins"], [2, None, "zwei"], [3, "#REF!", "drei"], [4, "four"]]
+
+
+def workbook(path: Path, **sheets: list[list[object]]) -> Path:
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra xlsx")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
+
+
+def rewritten(path: Path, **changes) -> Path:
+    """The same archive with parts changed or added: each a function of what the part held."""
+    copy = path.with_name("copy.xlsx")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in dict.fromkeys([*old.namelist(), *changes]):
+            content = old.read(name) if name in old.namelist() else b""
+            new.writestr(name, changes.get(name, lambda same: same)(content))
+    return copy
+
+
+def test_a_sheet_is_read_by_columns_and_its_faulty_rows_are_left_out(tmp_path, messages):
+    path = workbook(tmp_path / "a.xlsx", one=ROWS, two=[["a", "b"]])
+    assert read(path, columns=(2, 3)) == [("one two", "eins", 2), ("", "zwei", 3), ("four", "", 5)]
+    assert messages[-1].startswith("warning: ")
+    assert "skipped 1 row: 1 with #REF!; the first is on line 4" in messages[-1]
+    assert read(path, columns=("German", "english")) == [("eins", "one two", 2), ("zwei", "", 3), ("", "four", 5)]
+    assert read(path, sheet="two") == read(path, sheet=2) == [("a", "b", 1)]
+    assert fault(path, sheet="three") == "a.xlsx: no sheet 'three'\n  the sheets are 'one', 'two'"
+    assert fault(path, sheet=3) == "a.xlsx: no sheet 3\n  the sheets are 'one', 'two'"
+
+
+def test_a_stray_cell_in_the_last_column_does_not_make_every_cell_before_it_be_read(tmp_path, monkeypatch):
+    last = 16_384
+    rows = [[f"a {number} b", f"c {number} d", *[None] * (last - 3), "x"] for number in range(3)]
+    path = workbook(tmp_path / "a.xlsx", one=rows)
+    cells, text = [], xlsx._text
+    monkeypatch.setattr(xlsx, "_text", lambda cell, *place: cells.append(cell) or text(cell, *place))
+    assert read(path) == [(src, tgt, line) for line, (src, tgt, *_) in enumerate(rows, 1)]
+    assert len(cells) == 6
+    assert read(path, columns=(1, last)) == [(src, "x", line) for line, (src, *_) in enumerate(rows, 1)]
+
+
+def test_the_sheets_are_named_if_there_are_several_and_none_is_chosen(tmp_path, messages):
+    path = workbook(tmp_path / "a.xlsx", info=[["Export"]], pairs=[["one", "eins"]])
+    assert read(path) == [("Export", "", 1)]
+    assert messages == [f"{path}: reading the first of the sheets 'info', 'pairs'; sheet chooses another"]
+    assert read(path, sheet="pairs") == [("one", "eins", 1)]
+    assert len(messages) == 1
+
+
+def test_numbers_dates_and_formulas_are_cells_too(tmp_path):
+    rows = [[1.0, 2.5], [True, datetime.date(2020, 1, 2)], ["=A1&B2", "x"], ["a", "b"]]
+    pairs = read(workbook(tmp_path / "a.xlsx", one=rows))
+    assert pairs == [("1", "2.5", 1), ("TRUE", "2020-01-02 00:00:00", 2), ("", "x", 3), ("a", "b", 4)]
+
+
+def test_a_column_of_ids_is_refused_as_in_text(tmp_path):
+    rows = [[n, f"sentence {n}", f"der Satz {n}"] for n in range(30)]
+    assert "column 1, chosen as the source, has numbers or IDs" in fault(workbook(tmp_path / "a.xlsx", one=rows))
+
+
+def test_files_that_are_no_workbooks_are_refused(tmp_path):
+    path = tmp_path / "a.xlsx"
+    assert (
+        fault(path, b"one,eins\n")
+        == "a.xlsx: this is not a workbook\n  save it as .xlsx again, or export the sheet as csv"
+    )
+    assert "this is not a workbook" in fault(path, b"")
+    assert "an old workbook (.xls), or one with a password" in fault(path, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+    assert "no such file" in fault(tmp_path / "none.xlsx")
+    pytest.importorskip("openpyxl", reason="needs the extra xlsx")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "text")
+    assert "not readable as a workbook: " in fault(path)
+
+
+def test_a_damaged_workbook_is_refused(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", one=[["a", "b"]] * 2000)
+    content = path.read_bytes()
+    assert "not readable as a workbook" in fault(tmp_path / "cut.xlsx", content[: len(content) // 2])
+    copy = rewritten(path, **{SHEET: lambda xml: xml[:-300]})
+    assert "not readable as a workbook" in fault(copy)
+
+
+def test_a_dtd_in_a_workbook_is_refused(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", one=[["a", "b"]])
+    copy = rewritten(path, **{SHEET: lambda xml: b'<!DOCTYPE x [<!ENTITY a "ha">]>' + xml})
+    assert "xl/worksheets/sheet1.xml declares a DTD" in fault(copy)
+
+
+def test_texts_that_cells_share_are_read(tmp_path):
+    """As Excel writes them, with runs of formatted text."""
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    override = f'<Override PartName="/{STRINGS}" ContentType="{kind}"/></Types>'
+    namespace = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    strings = f"<sst {namespace}><si><t>one</t></si><si><r><t>ei</t></r><r><t>ns</t></r></si></sst>"
+    path = workbook(tmp_path / "a.xlsx", one=[["x", "y"]])
+    cells = '<c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c>'
+    changes = {
+        SHEET: lambda xml: re.sub(rb"(<row[^>]*>).*</row>", rb"\1" + cells.encode() + b"</row>", xml),
+        STRINGS: lambda _: strings.encode(),
+        "[Content_Types].xml": lambda xml: xml.replace(b"</Types>", override.encode()),
+    }
+    assert read(rewritten(path, **changes)) == [("one", "eins", 1)]
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    path = workbook(tmp_path / "a.xlsx", one=[["a", "b"]])
+    bomb = rewritten(path, **{SHEET: lambda xml: xml + b" " * 3_000_000})
+    monkeypatch.setattr(xlsx, "MAX_UNPACKED_BYTES", 2_000_000)
+    assert "unpacked, this workbook has over 1 MB or 10,000 files" in fault(bomb)
+    monkeypatch.setattr(xlsx, "MAX_STRINGS_BYTES", 10)
+    assert "the texts of this workbook take over 0 MB" in fault(rewritten(path, **{STRINGS: lambda _: b"<sst></sst>"}))
+
+
+def test_a_forged_row_number_is_not_followed_for_ever(tmp_path, monkeypatch):
+    path = workbook(tmp_path / "a.xlsx", one=[["a", "b"], ["c", "d"]])
+    monkeypatch.setattr(xlsx, "MAX_ROWS", 5000)
+    forged = rewritten(path, **{SHEET: lambda xml: xml.replace(b'r="2"', b'r="999999999"')})
+    assert "a sheet with more than 5,000 rows" in fault(forged)
+
+
+def test_the_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    assert fault(tmp_path / "a.xlsx") == (
+        "a.xlsx: reading .xlsx needs the package openpyxl\n"
+        '  in the checkout of nmt: pip install ".[xlsx]", or export the sheet as csv'
+    )
+
+
+def test_a_workbook_under_the_name_of_another_form_is_recognized(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", one=[["a", "b"]])
+    shutil.copy(path, tmp_path / "a.csv")
+    assert fault(tmp_path / "a.csv") == (
+        "a.csv:1: this is a zip archive, a workbook or a Word document, but its name does not end in .xlsx\n"
+        "  unpack an archive; use the key xlsx for a workbook; to translate a Word document, leave out --input"
+    )

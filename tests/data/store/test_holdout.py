@@ -1,0 +1,72 @@
+"""Held-out sentences: chosen by their text alone, whatever the order, the repeats or the other set."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from nmt.base.errors import DataError
+from nmt.data.store.holdout import choose_holdout
+
+SENTENCES = [f"sentence number {i}" for i in range(997)]
+COUNTS = {"valid": 31, "test": 17}
+
+
+def sets_of(sources, counts, seed=1):
+    holdout = choose_holdout(sources, counts, seed)
+    return {name: {src for src in SENTENCES if holdout.split_of(src) == name} for name in ("train", "valid", "test")}
+
+
+def test_as_many_sentences_are_held_out_as_asked_for():
+    sets = sets_of(SENTENCES, COUNTS)
+    assert {name: len(members) for name, members in sets.items()} == {"train": 997 - 48, "valid": 31, "test": 17}
+    assert choose_holdout(SENTENCES, COUNTS, 1).sizes == {"test": 17, "valid": 31}
+
+
+def test_neither_order_nor_repeats_nor_empty_sentences_change_the_choice():
+    shuffled = SENTENCES * 3 + [""] * 50
+    random.Random(5).shuffle(shuffled)
+    assert sets_of(shuffled, COUNTS) == sets_of(iter(SENTENCES), COUNTS)
+    assert choose_holdout(shuffled, COUNTS, 1).split_of("") == "train"
+
+
+def test_the_seed_changes_the_choice():
+    assert sets_of(SENTENCES, COUNTS, seed=1) != sets_of(SENTENCES, COUNTS, seed=2)
+
+
+def test_the_test_set_does_not_depend_on_the_validation_set():
+    assert sets_of(SENTENCES, {"test": 17})["test"] == sets_of(SENTENCES, COUNTS)["test"]
+    assert sets_of(SENTENCES, {"test": 17})["valid"] == set()
+    assert sets_of(SENTENCES, dict(reversed(COUNTS.items()))) == sets_of(SENTENCES, COUNTS)
+
+
+@pytest.mark.parametrize(("num_distinct", "held_out"), [(10, 1), (19, 1), (20, 2), (499, 49), (997, 99)])
+def test_each_set_is_capped_to_a_tenth_of_the_distinct_sentences(num_distinct, held_out):
+    sources = SENTENCES[:num_distinct] * 7
+    assert choose_holdout(sources, {"valid": 500, "test": 500}, 1).sizes == {"test": held_out, "valid": held_out}
+
+
+@pytest.mark.parametrize("sources", [[], [""] * 100, ["one", "two"] * 50, SENTENCES[:9]])
+def test_too_few_sentences_are_refused(sources):
+    with pytest.raises(DataError, match="distinct source sentences are too few to hold out valid and test") as caught:
+        choose_holdout(sources, {"valid": 1, "test": 1}, 1)
+    assert "data.valid and data.test" in caught.value.hint
+
+
+def test_nothing_is_held_out_where_nothing_is_asked_for():
+    assert choose_holdout(SENTENCES[:2], {}, 1).split_of(SENTENCES[0]) == "train"
+
+
+def test_every_sentence_is_as_likely_to_be_held_out():
+    few = SENTENCES[:20]
+    holdouts = [choose_holdout(few, {"test": 2}, seed) for seed in range(400)]
+    chosen = Counter(src for holdout in holdouts for src in few if holdout.split_of(src) == "test")
+    assert sum(chosen.values()) == 800
+    assert len(chosen) == 20
+    assert 15 < min(chosen.values()) <= max(chosen.values()) < 75
+
+
+def test_a_lone_surrogate_is_no_obstacle():
+    assert choose_holdout([*SENTENCES, "\ud800"], COUNTS, 1).split_of("\ud800") in {"train", "valid", "test"}

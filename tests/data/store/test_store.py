@@ -1,0 +1,164 @@
+"""The tokenized corpus on disk gives back what was put in, and is never half there."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from nmt.base.errors import RunError
+from nmt.config import TokenizerConfig
+from nmt.config.tokenizer import SubwordRegularization
+from nmt.data.read.corpus import SentencePair
+from nmt.data.store.batching import BatchIndices, read_batch
+from nmt.data.store.report import CorpusCounts
+from nmt.data.store.store import TokenStore, build_store
+from nmt.data.tokens.tokenizer import train_tokenizers
+
+PAIRS = [SentencePair(f"{n} sheep", f"{n} 只羊", n) for n in range(1, 60)]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    config = TokenizerConfig(type="char", vocab_size=320, joint=False)
+    return train_tokenizers(config, lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS])
+
+
+def test_a_store_gives_back_the_tokens_of_every_pair(tmp_path, tokenizers):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
+    store = TokenStore(tmp_path / "store")
+    assert len(store) == len(PAIRS)
+    for index, pair in enumerate(PAIRS):
+        assert store.src[index].tolist() == tokenizers.src.encode(pair.src)
+        assert store.tgt[index].tolist() == tokenizers.tgt.encode(pair.tgt)
+    indices = np.array([5, 0, 58])
+    assert store.src.lengths(indices).tolist() == [len(tokenizers.src.encode(PAIRS[i].src)) for i in indices]
+
+
+def test_the_size_of_a_block_does_not_show(tmp_path, tokenizers, monkeypatch):
+    build_store(tmp_path / "whole", iter(PAIRS), tokenizers, CorpusCounts())
+    monkeypatch.setattr("nmt.data.store.store._BLOCK_PAIRS", 7)
+    build_store(tmp_path / "blocks", iter(PAIRS), tokenizers, CorpusCounts())
+    for name in ("src.tokens", "src.offsets", "tgt.tokens", "tgt.offsets"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
+
+
+def test_a_fault_while_building_leaves_nothing(tmp_path, tokenizers):
+    def broken():
+        yield PAIRS[0]
+        raise ValueError("the disk is on fire")
+
+    with pytest.raises(ValueError, match="fire"):
+        build_store(tmp_path / "store", broken(), tokenizers, CorpusCounts())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["src.tokens", "tgt.offsets", "store.json"])
+def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
+    path = tmp_path / "store" / name
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(RunError, match="delete the folder; nmt will rebuild it"):
+        TokenStore(tmp_path / "store")
+
+
+def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_path):
+    lines = [f"the {animal} sees the {other}" for animal in ("sheep", "goat", "shepherd") for other in ("dog", "hen")]
+    pairs = [SentencePair(line, line[::-1], n) for n, line in enumerate(lines)]
+    config = TokenizerConfig(type="bpe", vocab_size=300, joint=True)
+    tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs])
+
+    def tokens(name: str, seed: int) -> list[list[int]]:
+        three = SubwordRegularization(num_samples=3, alpha=0.3)
+        store = build_store(tmp_path / name, iter(pairs), tokenizers, CorpusCounts(), three, seed)
+        assert len(store) == 3 * len(pairs)
+        for index in range(len(store)):
+            assert tokenizers.src.decode(store.src[index]) == pairs[index % len(pairs)].src
+            assert tokenizers.tgt.decode(store.tgt[index]) == pairs[index % len(pairs)].tgt
+        return [store.src[index].tolist() for index in range(len(store))]
+
+    first, again, other = tokens("first", 1), tokens("again", 1), tokens("other", 2)
+    assert first == again != other
+    assert first[: len(pairs)] == other[: len(pairs)] == [tokenizers.src.encode(line) for line in lines]
+    assert first[len(pairs) : 2 * len(pairs)] != first[2 * len(pairs) :]
+
+
+@pytest.mark.parametrize("num_samples", [1, 2])
+def test_each_corpus_lies_in_one_piece_whose_size_is_known(tmp_path, tokenizers, monkeypatch, num_samples):
+    monkeypatch.setattr("nmt.data.store.store._BLOCK_PAIRS", 7)
+    bpe = train_tokenizers(
+        TokenizerConfig(type="bpe", vocab_size=300), lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS]
+    )
+    corpora = [pair._replace(corpus=(pair.line > 10) + 2 * (pair.line > 40)) for pair in PAIRS]  # none of number 2
+    regularization = SubwordRegularization(num_samples=num_samples)
+    build_store(tmp_path / "store", iter(corpora), bpe, CorpusCounts(), regularization)
+    store = TokenStore(tmp_path / "store")
+    assert store.sizes(4) == (10 * num_samples, 30 * num_samples, 0, 19 * num_samples)
+    first = [bpe.src.decode(store.src[index].tolist()) for index in range(store.sizes(4)[0])]
+    assert sorted(first) == sorted([pair.src for pair in PAIRS[:10]] * num_samples)
+
+
+def test_a_store_of_one_corpus_says_nothing_of_corpora_and_an_older_one_is_read(tmp_path, tokenizers):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
+    path = tmp_path / "store" / "store.json"
+    values = json.loads(path.read_text())
+    assert values.pop("corpora") == []
+    path.write_text(json.dumps(values))
+    assert TokenStore(tmp_path / "store").sizes(2) == (59, 0)
+
+
+def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_path, tokenizers):
+    path = build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts()).folder / "tgt.tokens"
+    data = bytearray(path.read_bytes())
+    data[1] ^= 0x80  # the high byte of the first token
+    path.write_bytes(data)
+    ones = np.array([9])
+    rows = BatchIndices(np.array([0]), ones, ones)
+    with pytest.raises(RunError, match=r"damaged \(token \d+, of a vocabulary of \d+\)"):
+        read_batch(TokenStore(tmp_path / "store"), rows)
+
+
+INFO = (
+    b"", b"[]", b"7", b"\xff", b"[" * 100_000, b"{}", b'{"num_pairs": 59}', b"null", b" " * 2_000_000,
+)  # fmt: skip
+ODD = {
+    "num_pairs": (-1, "x", 58, None),
+    "dtype": ("object", "int8", 3),
+    "src_vocab_size": (0, "x"),
+    "counts": (3, None),
+    "corpora": (3, [-1, 60], [20, 20], ["x"]),
+}
+
+
+def refused(folder):
+    with pytest.raises(RunError, match=r"store: the tokenized corpus is damaged \(.*\)\n  delete the folder; nmt will"):
+        TokenStore(folder)
+
+
+@pytest.mark.parametrize("content", INFO, ids=lambda content: str(content[:9]))
+def test_a_store_json_that_is_none_is_refused(tmp_path, tokenizers, content):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
+    (tmp_path / "store" / "store.json").write_bytes(content)
+    refused(tmp_path / "store")
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in ODD.items() for value in values])
+def test_a_store_json_with_an_odd_value_is_refused(tmp_path, tokenizers, key, value):
+    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
+    path = tmp_path / "store" / "store.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    refused(tmp_path / "store")
+
+
+@pytest.mark.parametrize("bit", [0, 13, 40, 62, 63])
+@pytest.mark.parametrize("index", [0, 5, 59])
+def test_a_flipped_bit_in_the_offsets_is_noticed_or_moves_a_border_by_little(tmp_path, tokenizers, index, bit):
+    folder = build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts()).folder
+    offsets = np.fromfile(folder / "src.offsets", dtype=np.int64)
+    offsets.view(np.uint64)[index] ^= np.uint64(1 << bit)
+    offsets.tofile(folder / "src.offsets")
+    if bit == 0 and index == 5:  # one token more or less in two sentences: the lengths still fit together
+        assert len(TokenStore(folder)) == len(PAIRS)
+    else:
+        refused(folder)

@@ -1,0 +1,125 @@
+"""Changed pairs are still translations of each other, and hold what must not be changed letter by letter."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nmt.base.languages import Direction
+from nmt.config.augment import KINDS, AugmentConfig
+from nmt.data.text.augment import CopyMaker, PairChanger, TextPair, change_all
+
+DE_EN, EN_ZH, TR_EN = Direction("de", "en"), Direction("en", "zh"), Direction("tr", "en")
+PAIR = TextPair("Die Straße ist naß.", "The street's wet.")
+SYMBOLS = ("<2de>", "<web>", "⟦1⟧", "⟦2⟧", "kWh")
+
+
+def change(kind, pair, direction=DE_EN, seed=1, partner=None):
+    return PairChanger(direction, SYMBOLS, 0.3).change(kind, TextPair(*pair), random.Random(seed), partner)
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction", "pair", "changed"),
+    [
+        ("upper", DE_EN, PAIR, ("DIE STRASSE IST NASS.", "THE STREET'S WET.")),
+        ("upper", EN_ZH, ("See you", "再见OK"), ("SEE YOU", "再见OK")),
+        ("upper", Direction("zh", "en"), ("再见,OK", "Bye"), ("再见,OK", "Bye")),
+        ("upper", TR_EN, ("iyi ışık", "good light"), ("İYİ IŞIK", "GOOD LIGHT")),
+        ("title", DE_EN, PAIR, ("Die Straße Ist Naß.", "The Street's Wet.")),
+        ("title", DE_EN, ("das iPhone", "the iPhone"), ("Das iPhone", "The iPhone")),
+        ("no_final_punctuation", DE_EN, PAIR, ("Die Straße ist naß", "The street's wet")),
+        ("no_final_punctuation", EN_ZH, ("Why?!", "为什么？"), ("Why", "为什么")),
+        ("no_final_punctuation", DE_EN, ("Ja.", "Yes"), ("Ja.", "Yes")),
+        ("no_final_punctuation", DE_EN, ("Ja ! ", "Yes…"), ("Ja", "Yes")),
+        ("no_final_punctuation", DE_EN, ("...", "?"), ("...", "?")),
+    ],
+)
+def test_a_change_does_what_it_says(kind, direction, pair, changed):
+    assert change(kind, pair, direction) == changed
+
+
+@pytest.mark.parametrize("kind", ["typos", "noise"])
+def test_mistakes_are_made_in_the_source_alone(kind):
+    changed = [change(kind, PAIR, seed=seed) for seed in range(50)]
+    assert {pair.tgt for pair in changed} == {PAIR.tgt}
+    assert len({pair.src for pair in changed}) > 20
+
+
+def test_an_emoji_is_the_same_on_both_sides_and_stands_at_the_same_end():
+    at_start = 0
+    for seed in range(200):
+        src, tgt = change("emoji", ("Yes.", "好。"), EN_ZH, seed)
+        assert (src.replace("Yes.", "").strip(), True) == (tgt.replace("好。", ""), "Yes." in src)
+        assert src.startswith("Yes.") == tgt.startswith("好。")
+        at_start += not src.startswith("Yes.")
+    assert 20 < at_start < 100
+
+
+def test_merged_pairs_are_joined_as_their_languages_join_sentences():
+    first, second = TextPair("Hello.", "你好。"), TextPair("Bye.", "再见。")
+    assert change("merge", first, EN_ZH, partner=second) == ("Hello. Bye.", "你好。再见。")
+    assert change("merge", first, EN_ZH, partner=None) == first
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("Hello.", "你好"), ("Bye.", "再见。")),  # an end is marked on one side only
+        (("See ⟦1⟧.", "看⟦1⟧。"), ("Bye ⟦1⟧.", "再见⟦1⟧。")),
+        (("<2de> Hello.", "你好。"), ("<web> Bye.", "再见。")),
+    ],
+)
+def test_pairs_that_do_not_go_together_are_not_merged(first, second):
+    assert change("merge", first, EN_ZH, partner=TextPair(*second)) == first
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tags_stay_in_front_and_no_span_is_changed(kind):
+    spans = ("https://example.com/a?b=c", "⟦1⟧", "{name}", "<b>", "me@example.com", "kWh")
+    src = "<2de> <web> Click on ⟦1⟧ at https://example.com/a?b=c for {name} and me@example.com now 5 kWh <b> please!"
+    tgt = "Jetzt ⟦1⟧ bei https://example.com/a?b=c für {name} und me@example.com 5 kWh <b> bitte!"
+    partner = TextPair("<2de> <web> And now this.", "Und nun dies.")
+    for seed in range(60):
+        changed = change(kind, (src, tgt), Direction("en", "de"), seed, partner)
+        assert changed != (src, tgt)
+        assert changed.src.startswith("<2de> <web> ")
+        assert changed.src.count("<2de>") == changed.src.count("<web>") == 1
+        assert all(span in text for span in spans for text in changed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_change_leaves_a_side_empty(kind):
+    for pair in (("a", "b"), ("你", "you"), ("?", "!"), ("⟦1⟧", "⟦1⟧")):
+        for seed in range(20):
+            assert all(text.strip() for text in change(kind, pair, seed=seed, partner=TextPair("c.", "d.")))
+
+
+def test_a_test_set_is_changed_the_same_way_every_time():
+    changer = PairChanger(DE_EN, (), 0.1)
+    pairs = [TextPair(f"Satz {n} hat Wörter.", f"Sentence {n} has words.") for n in range(20)]
+    once, again = (change_all(changer, "typos", pairs) for _ in range(2))
+    assert once == again
+    assert all(old.src != new.src and old.tgt == new.tgt for old, new in zip(pairs, once, strict=True))
+    assert change_all(changer, "merge", pairs)[-1].src == "Satz 19 hat Wörter. Satz 0 hat Wörter."
+
+
+def test_copies_for_the_tokenizer_come_in_the_shares_of_the_configuration():
+    copies = CopyMaker(AugmentConfig(upper=0.2, emoji=0.1, merge=0.5), [PairChanger(DE_EN, (), 0.1)], seed=3)
+    made = [copy for number in range(4000) if (copy := copies.copy_of(number, 0, PAIR))]
+    upper = sum(copy.src.isupper() for copy in made)
+    assert abs(upper - 800) < 100
+    assert abs(len(made) - upper - 400) < 80
+    off = CopyMaker(AugmentConfig(), [PairChanger(DE_EN, (), 0.1)], seed=3)
+    assert not any(off.copy_of(number, 0, PAIR) for number in range(100))
+
+
+def test_an_unknown_kind_is_a_bug_of_the_caller():
+    with pytest.raises(ValueError, match="no kind of change: lower"):
+        change("lower", PAIR)
+
+
+@pytest.mark.parametrize("kind", ["typos", "noise", "no_final_punctuation"])
+def test_long_texts_do_not_take_the_square_of_their_length(kind):
+    for text in (" " * 100_000 + "a", "{name} word " * 5000, "." * 100_000):
+        assert all(map(str.strip, change(kind, (text, text))))

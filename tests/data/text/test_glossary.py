@@ -1,0 +1,162 @@
+"""Terms in texts: where they begin and end, which of several is meant, and what a model is told."""
+
+from __future__ import annotations
+
+import random
+import string
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.base.errors import DataError
+from nmt.data.text.glossary import Glossary, Match, Term, annotation, missed_terms
+from nmt.data.text.spans import Span
+
+
+def found(terms: list[str], text: str) -> list[str]:
+    """What is found of `terms` in `text`, as it stands there."""
+    return [text[match.start : match.end] for match in Glossary((term, "x") for term in terms).find(text)]
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "expected"),
+    [
+        (["cat"], "cat", ["cat"]),
+        (["cat"], "concat cats cat_ 4cat", []),
+        (["cat"], "(cat), cat! cat's cat-like", ["cat"] * 4),
+        (["cat", "cat food"], "cat food for the cat", ["cat food", "cat"]),
+        (["cat food", "food for"], "cat food for", ["cat food"]),
+        (["a b c", "b"], "a b b c", ["b", "b"]),
+        (["New York"], "New  York\tand New\u3000York", ["New  York", "New\u3000York"]),
+        (["C++", "C"], "C++ and C", ["C++", "C"]),
+        ([".NET"], "use .NET now", [".NET"]),
+        (["北京"], "我在北京大学", ["北京"]),
+        (["北京", "北京大学"], "我在北京大学", ["北京大学"]),
+        (["iPhone"], "我的iPhone手机", ["iPhone"]),
+        (["แมว"], "นี่คือแมวดำ", ["แมว"]),
+        (["กา"], "กาํ", []),  # a mark belongs to the letter before it
+        (["고양이"], "고양이가 고양이 흰고양이", ["고양이", "고양이"]),
+        (["고"], "고양이 고", ["고"]),
+        (["cafe"], "café caf\u0065\u0301 cafe", ["cafe"]),
+        (["s"], "e\u0301s", []),
+        (["हिन्दी"], "वह हिन्दी बोलता है, हिन्दीवादी", ["हिन्दी"]),
+        (["haus"], "Haus HAUS haus", ["Haus", "HAUS", "haus"]),
+        (["Haus"], "Haus HAUS haus", ["Haus", "HAUS"]),
+        (["USA"], "USA Usa usa", ["USA"]),
+        (["I"], "I i", ["I"]),
+        (["straße"], "STRASSE Straße", ["STRASSE", "Straße"]),
+        (["cat"], "", []),
+        (["cat"], "\n", []),
+    ],
+)
+def test_a_term_is_found_at_the_boundaries_of_words_and_in_fitting_case(terms, text, expected):
+    assert found(terms, text) == expected
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_term_is_found_however_its_accents_are_spelled(form):
+    text = unicodedata.normalize(form, "ein Café")
+    assert found(["Café"], text) == [text[4:]]
+
+
+def test_a_term_as_it_is_written_comes_before_one_in_other_case():
+    glossary = Glossary({"us": "uns", "US": "USA"})
+    assert [match.term.target for match in glossary.find("US us Us")] == ["USA", "uns", "uns"]
+
+
+def test_no_term_is_found_in_a_span_that_is_taken():
+    text = "cat http://cat.org/cat cat"
+    spans = [Span(4, 22)]
+    assert [match.start for match in Glossary({"cat": "x", "cat http": "y"}).find(text, spans)] == [0, 23]
+
+
+@given(
+    st.lists(st.text("ab é한北\u0301'-", min_size=1, max_size=6), max_size=8),
+    st.text("ab é한北\u0301'- \n", max_size=40),
+)
+def test_what_is_found_is_in_the_text_in_order_and_nothing_lies_over_another(terms, text):
+    glossary = Glossary()
+    for term in terms:
+        if any(map(str.isalnum, term)):
+            glossary.add(term, "x")
+    end = 0
+    for match in glossary.find(text):
+        assert end <= match.start < match.end <= len(text)
+        assert text[match.start : match.end].strip() == text[match.start : match.end]
+        same = unicodedata.normalize("NFC", " ".join(text[match.start : match.end].split())).casefold()
+        assert same.replace(" ", "") == unicodedata.normalize("NFC", match.term.source).casefold().replace(" ", "")
+        end = match.end
+
+
+def test_a_hundred_thousand_terms_are_each_found():
+    draw = random.Random(1)
+    words = ["".join(draw.choices(string.ascii_lowercase, k=6)) for _ in range(20_000)]
+    terms = {" ".join(draw.choices(words, k=2 + number % 3)): f"t{number}" for number in range(100_000)}
+    glossary = Glossary(terms)
+    assert len(glossary) == len(terms) > 95_000
+    for term in list(terms)[::400]:
+        (match,) = [match for match in glossary.find(f"({term}).") if match.term.source == term]
+        assert match.term.target == terms[term]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("", "x", "the source of a term is empty"),
+        ("x", " ", "the target of a term is empty"),
+        ("!?", "x", "the source of the term !? = x has neither a letter nor a digit"),
+        ("x ⟦as⟧", "x", "the source of the term x ⟦as⟧ = x contains ⟦as⟧, which is reserved for annotations"),
+        ("a " * 51, "x", "the source of a term is longer than 50 words or 500 characters: " + ("a " * 51)[:60] + "…"),
+        ("cat", "Hund", '"cat" has two translations: "Katze" and "Hund"'),
+    ],
+)
+def test_a_term_that_cannot_be_used_is_refused(source, target, message):
+    glossary = Glossary({"cat": "Katze"})
+    with pytest.raises(DataError) as refused:
+        glossary.add(source, target)
+    assert refused.value.message == message
+    assert glossary.terms == [Term("cat", "Katze")]
+
+
+@pytest.mark.parametrize(
+    ("targets", "output", "missed"),
+    [
+        (["Katze"], "Eine Katze.", []),
+        (["Katze"], "Eine KATZE.", []),
+        (["katze"], "Katze", []),
+        (["Katze"], "Katzen", ["Katze"]),
+        (["Katze", "Katze"], "Eine Katze.", ["Katze"]),
+        (["Katze", "Katze"], "Katze, Katze", []),
+        (["Katze", "schwarze Katze"], "Eine schwarze Katze", ["Katze"]),
+        (["猫"], "我的猫很好", []),
+        (["Katze", "Hund"], "", ["Katze", "Hund"]),
+        (["European Union", "Union citizen"], "a European Union citizen", []),
+    ],
+)
+def test_a_term_is_missed_if_its_translation_does_not_occur_as_often(targets, output, missed):
+    terms = [Term(f"s{number}", target) for number, target in enumerate(targets)]
+    assert [term.target for term in missed_terms(terms, output)] == missed
+
+
+class Compared(str):
+    """A text that counts how often another is sought in one like it."""
+
+    times = 0
+
+    def __contains__(self, other):
+        Compared.times += 1
+        return super().__contains__(other)
+
+
+def test_terms_are_not_compared_in_pairs():
+    terms = [Term(f"s{number}", Compared(f"Katze{number:03}")) for number in range(200)]
+    assert missed_terms(terms, " und ".join(term.target for term in terms)) == []
+    assert Compared.times <= len(terms)
+
+
+def test_an_annotation_keeps_the_spaces_of_the_words():
+    term = Term("cat", "猫")
+    assert annotation("the cat", Match(4, 7, term), spaced_target=False) == "⟦term⟧ cat⟦as⟧猫⟦/term⟧"
+    assert annotation("(cat", Match(1, 4, term), spaced_target=True) == "⟦term⟧cat⟦as⟧ 猫⟦/term⟧"

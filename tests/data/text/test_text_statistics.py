@@ -1,0 +1,51 @@
+"""What a model is trusted with follows from the text that it was trained on."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.data.text.text_statistics import TextStatistics
+
+
+def statistics(**values):
+    return TextStatistics(**{"pairs": 1000, "src_sentences": [1000], "tgt_sentences": [1000], **values})
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "expected"),
+    [
+        ([1000], [1000], 1),
+        ([951, 49], [900, 100], 1),
+        ([950, 50], [900, 100], 2),
+        ([950, 50], [990, 10], 1),  # the targets are single sentences
+        ([800, 100, 60, 40], [800, 100, 60, 40], 3),
+        ([0, 1000], [0, 1000], 2),
+        ([100, *[100] * 9], [100, *[100] * 9], 10),
+    ],
+)
+def test_as_many_sentences_are_translated_at_once_as_5_percent_of_the_pairs_have(src, tgt, expected):
+    assert statistics(src_sentences=src, tgt_sentences=tgt).max_sentences == expected
+
+
+@pytest.mark.parametrize(("merged", "expected"), [(0.0, 1), (0.04, 1), (0.06, 2), (1.0, 2)])
+def test_pairs_that_training_merges_have_two_sentences(merged, expected):
+    assert statistics(merged=merged).max_sentences == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(9, False), (10, True)])
+def test_a_kind_of_text_is_known_from_1_percent_of_the_sources_on(count, expected):
+    assert statistics(without_letters=count).translates_numbers_alone is expected
+    assert statistics(in_capitals=count).knows_capitals is expected
+
+
+def test_a_model_keeps_numbers_unless_most_pairs_change_them():
+    assert statistics().keeps_numbers
+    assert statistics(with_numbers=19, numbers_kept=0).keeps_numbers  # too few to tell
+    assert statistics(with_numbers=100, numbers_kept=50).keeps_numbers
+    assert not statistics(with_numbers=100, numbers_kept=49).keeps_numbers
+
+
+def test_placeholders_are_used_unless_a_measurement_shows_that_most_are_lost():
+    assert statistics().copies_placeholders
+    assert statistics(placeholders_copied=0.5).copies_placeholders
+    assert not statistics(placeholders_copied=0.49).copies_placeholders

@@ -1,0 +1,328 @@
+"""The native engine beside torch: every option of the model and of the search, and the same bits everywhere."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nmt.base.errors import NmtError, RunError
+from nmt.base.special_tokens import EOS_ID
+from nmt.config import SearchOptions
+from nmt.decoding.engines import native_engine
+from nmt.decoding.engines.native_engine import arrays_in_order, kernels
+from nmt.decoding.engines.torch_engine import TorchEngine
+from nmt.decoding.int8 import quantize
+from nmt.model.shapes import parameter_shapes
+from nmt.model.transformer import Transformer
+from tests.decoding.engines.native import MODELS, SRC_VOCAB, TGT_VOCAB, TOKENIZERS, Random, random_ids, random_model
+
+pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
+
+SOURCES = random_ids(37)
+TARGETS = random_ids(37, 0, 40, seed=2)
+SEARCHES = [
+    {},
+    {"max_len_factor": 0.5, "max_len_offset": 1},
+    {"beam_size": 4},
+    {"beam_size": 5, "num_hypotheses": 5},
+    {"beam_size": 12, "num_hypotheses": 12, "length_penalty": 0.0},
+    {"beam_size": 5, "num_hypotheses": 3, "exact": True, "length_penalty": 0.6},
+    {"exact": True},
+    {"min_len": 12},
+    {"no_repeat_ngram": 2},
+    {"no_repeat_ngram": 1, "min_len": 60, "max_len_offset": 100},
+    {"beam_size": 3, "no_repeat_ngram": 1, "min_len": 7},
+    {"sample": True, "num_hypotheses": 3},
+    {"sample": True, "top_k": 5},
+    {"sample": True, "top_p": 0.7, "temperature": 1.5, "num_hypotheses": 2},
+    {"sample": True, "top_k": 10, "top_p": 0.5, "seed": 9},
+]
+
+
+@pytest.fixture(scope="module")
+def model() -> Random:
+    return random_model()
+
+
+def all_close(first: list[list[float]], second: list[list[float]], tolerance: float) -> bool:
+    pairs = [(a, b) for left, right in zip(first, second, strict=True) for a, b in zip(left, right, strict=True)]
+    return all(abs(a - b) <= tolerance for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_and_translations_are_those_of_torch_for_every_option_of_the_model(name):
+    model = random_model(**MODELS[name])
+    native, reference = model.native(), model.torch()
+    assert all_close(native.score(SOURCES, TARGETS), reference.score(SOURCES, TARGETS), 1e-4)
+    found, expected = native.search(SOURCES, SearchOptions()), reference.search(SOURCES, SearchOptions())
+    assert [h.ids for (h,) in found] == [h.ids for (h,) in expected]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_int8_rounds_as_torch_does(name):
+    model = random_model(**MODELS[name])
+    rounded = TorchEngine([quantize(copy.deepcopy(model.model))], TOKENIZERS, 1)
+    found, expected = model.native("int8").score(SOURCES, TARGETS), rounded.score(SOURCES, TARGETS)
+    # Keys and values are in bfloat16 here. A number between two integers may be rounded to either; layers carry it on.
+    differences = sorted(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
+    assert differences[len(differences) // 2] < 0.06
+    assert differences[len(differences) * 99 // 100] < 0.5
+
+
+@pytest.mark.parametrize("prefixed", [False, True], ids=["", "with prefixes"])
+@pytest.mark.parametrize("options", SEARCHES, ids=str)
+def test_every_search_finds_what_torch_finds(model, options, prefixed):
+    prefixes = random_ids(len(SOURCES), 0, 6, seed=4) if prefixed else None
+    search = SearchOptions(**options)
+    found, expected = (engine.search(SOURCES, search, prefixes) for engine in (model.native(), model.torch()))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]
+        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-3)
+        assert all_close([h.token_scores for h in ours], [h.token_scores for h in theirs], 1e-4)
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize("name", MODELS)
+def test_all_kernels_compute_the_same_bits(name, precision):
+    model = random_model(**MODELS[name])
+    sources, targets = SOURCES[:5], TARGETS[:5]
+    results = []
+    for kernel in kernels():
+        engine = model.native(precision, kernel=kernel)
+        beam = engine.search(sources, SearchOptions(beam_size=3, num_hypotheses=3))
+        greedy = engine.search(sources, SearchOptions())
+        results.append((engine.score(sources, targets), beam, greedy, engine.cross_attention(sources[0], targets[0])))
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_largest_integers_overflow_in_no_kernel(sign):
+    model = random_model(encoder_layers=1, decoder_layers=1, activation="relu")
+    with torch.no_grad():
+        for layer in (model.model.encoder_layers[0], model.model.decoder_layers[0]):
+            layer.feed_forward.input_proj.weight.fill_(0.1)
+            layer.feed_forward.output_proj.weight.fill_(sign * 0.1)
+            nn.init.constant_(layer.feed_forward_residual.norm.weight, 0.01)  # what it puts out is nearly its bias:
+            nn.init.constant_(layer.feed_forward_residual.norm.bias, sign)  # all inputs become 127, or all -127
+    expected = model.native().score(SOURCES[:9], TARGETS[:9])
+    for kernel in kernels():
+        assert all_close(model.native("int8", kernel=kernel).score(SOURCES[:9], TARGETS[:9]), expected, 0.3)
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+@pytest.mark.parametrize("options", [{}, {"beam_size": 3}, {"sample": True}], ids=["greedy", "beam", "sample"])
+def test_order_batch_and_threads_change_no_bit(model, precision, options):
+    sources, search = random_ids(300, 1, 30, seed=5), SearchOptions(**options)
+    expected = model.native(precision, num_threads=1).search(sources, search)
+    order = list(range(len(sources)))
+    random.Random(6).shuffle(order)
+    shuffled = model.native(precision, num_threads=3).search([sources[i] for i in order], search)
+    assert shuffled == [expected[i] for i in order]
+    engine = model.native(precision, num_threads=2)
+    assert [hypotheses for source in sources[:20] for hypotheses in engine.search([source], search)] == expected[:20]
+
+
+def test_eight_threads_may_use_one_engine(model):
+    engine = model.native("int8", num_threads=2)
+    expected = engine.search(SOURCES, SearchOptions())
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(engine.search(SOURCES, SearchOptions()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the process has threads
+def test_a_forked_process_may_use_its_parents_engine(model):
+    engine = model.native("int8", num_threads=2)
+    expected = engine.search(SOURCES, SearchOptions())
+    if (child := os.fork()) == 0:
+        os._exit(0 if engine.search(SOURCES, SearchOptions()) == expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process as Linux does")
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_search_that_memory_does_not_suffice_for_is_one_error(num_threads):
+    code = f"""
+import resource
+from nmt.config import SearchOptions
+from nmt.base.errors import RunError
+from tests.decoding.engines.native import random_model
+engine = random_model(max_tgt_len=20_000, decoder_layers=1).native("int8", num_threads={num_threads})
+engine.search([[5], [6]], SearchOptions())
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), used + (64 << 20)))
+try:
+    engine.search([[5], [6]], SearchOptions(beam_size=1000, max_len_offset=20_000))
+except RunError as error:
+    print(error.message)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "not enough memory to translate\n", "")
+
+
+@pytest.mark.parametrize(("layer", "head"), [(-1, None), (0, 1), (2, 0), (1, None)])
+def test_cross_attention_is_that_of_torch(model, layer, head):
+    target = [*TARGETS[3], EOS_ID]
+    found = model.native().cross_attention(SOURCES[3], target, layer, head)
+    assert all_close(found, model.torch().cross_attention(SOURCES[3], target, layer, head), 1e-5)
+
+
+@pytest.mark.parametrize(("layer", "head", "message"), [(3, None, "no decoder layer 3"), (0, 2, "no attention head 2")])
+def test_a_layer_or_head_that_is_not_there_is_refused(model, layer, head, message):
+    with pytest.raises(NmtError, match=message):
+        model.native().cross_attention([4], [5], layer, head)
+
+
+def test_sources_and_outputs_longer_than_a_block_of_keys_are_those_of_torch():
+    model = random_model(max_src_len=300, max_tgt_len=400, encoder_layers=1, decoder_layers=2)
+    sources = random_ids(3, 250, 299)
+    options = SearchOptions(min_len=390, max_len_offset=400)
+    found, expected = (engine.search(sources, options) for engine in (model.native(), model.torch()))
+    assert [h.ids for (h,) in found] == [h.ids for (h,) in expected]
+
+
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+def test_weights_that_are_not_finite_are_refused(model, precision):
+    broken = copy.deepcopy(model)
+    with torch.no_grad():
+        broken.model.decoder_layers[1].feed_forward.input_proj.weight[0] = float("nan")
+    engine = broken.native(precision)
+    for options in ({}, {"beam_size": 3}, {"sample": True}):
+        with pytest.raises(RunError, match="the model's output is not finite"):
+            engine.search(SOURCES[:3], SearchOptions(**options))
+    with pytest.raises(RunError, match="the model's output is not finite"):
+        engine.score(SOURCES[:3], TARGETS[:3])
+
+
+@pytest.mark.parametrize(
+    ("sources", "prefixes", "limits", "message"),
+    [
+        ([[5, SRC_VOCAB]], [[]], [9], "a token id is out of range"),
+        ([[5, -1]], [[]], [9], "a token id is out of range"),
+        ([[5]], [[TGT_VOCAB]], [9], "a token id is out of range"),
+        ([[]], [[]], [9], "a source or prefix is empty or longer"),
+        ([[5] * 51], [[]], [9], "a source or prefix is empty or longer"),
+        ([[5]], [[6] * 62], [9], "a source or prefix is empty or longer"),
+        ([[5]], [[6] * 5], [4], "a limit is out of range"),
+        ([[5]], [[]], [0], "a limit is out of range"),
+        ([[5]], [[]], [62], "a limit is out of range"),
+        ([[5]], [[], []], [9], "there are not as many lists as sources"),
+        ([[5]], [[]], [9, 9], "a sequence has another length"),
+        ([[2**40]], [[]], [9], "a number is out of range"),
+        ([[2**70]], [[]], [9], "a number is out of range"),
+    ],
+)
+def test_the_decoder_checks_what_it_is_given(model, sources, prefixes, limits, message):
+    engine = model.native()
+    decoder = native_engine._decoder
+    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
+    divisors = native_engine.array("d", [1.0] * (max(limits) + 1))
+    with pytest.raises(ValueError, match=message):
+        decoder.translate(
+            engine._model, sources, prefixes, limits, options, 32, native_engine.array("d"), divisors, [0, 1, 2], None
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_shapes_of_parameters_are_those_of_the_model(name):
+    model = random_model(**MODELS[name])
+    expected = {name: tuple(parameter.shape) for name, parameter in model.model.named_parameters()}
+    assert parameter_shapes(model.config, SRC_VOCAB, TGT_VOCAB) == expected
+
+
+def test_weights_of_another_model_are_refused(model):
+    arrays = model.arrays()
+    wider = arrays | {"decoder_norm.weight": arrays["decoder_norm.weight"]._replace(shape=(25,))}
+    missing = {name: array for name, array in arrays.items() if name != "decoder_norm.weight"}
+    halved = arrays | {"decoder_norm.weight": arrays["decoder_norm.weight"]._replace(dtype="F16")}
+    for odd in (wider, missing, halved):
+        with pytest.raises(RunError, match=r"these weights belong to another model: decoder_norm.weight and 0 more"):
+            arrays_in_order(model.config, TOKENIZERS, odd, Path())
+
+
+def parameters_in_order(model: Random) -> list[Any]:
+    return arrays_in_order(model.config, TOKENIZERS, model.arrays(), Path())
+
+
+def forced_scores(model: Random, arrays: list[Any], src_vocab: int) -> list[float]:
+    decoder = native_engine._decoder
+    tokenizers = SimpleNamespace(src=SimpleNamespace(vocab_size=src_vocab), tgt=TOKENIZERS.tgt)
+    packed = decoder.load(kernels()[0], native_engine._numbers(model.config, tokenizers, "fp32"), arrays)
+    options = (1, 1, False, False, 0, 0, 0, 1.0, 1.0, True, -1, -1, 0)
+    divisors = native_engine.array("d", [1.0] * 10)
+    forced = [list(range(TGT_VOCAB - 8, TGT_VOCAB))]
+    job = decoder.translate(packed, [[5]], forced, [9], options, 32, native_engine.array("d"), divisors, [0], None)
+    decoder.run(job)
+    return decoder.results(job)[0][0][0][3]
+
+
+def test_embeddings_in_one_buffer_may_have_different_lengths():
+    model = random_model(tied_embeddings="target")
+    _, target, *others = parameters_in_order(model)
+    apart = forced_scores(model, [target[:6].copy(), target, *others], 6)
+    assert forced_scores(model, [target[:6], target, *others], 6) == apart
+
+
+def test_an_array_that_is_not_aligned_is_refused(model):
+    arrays = parameters_in_order(model)
+    table = np.frombuffer(arrays[0].tobytes(), np.uint8)
+    odd = np.concatenate([table[:1], table])
+    with pytest.raises(ValueError, match="an array does not begin at a multiple of 4 bytes"):
+        forced_scores(model, [odd[1:], *arrays[1:]], SRC_VOCAB)
+
+
+def test_frequencies_that_are_no_numbers_are_refused_by_the_search(model):
+    arrays = parameters_in_order(model)
+    arrays[2] = native_engine.array("f", [float("inf")] * len(arrays[2]))
+    assert all(math.isnan(score) for score in forced_scores(model, arrays, SRC_VOCAB))
+
+
+@pytest.mark.parametrize(
+    ("change", "served"),
+    [({}, True), ({"attention": "additive"}, False), ({"attention": "gaussian"}, False), ({"d_ff": 65_537}, False)],
+)
+def test_it_serves_models_with_dot_products_that_are_not_too_wide(model, change, served):
+    config = SimpleNamespace(**{**model.config.model_dump(), **change})
+    assert native_engine.serves(config) is served
+
+
+def test_a_transformer_of_the_papers_base_size_is_that_of_torch():
+    torch.manual_seed(1)
+    config = random_model().config.model_copy(
+        update={"d_model": 512, "num_heads": 8, "d_ff": 2048, "encoder_layers": 1, "decoder_layers": 1}
+    )
+    model = Random(config, Transformer(config, SRC_VOCAB, TGT_VOCAB).eval())
+    assert all_close(
+        model.native().score(SOURCES[:5], TARGETS[:5]), model.torch().score(SOURCES[:5], TARGETS[:5]), 1e-4
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"min_len": 9}, {"beam_size": 2}, {"sample": True}], ids=str)
+def test_an_engine_that_computes_no_scores_finds_the_same(model, options):
+    with_scores, without = model.native("int8"), model.native("int8")
+    without.scores = False
+    found, expected = (engine.search(SOURCES, SearchOptions(**options)) for engine in (without, with_scores))
+    assert [[h.ids for h in hypotheses] for hypotheses in found] == [[h.ids for h in each] for each in expected]
+    if "beam_size" in options or "sample" in options:
+        assert found == expected
+    else:
+        assert all(math.isnan(h.score) and h.token_scores == [] for (h,) in found)

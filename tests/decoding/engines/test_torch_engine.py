@@ -1,0 +1,162 @@
+"""The engine: search by options, forced scores, attention, ensembles."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+import nmt.base.device as devices
+from nmt import Translator
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import NmtError
+from nmt.base.special_tokens import EOS_ID
+from nmt.config import SearchOptions, TokenizerConfig
+from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.decoding import int8
+
+TEXTS = ["1 2 3", "98765", "", "4"]
+
+
+@pytest.fixture(scope="module")
+def translator(digits_run):
+    return Translator.load(digits_run, engine="torch", device="cpu")
+
+
+@pytest.fixture
+def engine(translator):
+    return translator.engine
+
+
+def test_precision_auto_is_fp32_on_a_cpu_without_a_trial(digits_run, monkeypatch):
+    monkeypatch.setattr(devices, "product_rate", lambda device, dtype: pytest.fail("a trial"))
+    assert Translator.load(digits_run, engine="torch", device="cpu").engine.precision == "fp32"
+
+
+@pytest.mark.usefixtures("int8_faster")
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_an_engine_says_what_it_computes_in(digits_run, precision):
+    assert Translator.load(digits_run, engine="torch", device="cpu", precision=precision).engine.precision == precision
+
+
+@pytest.mark.parametrize(("speedup", "served"), [(2.0, "int8"), (0.1, "fp32")])
+def test_int8_is_computed_only_if_a_trial_finds_it_faster_than_fp32(digits_run, monkeypatch, caplog, speedup, served):
+    monkeypatch.setattr(int8, "int8_speedup", lambda model: speedup)
+    assert Translator.load(digits_run, engine="torch", device="cpu", precision="int8").engine.precision == served
+    slower = "int8 takes 10.0 times as long as fp32 on this processor with a model of this size: computing in fp32"
+    assert [record.message for record in caplog.records] == ([slower] if served == "fp32" else [])
+
+
+def test_forced_scores_of_weights_that_are_not_finite_are_refused(digits_run):
+    engine = Translator.load(digits_run, engine="torch", device="cpu").engine
+    with torch.no_grad():
+        engine.models[0].output_proj.weight[0] = float("inf")
+    with pytest.raises(NmtError, match="the model's output is not finite"):
+        engine.score([[4, 5]], [[4]])
+
+
+def sources_of(translator, texts=("123", "98765", "4")):
+    return [translator.tokenizers.src.encode(text) for text in texts]
+
+
+def test_cross_attention_rows_sum_to_one_in_every_layer_and_head(translator, engine):
+    source, target = translator.tokenizers.src.encode("1 2 3"), translator.tokenizers.tgt.encode("3 2 1")
+    seen = []
+    for layer, head in ((-1, None), (0, 2), (1, 0)):
+        weights = engine.cross_attention(source, [*target, EOS_ID], layer, head)
+        assert (len(weights), len(weights[0])) == (len(target) + 1, len(source) + 1)
+        assert [sum(row) for row in weights] == pytest.approx([1.0] * len(weights))
+        seen.append(weights)
+    assert seen[0] != seen[1] != seen[2]
+
+
+@pytest.mark.parametrize(("layer", "head", "message"), [(2, None, "no decoder layer 2"), (0, 3, "no attention head 3")])
+def test_a_layer_or_head_that_is_not_there_is_refused(engine, layer, head, message):
+    with pytest.raises(NmtError, match=message):
+        engine.cross_attention([4], [5], layer, head)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(),
+        SearchOptions(beam_size=4, num_hypotheses=4),
+        SearchOptions(sample=True, num_hypotheses=3, temperature=3.0),
+        SearchOptions(beam_size=2, no_repeat_ngram=2, min_len=5),
+    ],
+)
+def test_the_score_of_what_was_found_is_its_forced_score(translator, engine, options):
+    for source, found in zip(sources_of(translator), engine.search(sources_of(translator), options), strict=True):
+        assert len(found) == options.num_hypotheses
+        ranks = [options.normalized(h.score, len(h.token_scores)) for h in found]
+        assert ranks == sorted(ranks, reverse=True)
+        for hypothesis in [h for h in found if h.finished]:
+            (forced,) = engine.score([source], [hypothesis.ids])
+            assert hypothesis.token_scores == pytest.approx(forced, abs=1e-4)
+            assert hypothesis.score == pytest.approx(sum(forced), abs=1e-4)
+
+
+def test_a_target_over_the_limit_is_scored_up_to_it(engine):
+    short, long = engine.score([[4, 5], [4, 5]], [[4] * 31, [4] * 32])
+    assert (len(short), len(long)) == (32, 32)
+
+
+def test_prefixes_differ_by_sentence_and_may_be_longer_than_the_usual_limit(translator, engine):
+    prefixes = [translator.tokenizers.tgt.encode("77"), [], [5] * 20]
+    options = SearchOptions(beam_size=3, max_len_factor=1.0, max_len_offset=3)
+    for greedy in (SearchOptions(max_len_factor=1.0, max_len_offset=3), options):
+        found = engine.search(sources_of(translator), greedy, prefixes)
+        assert [h.ids[: len(prefix)] for (h, *_), prefix in zip(found, prefixes, strict=True)] == prefixes
+    with pytest.raises(NmtError, match="a prefix of 32 tokens is too long"):
+        engine.search([[4]], options, [[5] * 32])
+
+
+def test_an_ensemble_of_one_run_twice_is_that_run(translator, digits_run):
+    twice = Translator.load([RunDir(digits_run)] * 2, engine="torch", device="cpu")
+    for options in (SearchOptions(), SearchOptions(beam_size=3)):
+        both = [each.translate(TEXTS, options) for each in (translator, twice)]
+        assert [t.text for t in both[0]] == [t.text for t in both[1]]
+        assert [t.score for t in both[0]] == pytest.approx([t.score for t in both[1]], abs=1e-4)
+
+
+def test_runs_with_different_tokenizers_are_refused(digits_run, tmp_path):
+    other = RunDir(tmp_path / "other")
+    shutil.copytree(digits_run, other.path)
+    config = TokenizerConfig(type="char", vocab_size=300)
+    train_tokenizers(config, lambda: ["abc 123"] * 50, lambda: ["xyz 456"] * 50, seed=1).save(
+        other.tokenizer, overwrite=True
+    )
+    assert TokenizerPair.load(other.tokenizer).joint
+    with pytest.raises(NmtError, match=r"other: this run and .* have different tokenizers"):
+        Translator.load([RunDir(digits_run), other], engine="torch", device="cpu")
+
+
+def test_n_best_of_a_blank_text_is_one_blank(translator):
+    found = translator.translate(TEXTS, SearchOptions(beam_size=3, num_hypotheses=3))
+    assert [1 + len(each.alternatives) for each in found] == [3, 3, 1, 3]
+    assert found[2].text == ""
+
+
+def test_given_translations_are_scored_in_order(translator):
+    sources, right = ["123", "98765", "4"], ["321", "56789", "4"]
+    scored = translator.score(sources, right)
+    assert [s.tgt_ids for s in scored] == [translator.tokenizers.tgt.encode(text) for text in right]
+    assert all(s.score == pytest.approx(sum(s.token_scores)) and not s.truncated for s in scored)
+    wrong = translator.score(sources, ["111", "1", ""])
+    assert all(good.score > bad.score for good, bad in zip(scored, wrong, strict=True))
+    assert translator.score(["1" * 50], ["2"])[0].truncated
+
+
+def test_a_search_keeps_nothing_for_a_backward_pass(engine, monkeypatch):
+    (model,), kept = engine.models, []
+    encode = model.encode
+
+    def noted(*inputs):
+        memory = encode(*inputs)
+        kept.append(memory.states.requires_grad)
+        return memory
+
+    monkeypatch.setattr(model, "encode", noted)
+    engine.search([[5, 6, 7]], SearchOptions())
+    assert kept == [False]

@@ -1,0 +1,67 @@
+"""A real virtual environment with a package in COMET's place, whose model scores by words in common."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import yaml
+
+from nmt.evaluation.comet import VERSION, comet_environment
+from tests.wheels import write_wheel
+
+CODE = """
+import os, sys
+
+class Prediction:
+    def __init__(self, scores):
+        self.scores = scores
+
+class Model:
+    def eval(self):
+        print("a library writes to standard output")
+
+    def predict(self, samples, batch_size, gpus, progress_bar):
+        scores = []
+        for sample in samples:
+            if sample["mt"] == "fail":
+                raise ValueError("this sample fails\\nwith details")
+            if sample["mt"] == "die":
+                print("last words", file=sys.stderr, flush=True)
+                os._exit(9)
+            words = set(sample["mt"].split())
+            known = [words & set(sample[key].split()) for key in ("src", "ref")]
+            scores.append(sum(map(len, known)) / (2 * len(words) or 1))
+        return Prediction(scores)
+
+def load_from_checkpoint(path):
+    if open(path).read() != "weights":
+        raise Exception("Invalid weights")
+    return Model()
+"""
+
+
+def make_comet_environment() -> Path:
+    """Make it as nmt's own environment of COMET, in the cache; return its Python."""
+    environment = comet_environment()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment.folder)], check=True)
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    found = subprocess.run([environment.python, "-I", "-c", code], capture_output=True, text=True, check=True)
+    wheel = write_wheel(environment.folder, "unbabel_comet", VERSION, "comet", CODE)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(found.stdout.strip())
+    shutil.copytree(Path(yaml.__file__).parent, Path(found.stdout.strip(), "yaml"))
+    return environment.python
+
+
+def write_model(folder: Path) -> Path:
+    """Write a model in COMET's form, whose encoder lies beside it; return its checkpoint."""
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "encoder").mkdir()
+    (folder / "hparams.yaml").write_text(f"pretrained_model: {folder / 'encoder'}\n")
+    checkpoint = folder / "checkpoints" / "model.ckpt"
+    checkpoint.write_text("weights")
+    return checkpoint

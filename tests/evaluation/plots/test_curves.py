@@ -1,0 +1,142 @@
+"""The learning curves as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from contextlib import nullcontext
+
+import pytest
+
+from nmt.apps.commands.plot import plot
+from nmt.base.errors import NmtError, RunError
+from nmt.evaluation.plots import draw_curves, read_metrics
+
+TRAIN = [
+    {"kind": "train", "update": u, "loss": 2 + 6 / u, "lr": 1e-3, "tokens_per_second": 5e3} for u in range(50, 2050, 50)
+]
+VALID = [
+    {"kind": "valid", "update": u, "loss": loss, "perplexity": math.exp(loss), "bleu": bleu, "chrf": chrf}
+    for u, loss, bleu, chrf in [(500, 3.0, 11.0, 30.0), (1000, 2.25, 23.5, 47.0), (1500, 2.5, 22.0, 48.5)]
+]
+
+
+def texts(path):
+    return [element.text for element in ET.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_svg_marks_the_best_validation_of_each_curve(tmp_path):
+    draw_curves(TRAIN + VALID, tmp_path / "curves.svg")
+    shown = texts(tmp_path / "curves.svg")
+    assert "validation: best 2.250 at update 1,000" in shown
+    assert "BLEU: best 23.5 at update 1,000" in shown
+    assert "chrF: best 48.5 at update 1,500" in shown
+    assert "training" in shown
+    assert "Validation scores (fp32)" in shown
+
+
+def test_png_is_a_png(tmp_path):
+    draw_curves(TRAIN + VALID, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("records", [TRAIN, TRAIN[:1]])
+def test_before_the_first_validation_the_training_loss_is_drawn(tmp_path, records):
+    draw_curves(records, tmp_path / "curves.svg")
+    assert "no validation yet" in texts(tmp_path / "curves.svg")
+
+
+def test_of_a_repeated_update_the_later_record_counts(tmp_path):
+    draw_curves([*VALID, VALID[1] | {"bleu": 29.25}], tmp_path / "curves.svg")
+    assert "BLEU: best 29.2 at update 1,000" in texts(tmp_path / "curves.svg")
+
+
+def test_values_that_are_no_numbers_leave_a_gap(tmp_path):
+    diverged = VALID[2] | {"loss": math.nan, "bleu": math.inf, "chrf": None}
+    draw_curves([*VALID[:2], diverged], tmp_path / "curves.svg")
+    assert "chrF: best 47.0 at update 1,000" in texts(tmp_path / "curves.svg")
+
+
+@pytest.mark.parametrize("records", [[], [{"kind": "other", "update": 1}]])
+def test_without_metrics_there_is_a_clear_error(tmp_path, records):
+    with pytest.raises(RunError, match="no metrics yet"):
+        draw_curves(records, tmp_path / "curves.svg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_suffixes_are_refused(tmp_path):
+    with pytest.raises(NmtError, match=r"curves\.pdf: plots are written as \.svg or \.png"):
+        draw_curves(TRAIN, tmp_path / "curves.pdf")
+
+
+def test_the_same_records_give_the_same_file(tmp_path):
+    draw_curves(TRAIN + VALID, tmp_path / "a.svg")
+    draw_curves(TRAIN + VALID, tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_metrics_are_read_without_the_line_still_being_written(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in VALID) + '{"kind": "va', encoding="utf-8")
+    assert read_metrics(path) == VALID
+
+
+@pytest.mark.parametrize(("line", "fault"), [("{", "not a line of JSON"), ("3", "not a JSON object")])
+def test_a_damaged_line_is_named(tmp_path, line, fault):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f"{json.dumps(VALID[0])}\n{line}\n", encoding="utf-8")
+    with pytest.raises(RunError, match=rf"metrics\.jsonl:2: {fault}"):
+        read_metrics(path)
+
+
+def test_a_run_without_metrics_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"metrics\.jsonl: no metrics yet"):
+        read_metrics(tmp_path / "metrics.jsonl")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run directory with just what `nmt plot` reads."""
+    for name, text in {
+        "config.yaml": "",
+        "checkpoints/index.json": '{"best": "average"}',
+        "logs/metrics.jsonl": "".join(json.dumps(record) + "\n" for record in TRAIN + VALID),
+    }.items():
+        path = tmp_path / "run" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "run"
+
+
+def test_plot_command_draws_into_the_run_and_says_where(run, messages):
+    plot([str(run)])
+    assert "training" in texts(run / "curves.svg")
+    assert messages == [f"learning curves: {run / 'curves.svg'}"]
+
+
+def test_plot_command_writes_where_told(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("NMT_MODEL", str(run))
+    plot(output=tmp_path / "elsewhere.png")
+    assert (tmp_path / "elsewhere.png").exists()
+    assert not (run / "curves.svg").exists()
+
+
+ODD = (None, True, "3", "x", [], {}, -1, -1e9, 0, 1.5, 10**400, -(10**400), 1e308, math.nan, math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: str(value)[:9])
+def test_an_odd_value_is_drawn_or_leaves_a_gap(value, tmp_path):
+    keys = ("kind", "update", "loss", "bleu")
+    odd = [record | {key: value} for key in keys for record in (TRAIN[3], VALID[1])]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in TRAIN + VALID + odd))
+    draw_curves(read_metrics(tmp_path / "metrics.jsonl"), tmp_path / "curves.svg")
+    assert any(text.startswith("validation: best") for text in texts(tmp_path / "curves.svg"))
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: str(value)[:9])
+def test_metrics_with_odd_values_alone_are_drawn_or_are_no_metrics(value, tmp_path):
+    odd = [{"kind": kind, "update": value, "loss": value, "bleu": value, "chrf": value} for kind in ("train", "valid")]
+    drawable = type(value) in (int, float) and abs(value) <= 1e9
+    with nullcontext() if drawable else pytest.raises(RunError, match="no metrics yet"):
+        draw_curves(odd, tmp_path / "curves.svg")

@@ -1,0 +1,131 @@
+"""The page of an evaluation: complete, harmless, and usable in a browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from nmt.evaluation import render_html as module
+from nmt.evaluation.details import examine
+from nmt.evaluation.render_html import EvaluationReport, render_html
+from nmt.evaluation.significance import compare_systems, with_interval
+from nmt.evaluation.statistics import Scorer
+from tests.evaluation.texts import english, worsen
+
+SOURCES = ["Der Hund bellt laut im Garten.", "<script>alert('Hund')</script>", "Ja.", "Er liest ein gutes Buch."]
+REFERENCES = ["The dog barks loudly in the garden.", "<script>alert('dog')</script>", "Yes.", "He reads a good book."]
+OURS = ["A dog barks in the \x1b garden.", "", "Yes.", "He reads one book."]
+OTHER = ["The dog barks.", "alert dog", "No.", "He reads a good book."]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    scorer = Scorer([REFERENCES], "en", ["bleu", "chrf"])
+    ours, other = scorer.measure("runs/ours", OURS), scorer.measure("<other>", OTHER)
+    details = examine(ours, SOURCES, "de", dict.fromkeys(re.findall(r"\w+", " ".join(SOURCES).lower()), 3))
+    scores = [with_interval(each) for each in ours.measured]
+    return render_html(EvaluationReport("runs/ours on <test>", scores, details, [compare_systems(ours, other)]))
+
+
+class Outline(HTMLParser):
+    """Checks that tags close in order, and collects what the page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.loaded += [value for name, value in attrs if name in ("src", "href", "data")]
+        if tag not in ("meta", "input", "br", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag != "rect":
+            assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing(page):
+    outline = Outline()
+    outline.feed(page)
+    assert (outline.open, outline.loaded) == ([], [])
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+    assert outline.tags.count("svg") == 1 + 1 + 2  # differences, scores, lengths by two metrics
+
+
+def test_texts_are_escaped_and_control_characters_shown(page):
+    assert "<title>runs/ours on &lt;test&gt;</title>" in page
+    assert "&lt;script&gt;alert(&#x27;Hund&#x27;)" in page
+    assert "alert('Hund')" not in page
+    assert "\x1b" not in page
+    assert "\\x1b" in page
+
+
+def test_the_page_says_whether_a_difference_is_real(page):
+    assert "Compared with &lt;other&gt;" in page
+    assert "it may be chance" in page
+    assert "paired bootstrap resampling, 1,000 samples" in page
+
+
+def test_identical_outputs_are_neither_better_nor_worse():
+    texts = english(40)
+    scorer, outputs = Scorer([texts], "en", ["chrf"]), worsen(texts, 0.3)
+    ours, same = scorer.measure("ours", outputs), scorer.measure("same", outputs)
+    page = render_html(EvaluationReport("it", [], examine(ours, None, "de"), [compare_systems(ours, same)]))
+    assert "from -10 to +0 chrF: 0 sentences" in page
+    assert "from +0 to +10 chrF: 40 sentences" in page
+    assert "0 are better, 0 worse" in page
+    assert page.count('data-gain1="+0.00"') == 40
+
+
+def test_words_that_differ_are_marked_on_both_sides(page):
+    assert 'He reads <mark class="extra">one</mark> book.' in page
+    assert 'He reads <mark class="missing">a good</mark> book.' in page
+
+
+def test_of_a_large_set_the_page_has_the_worst(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ROWS", 3)
+    system = Scorer([REFERENCES], "en", ["chrf"]).measure("it", OURS)
+    page = render_html(EvaluationReport("it", [], examine(system, SOURCES, "de"), []))
+    assert page.count("<tr data-flags") == 3
+    assert "1 better sentences are left out" in page
+    assert "<td>Yes.</td>" not in page
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+STEPS = """
+<script>
+const lines = () => [...document.querySelectorAll("#sentences tbody tr")].filter(row => !row.hidden)
+  .map(row => row.dataset.line).join(" ");
+const seen = [lines()];
+const press = key => { document.querySelector(`[data-key=${key}]`).click(); seen.push(lines()); };
+press("line"); press("line"); press("gain1");
+const choose = (id, value, event) => {
+  const field = document.getElementById(id);
+  field.value = value; field.dispatchEvent(new Event(event)); seen.push(lines());
+};
+choose("words", "BUCH", "input"); choose("words", "", "input"); choose("flag", "empty", "change");
+seen.push(document.getElementById("shown").textContent);
+document.title = seen.join("|");
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_a_browser_sorts_and_filters_the_sentences(page, tmp_path):
+    (tmp_path / "page.html").write_text(page.replace("</body>", f"{STEPS}</body>"), encoding="utf-8")
+    address = Path(tmp_path / "page.html").as_uri()
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    done = subprocess.run([str(BROWSER), *flags, "--dump-dom", address], capture_output=True, text=True, timeout=120)
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title is not None, done.stderr
+    by_chrf, by_line, by_gain = "2 4 1 3", "1 2 3 4", "4 2 1 3"
+    assert title[1].split("|") == [by_chrf, by_line, by_line[::-1], by_gain, "4", by_gain, "2", "1 of 4 sentences"]

@@ -1,0 +1,168 @@
+"""Intervals, sacreBLEU's p-values and signatures are those of the `sacrebleu` command, with blocks of any size."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from itertools import islice
+
+import numpy as np
+import pytest
+from sacrebleu.significance import PairedTest
+
+from nmt.evaluation import significance
+from nmt.evaluation.scores import sacrebleu_metric
+from nmt.evaluation.significance import Difference, compare, compare_systems, mean_with_interval, with_interval
+from nmt.evaluation.statistics import Scorer, System
+from tests.evaluation.texts import english, worsen, write_lines
+
+METRICS = ["bleu", "chrf", "ter"]
+REFERENCES = [english(60), worsen(english(60), 0.1, seed=3)]
+OURS, OTHER = worsen(REFERENCES[0], 0.2), worsen(REFERENCES[0], 0.3, seed=2)
+
+
+@pytest.fixture(scope="module")
+def systems() -> tuple[System, System]:
+    scorer = Scorer(REFERENCES, "en", METRICS)
+    return scorer.measure("ours", OURS), scorer.measure("other", OTHER)
+
+
+@pytest.fixture(scope="module")
+def sacrebleu(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    files = [write_lines(folder / f"r{number}", lines) for number, lines in enumerate(REFERENCES)]
+    write_lines(folder / "ours", OURS), write_lines(folder / "other", OTHER)
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "sacrebleu", *map(str, files), "-m", *METRICS, "-q", "-w", "4", "-i"]
+        done = subprocess.run([*command, *arguments], capture_output=True, encoding="utf-8", check=True, cwd=folder)
+        return done.stdout
+
+    return run
+
+
+def test_intervals_are_those_of_the_sacrebleu_command(systems, sacrebleu):
+    theirs = json.loads(sacrebleu("ours", "--confidence"))
+    for score, expected in zip(map(with_interval, systems[0].measured), theirs, strict=True):
+        assert score.interval is not None
+        found = (score.name, round(score.value, 4), *(round(value, 4) for value in score.interval), score.signature)
+        names = ("name", "score", "confidence_mean", "confidence_var", "signature")
+        assert found == tuple(expected[name] for name in names)
+
+
+def test_the_interval_of_a_mean_over_directions_is_that_of_separate_resampling(systems):
+    first, second = (system.measured[1] for system in systems)
+    assert first.name == "chrF2"
+    found = mean_with_interval([first, second])
+    drawn = [np.random.default_rng(12345 + number).choice(60, size=(1000, 60), replace=True) for number in range(2)]
+    scores = [
+        [each.score(list(indices)) for indices in of_one] for each, of_one in zip((first, second), drawn, strict=True)
+    ]
+    means = sorted(np.mean(scores, axis=0))
+    assert found.value == pytest.approx((first.score() + second.score()) / 2)
+    assert found.interval.mean == pytest.approx(np.mean(means), abs=1e-3)
+    assert found.interval.half_width == pytest.approx((means[974] - means[25]) / 2, abs=1e-3)
+    assert found.interval.half_width < min(with_interval(each).interval.half_width for each in (first, second))
+    assert found.signature.startswith("mean of 2 directions, seeds 12345 to 12346: nrefs:2|bs:1000|case:")
+
+
+def test_the_interval_of_a_mean_of_unequal_directions_follows_their_own_sizes():
+    sizes = (4, 59)
+    measured = [
+        Scorer([REFERENCES[0][:size]], "en", ["chrf"]).measure("ours", OURS[:size]).measured[0] for size in sizes
+    ]
+    small, large = (with_interval(each).interval.half_width for each in measured)
+    mean = mean_with_interval(measured).interval.half_width
+    assert mean == pytest.approx((small**2 + large**2) ** 0.5 / 2, rel=0.1)  # of independent samples
+
+
+def test_p_values_are_those_of_the_sacrebleu_command(systems, sacrebleu):
+    printed = sacrebleu("ours", "other", "--paired-bs", "-f", "text")
+    differences = compare_systems(*systems).differences
+    assert [f"{each.sacrebleu_p_value:.4f}" for each in differences] == re.findall(r"\(p = ([0-9.]+)\)\*?", printed)
+    assert all(each.signature in printed for each in differences)
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
+def test_both_tests_are_those_of_sacrebleu_to_the_last_bit_in_blocks_of_any_size(systems, test, monkeypatch):
+    kind, names = ("bs", METRICS[1:]) if test == "bootstrap" else ("ar", ["chrf"])
+    metrics = {name.upper(): sacrebleu_metric(name, "en", REFERENCES) for name in names}
+    signatures, theirs = PairedTest([("ours", OURS), ("other", OTHER)], metrics, None, test_type=kind)()
+    monkeypatch.setattr(significance, "_BLOCK", 60 * 333)  # neither 1,000 samples nor 10,000 trials are whole blocks
+    chosen = [[each for each in system.measured if each.name[:3].lower() in ("chr", *names)] for system in systems]
+    for each in (compare(*pair, test) for pair in zip(*chosen, strict=True)):
+        ours, other = theirs[each.name]
+        assert (each.value, each.other, each.sacrebleu_p_value) == (ours.score, other.score, other.p_value)
+        assert each.signature == signatures[each.name].format()
+
+
+def test_samples_of_a_large_set_stay_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(significance, "_BLOCK", 50_000)
+    for num_sentences in (700, 50_001):
+        shapes = (weights.shape for weights in islice(significance._bootstrap_weights(num_sentences), 20))
+        assert max(rows * columns for rows, columns in shapes) <= max(50_000, num_sentences)
+
+
+def test_the_score_of_a_corpus_of_equal_sentences_is_sure():
+    texts = ["the same sentence"] * 5
+    score = with_interval(Scorer([texts], "en", ["chrf"]).measure("one", texts).measured[0])
+    assert score.interval == (100, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "p_value", "lower_is_better", "verdict"),
+    [
+        (31.0, 30.0, 0.049, False, "better: the difference is significant"),
+        (31.0, 30.0, 0.05, False, "better, but it may be chance"),
+        (29.0, 30.0, 0.001, False, "worse: the difference is significant"),
+        (29.0, 30.0, 0.001, True, "better: the difference is significant"),
+        (31.0, 30.0, 0.7, True, "worse, but it may be chance"),
+        (30.0, 30.0, 0.001, False, "no difference"),
+    ],
+)
+def test_the_verdict_says_in_words_whether_a_difference_is_real(value, other, p_value, lower_is_better, verdict):
+    assert Difference("X", value, other, p_value, p_value, "", 6, lower_is_better).verdict() == verdict
+
+
+def test_a_p_value_counts_both_tails(systems):
+    ours, other = (system.measured[1] for system in systems)
+    found, reverse = compare(ours, other), compare(other, ours)
+    differences = significance.resampled_scores(ours) - significance.resampled_scores(other)
+    chance = differences - differences.mean()
+    tails = [np.sum(chance >= abs(found.gain)), np.sum(chance <= -abs(found.gain))]
+    assert found.p_value == reverse.p_value == (sum(tails) + 1) / 1001
+    assert found.sacrebleu_p_value == reverse.sacrebleu_p_value
+
+
+def test_systems_that_are_equally_good_differ_by_chance():
+    """Each takes its translations from the same two systems, by turns."""
+    turns = [(ours, other)[number % 2] for number, (ours, other) in enumerate(zip(OURS, OTHER, strict=True))]
+    others = [(other, ours)[number % 2] for number, (ours, other) in enumerate(zip(OURS, OTHER, strict=True))]
+    scorer = Scorer(REFERENCES, "en", ["chrf"])
+    for test in ("bootstrap", "randomization"):
+        (found,) = compare_systems(scorer.measure("turns", turns), scorer.measure("others", others), test).differences
+        assert found.p_value > 0.4
+        assert not found.is_significant
+
+
+def test_a_difference_in_a_few_sentences_may_be_chance_whatever_the_p_value():
+    texts = ["a b c d"] * 20
+    perfect, wrong = (
+        Scorer([texts], "en", ["chrf"]).measure(name, outputs)
+        for name, outputs in (("perfect", texts), ("wrong", [*texts[1:], "a b c e"]))
+    )
+    (difference,) = compare_systems(perfect, wrong, "randomization").differences
+    assert (difference.p_value, difference.sacrebleu_p_value < 0.05) == (1, True)
+    assert difference.verdict() == "better, but it may be chance: few sentences differ (1)"
+
+
+def test_a_system_does_not_differ_from_itself(systems):
+    for each in compare_systems(systems[0], systems[0]).differences:
+        assert (each.gain, each.p_value, each.verdict()) == (0, 1, "no difference")
+
+
+def test_the_same_seed_gives_the_same_samples(systems):
+    first, second = (significance.resampled_scores(systems[0].measured[0]) for _ in range(2))
+    assert np.array_equal(first, second)

@@ -1,0 +1,147 @@
+"""Filters drop training pairs before the tokenizer and the store see them, and say how many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from nmt.artifacts.rundir import RunDir
+from nmt.base.errors import DataError
+from nmt.config import dump_config, load_config
+from nmt.training.corpus.prepare import Prepared, prepare
+from tests.tiny import tiny_config
+
+PAIRS = [(f"{n} eins {'a' * (n % 7)}", f"{n} one {'b' * (n % 7)}") for n in range(100, 200)]
+BAD = [PAIRS[3], ("schÃ¶n 7", "nice 7"), ("", "leer"), ("200 test", "200 training")]
+
+
+def write_corpus(folder: Path) -> Path:
+    for name, pairs in (("train", [*PAIRS, *BAD]), ("valid", [("300 x", "300 y")]), ("test", [("200 test", "200 t")])):
+        (folder / f"{name}.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8")
+    return folder
+
+
+def prepared(folder: Path, run: str, **filters: object):
+    config = tiny_config(folder, data={"filters": filters, "src_lang": "de"})
+    return prepare(config, RunDir(folder / run), folder / "store")
+
+
+def test_filters_drop_pairs_and_count_them_by_rule(tmp_path, messages):
+    result = prepared(write_corpus(tmp_path), "run", duplicate=True, mojibake=True, overlap=True)
+    assert len(result.store) == 100
+    assert result.report.counts.filtered == 3
+    assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
+    assert result.report.counts.empty_dropped == 1
+    assert result.report.counts.sources_in_test == 0
+    assert "  dropped by data.filters: 3 pairs (1 duplicate, 1 mojibake, 1 overlap)" in messages
+    assert not any("scores will be too high" in line for line in messages)
+
+
+def test_without_filters_nothing_is_dropped_but_the_log_says_what_is_wrong(tmp_path, messages):
+    result = prepared(write_corpus(tmp_path), "run")
+    assert len(result.store) == 103
+    (line,) = [line for line in messages if line.startswith("check of 104 training pairs: ")]
+    assert "1 duplicate" in line
+    assert "1 mojibake" in line
+    assert "1 overlap" in line
+
+
+def test_the_tokenizer_sees_no_dropped_pair(tmp_path):
+    with_filters = prepared(write_corpus(tmp_path), "one", mojibake=True)
+    without = prepared(tmp_path, "two")
+    vocabularies = [
+        set(run.tokenizers.src.tokens(range(run.tokenizers.src.vocab_size))) for run in (with_filters, without)
+    ]
+    assert ["¶" in vocabulary for vocabulary in vocabularies] == [False, True]
+    assert with_filters.tokenizers.src.fingerprint != without.tokenizers.src.fingerprint
+
+
+def test_the_fingerprint_of_the_store_covers_the_filters(tmp_path):
+    write_corpus(tmp_path)
+    fingerprints = [
+        prepared(tmp_path, "one").fingerprint,
+        prepared(tmp_path, "one").fingerprint,
+        prepared(tmp_path, "one", duplicate=True).fingerprint,
+        prepared(tmp_path, "one", too_long=500).fingerprint,
+        prepared(tmp_path, "one", too_long=600).fingerprint,
+    ]
+    assert fingerprints[0] == fingerprints[1]
+    assert len(set(fingerprints)) == 4
+
+
+def listed_twice(folder: Path, **data: object):
+    clean = {"duplicate": True, "mojibake": True, "overlap": True}
+    everything, cleaned = {"tsv": str(folder / "train.tsv")}, {"tsv": str(folder / "train.tsv"), "filters": clean}
+    train = [everything | {"name": "all"}, cleaned | {"name": "clean"}]
+    return tiny_config(folder, data={"src_lang": "de", "train": train, **data})
+
+
+def test_a_file_listed_twice_is_there_unfiltered_and_filtered(tmp_path, messages):
+    config = listed_twice(write_corpus(tmp_path))
+    result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert result.store.sizes(2) == (103, 100)
+    assert result.report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
+    assert [(part.name, part.pairs, part.filtered) for part in result.report.corpora] == [
+        ("all", 103, 0),
+        ("clean", 100, 3),
+    ]
+    assert f"  clean: {tmp_path / 'train.tsv'} (de-en): 100 pairs, 3 dropped by its filters" in messages
+    alone = prepared(tmp_path, "alone", duplicate=True, mojibake=True, overlap=True)
+    assert sources(result)[103:] == sources(alone)
+
+
+def sources(prepared: Prepared) -> list[str]:
+    side = prepared.store.src
+    return [prepared.tokenizers.src.decode(side[index].tolist()) for index in range(len(prepared.store))]
+
+
+def test_filters_of_a_corpus_are_written_and_read_back(tmp_path):
+    config, path = listed_twice(tmp_path), tmp_path / "config.yaml"
+    for comments in (False, True):
+        path.write_text(dump_config(config, comments=comments))
+        assert load_config(path) == config
+
+
+@pytest.mark.parametrize("key", ["valid", "test"])
+def test_only_training_corpora_are_filtered(tmp_path, key):
+    with pytest.raises(ValidationError, match=f"a corpus of {key} has filters; only corpora of train can have filters"):
+        listed_twice(tmp_path, **{key: {"tsv": "a.tsv", "filters": {"duplicate": True}}})
+
+
+def test_a_file_listed_twice_is_held_out_once(tmp_path):
+    config = listed_twice(write_corpus(tmp_path), valid=None, test=None, holdout_size=5)
+    result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    sources = [text for name in ("valid", "test") for text in RunDir(tmp_path / "run").read_pairs(name)[0]]
+    assert len(sources) == len(set(sources)) == 10
+    assert sum(result.store.sizes(2)) == 2 * 93 - 2  # less the duplicate and the wrong encoding in the clean one
+
+
+def test_duplicates_are_looked_for_among_corpora_with_the_same_filters(tmp_path):
+    write_corpus(tmp_path)
+    own = {"duplicate": True, "too_long": 900}
+    train = [{"tsv": str(tmp_path / "train.tsv")}] * 2 + [{"tsv": str(tmp_path / "train.tsv"), "filters": own}]
+    config = tiny_config(tmp_path, data={"src_lang": "de", "filters": {"duplicate": True}, "train": train})
+    result = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store")
+    assert result.store.sizes(3) == (102, 0, 102)
+    assert result.report.counts.filtered_by_corpus == [1, 103, 1]
+
+
+def test_filters_that_drop_every_pair_are_refused(tmp_path):
+    write_corpus(tmp_path)
+    with pytest.raises(DataError, match=r"data\.filters drops every training pair \(too-long\)") as caught:
+        prepared(tmp_path, "run", too_long=1)
+    assert "nmt data check" in caught.value.hint
+
+
+def test_each_direction_is_checked_by_its_own_languages(tmp_path):
+    write_corpus(tmp_path)
+    greek = [(f"{n} eins {'a' * (n % 7)}", f"{n} ένα {'β' * (n % 7)} δύο") for n in range(100, 200)]
+    rows = [*greek, ("300 eins", "300 one two three"), greek[5]]
+    (tmp_path / "greek.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in rows), encoding="utf-8")
+    corpora = [{"tsv": str(tmp_path / "train.tsv")}, {"tsv": str(tmp_path / "greek.tsv"), "tgt_lang": "el"}]
+    filters = {"wrong_script": True, "duplicate": True}
+    config = tiny_config(tmp_path, data={"filters": filters, "src_lang": "de", "train": corpora})
+    counts = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report.counts
+    assert counts.dropped_by_rule == {"duplicate": 2, "wrong-script": 1}

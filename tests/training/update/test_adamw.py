@@ -1,0 +1,104 @@
+"""AdamW beside torch's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from nmt.training.update.adamw import AdamW
+
+BETAS, EPS, LR, DECAY = (0.9, 0.98), 1e-9, 1e-2, 0.1
+
+
+def make_parameters(seed=1):
+    torch.manual_seed(seed)
+    return {
+        name: nn.Parameter(torch.randn(shape)) for name, shape in (("matrix", (5, 7)), ("bias", (7,)), ("idle", (3,)))
+    }
+
+
+def make_adamw(parameters):
+    return AdamW(parameters, {name: name == "matrix" for name in parameters}, BETAS, EPS, DECAY)
+
+
+def set_gradients(parameters, update):
+    torch.manual_seed(100 + update)
+    for name, parameter in parameters.items():
+        parameter.grad = None if name == "idle" else torch.randn(parameter.shape)
+
+
+FINITE = torch.tensor(True)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_updates_are_those_of_torchs_adamw_bit_for_bit(fused):
+    ours, theirs = make_parameters(), make_parameters()
+    adam = make_adamw(ours)
+    adam.fused = fused  # False: as on devices without a fused kernel
+    groups = [
+        {"params": [theirs["matrix"]], "weight_decay": DECAY},
+        {"params": [theirs["bias"], theirs["idle"]], "weight_decay": 0.0},
+    ]
+    expected = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, fused=fused, foreach=False)
+    for update in range(1, 6):
+        for parameters in (ours, theirs):
+            set_gradients(parameters, update)
+        for group in expected.param_groups:
+            group["lr"] = LR / update
+        expected.step()
+        adam.step(LR / update, FINITE)
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert adam.state.keys() == {"matrix", "bias"}
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_an_update_that_is_not_finite_changes_nothing(fused):
+    parameters, untouched = make_parameters(), make_parameters()
+    adam, other = make_adamw(parameters), make_adamw(untouched)
+    adam.fused = other.fused = fused
+    for update in (1, 2):
+        for each in (parameters, untouched):
+            set_gradients(each, update)
+        adam.step(LR, FINITE)
+        other.step(LR, FINITE)
+        parameters["matrix"].grad.fill_(torch.nan)
+        adam.step(LR, ~FINITE)
+    assert all(torch.equal(parameters[name], untouched[name]) for name in parameters)
+    assert all(torch.equal(adam.state[n][key], other.state[n][key]) for n in other.state for key in other.state[n])
+
+
+def test_a_loaded_state_goes_on_as_the_one_it_was_copied_from():
+    ours, copies = make_parameters(), make_parameters()
+    first, second = make_adamw(ours), make_adamw(copies)
+    set_gradients(ours, 1)
+    first.step(LR, FINITE)
+    for name in ours:
+        copies[name].data.copy_(ours[name])
+    second.load(first.state)
+    for parameters, adam in ((ours, first), (copies, second)):
+        set_gradients(parameters, 2)
+        adam.step(LR, FINITE)
+    assert all(torch.equal(ours[name], copies[name]) for name in ours)
+    second.load({})
+    assert second.state == {}
+
+
+def test_no_update_imports_pytorchs_compiler():
+    code = (
+        "import sys, torch\n"
+        "from nmt.config import ModelConfig, TrainingConfig\n"
+        "from nmt.model.transformer import Transformer\n"
+        "from nmt.training.update.optimizer import Optimizer\n"
+        "model = Transformer(ModelConfig(d_model=8, num_heads=2, d_ff=8), 9, 9)\n"
+        "optimizer = Optimizer(model, TrainingConfig(), torch.float32)\n"
+        "ids = torch.full((1, 3), 5)\n"
+        "model(ids, ids).sum().backward()\n"
+        "optimizer.step(1)\n"
+        "optimizer.load_moments(optimizer.moments())\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,273 @@
+"""Schedules, the fp32 master copy, Muon and the scale of the loss."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nmt.base.device import tf32_products
+from nmt.base.special_tokens import PAD_ID
+from nmt.config import ModelConfig, TrainingConfig
+from nmt.data.store.batching import Batch
+from nmt.model.transformer import Transformer
+from nmt.training.update import optimizer as optimizer_module
+from nmt.training.update import step as step_module
+from nmt.training.update.distributed import ProcessGroup
+from nmt.training.update.loss_scale import LossScale
+from nmt.training.update.moving_average import MovingAverage
+from nmt.training.update.muon import Muon, orthogonal
+from nmt.training.update.optimizer import Optimizer, learning_rate
+from nmt.training.update.step import BatchLoss, Step
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("inverse_sqrt", [0.5, 1.0, (4 / 16) ** 0.5, (4 / 20) ** 0.5]),
+        ("linear", [0.5, 1.0, 0.25, 0.0]),
+        ("cosine", [0.5, 1.0, 0.1464466, 0.0]),
+        ("wsd", [0.5, 1.0, 0.8, 0.0]),
+    ],
+)
+def test_schedules_warm_up_and_decay(schedule, expected):
+    config = TrainingConfig(lr=1.0, warmup_updates=4, max_updates=20, schedule=schedule, cooldown_share=0.25)
+    assert [learning_rate(config, update) for update in (2, 4, 16, 20)] == pytest.approx(expected)
+
+
+def test_a_cooldown_that_would_begin_in_the_warmup_begins_after_it():
+    config = TrainingConfig(lr=1.0, warmup_updates=4, max_updates=20, schedule="wsd", cooldown_share=1.0)
+    assert [learning_rate(config, update) for update in (4, 5, 12, 20)] == pytest.approx([1.0, 15 / 16, 0.5, 0.0])
+
+
+def test_no_warmup_starts_at_the_peak():
+    config = TrainingConfig(lr=1.0, warmup_updates=0, max_updates=20)
+    assert learning_rate(config, 1) == 1.0
+
+
+def make() -> Transformer:
+    torch.manual_seed(1)
+    return Transformer(ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1), 13, 13)
+
+
+def one_update(model, optimizer, update):
+    src = torch.tensor([[5, 6, 7]])
+    model(src, src).float().square().mean().backward()
+    optimizer.accumulate()
+    return optimizer.step(update)
+
+
+def test_bf16_keeps_steps_that_are_too_small_for_it():
+    """Steps of 1e-5 on weights near 0.25 are lost to bf16's rounding, but not to the master copy."""
+    model = make()
+    optimizer = Optimizer(model, TrainingConfig(lr=1e-5, warmup_updates=0, clip_norm=0), torch.bfloat16)
+    name, weight = next(iter(optimizer.model_parameters.items()))
+    before = optimizer.master[name].clone()
+    for update in range(1, 6):
+        one_update(model, optimizer, update)
+    moved = (optimizer.master[name] - before).detach().abs()
+    assert float(moved.max()) > 1e-6
+    assert torch.equal(weight, optimizer.master[name].bfloat16())
+
+
+@pytest.mark.parametrize(("limit", "applied"), [(1e-3, 1e-3), (0.0, None)])
+def test_gradients_are_clipped_to_the_norm_or_not_at_all(limit, applied, monkeypatch):
+    model = make()
+    optimizer = Optimizer(model, TrainingConfig(lr=1e-3, warmup_updates=0, clip_norm=limit), torch.float32)
+    seen = []
+    grads = lambda: [p.grad for p in optimizer.master.values() if p.grad is not None]  # noqa: E731
+    monkeypatch.setattr(optimizer.adam, "step", lambda *_: seen.append(float(torch.nn.utils.get_total_norm(grads()))))
+    norm = float(one_update(model, optimizer, 1))
+    assert norm > 1e-3
+    assert seen == [pytest.approx(applied or norm, rel=1e-4)]
+
+
+def test_bf16_leaves_the_table_of_positions_in_fp32():
+    model = make()
+    Optimizer(model, TrainingConfig(), torch.bfloat16)
+    assert model.output_proj.weight.dtype == torch.bfloat16
+    assert model.src_embedding.sinusoidal.dtype == torch.float32
+
+
+def test_weight_decay_spares_embeddings_norms_and_biases():
+    model = make()
+    adam = Optimizer(model, TrainingConfig(weight_decay=0.1), torch.float32).adam
+    (names,) = (group.parameters.keys() for group in adam.groups if group.weight_decay)
+    assert all(name.endswith("proj.weight") and "embedding" not in name for name in names)
+    assert "encoder_layers.0.feed_forward.input_proj.weight" in names
+
+
+class TwinProcesses(ProcessGroup):
+    """Two processes with the same gradients."""
+
+    def __init__(self):
+        super().__init__(rank=0, world_size=2)
+        self.exchanged = []
+
+    def any(self, flag):
+        return flag
+
+    def sum(self, total):
+        self.exchanged.append((total.dtype, total.numel()))
+        return 2 * total
+
+
+@pytest.mark.parametrize("chunk_numbers", [1, 1 << 25])
+def test_bf16_gradients_of_micro_batches_are_added_up_in_fp32_and_exchanged_once(monkeypatch, chunk_numbers):
+    monkeypatch.setattr(optimizer_module, "_CHUNK_NUMBERS", chunk_numbers)
+    rows = torch.randint(4, 13, (6, 5))
+    batches = [Batch.from_ids(part, part, part) for part in rows.split(2)]
+    num_tokens = sum(batch.num_tgt_tokens for batch in batches)
+    sums, group = [], TwinProcesses()
+    for each in (ProcessGroup(), group):
+        model = make().eval()
+        optimizer = Optimizer(model, TrainingConfig(clip_norm=0), torch.bfloat16)
+        monkeypatch.setattr(optimizer.adam, "step", lambda *_, optimizer=optimizer: sums.append(
+            {name: p.grad.clone() for name, p in optimizer.master.items()}
+        ))  # fmt: skip
+        Step(model, optimizer, each, 0.1)(batches, num_tokens, 1)
+    assert group.exchanged == [(torch.float32, model.num_parameters())]
+    model.zero_grad()
+    expected = {name: torch.zeros_like(p, dtype=torch.float32) for name, p in model.named_parameters()}
+    for batch in batches:
+        (BatchLoss(model, 0.1)(*batch) * (1 / num_tokens)).backward()
+        for name, p in model.named_parameters():
+            expected[name] += p.grad.float()
+            p.grad = None
+    for name, grad in expected.items():
+        assert grad.any(), name
+        assert torch.equal(sums[0][name], grad), name
+        assert torch.equal(sums[1][name], 2 * grad), name
+
+
+def test_accumulated_gradients_keep_their_memory_from_update_to_update():
+    model = make()
+    optimizer = Optimizer(model, TrainingConfig(), torch.bfloat16)
+    addresses = []
+    for update in (1, 2):
+        src = torch.tensor([[5, 6, 7]])
+        model(src, src).float().square().mean().backward()
+        optimizer.accumulate()
+        addresses.append({name: p.grad.data_ptr() for name, p in optimizer.master.items()})
+        optimizer.step(update)
+    assert addresses[0] == addresses[1]
+
+
+def test_an_update_computes_its_products_with_tf32_allowed(monkeypatch):
+    """On CUDA alone; the switch of the device stands in for one."""
+    monkeypatch.setattr(step_module, "tf32_products", lambda device: tf32_products(torch.device("cuda")))
+    model = make()
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    seen = []
+    model.encoder_norm.register_forward_pre_hook(lambda *_: seen.append(torch.get_float32_matmul_precision()))
+    rows = torch.randint(4, 13, (2, 5))
+    step([Batch.from_ids(rows, rows, rows)], 10, 1)
+    step.dry_run(Batch.from_ids(rows, rows, rows))
+    assert seen == ["high", "high"]
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_r_drop_computes_rows_twice_and_takes_a_share_without_rows():
+    model = make()
+    step = Step(model, Optimizer(model, TrainingConfig(), torch.float32), ProcessGroup(), 0.1)
+    step.loss.r_drop = 5.0
+    shapes = []
+    model.src_embedding.register_forward_pre_hook(lambda module, inputs: shapes.append(tuple(inputs[0].shape)))
+    rows, nothing = torch.randint(4, 13, (2, 5)), torch.full((1, 1), PAD_ID)
+    loss, _ = step([Batch.from_ids(rows, rows, rows), Batch.from_ids(rows[:1, :1], rows[:1, :1], nothing)], 10, 1)
+    assert shapes == [(4, 5), (2, 1)]
+    assert torch.isfinite(loss)
+
+
+def test_muon_trains_the_matrices_of_the_layers_and_adamw_the_rest():
+    config = ModelConfig(d_model=16, num_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1, activation="swiglu")
+    model = Transformer(config, 13, 13)
+    optimizer = Optimizer(model, TrainingConfig(optimizer="muon"), torch.float32)
+    by_adam = {name for group in optimizer.adam.groups for name in group.parameters}
+    for name, parameter in model.named_parameters():
+        is_matrix = "_layers." in name and parameter.dim() == 2
+        assert (name in optimizer.muon.parameters) == is_matrix == (name not in by_adam), name
+    parts = optimizer.muon.num_parts
+    assert parts["encoder_layers.0.self_attention.key_value_proj.weight"] == 2
+    assert parts["encoder_layers.0.feed_forward.input_proj.weight"] == 2
+    assert parts["encoder_layers.0.feed_forward.output_proj.weight"] == 1
+
+
+@pytest.mark.parametrize("shape", [(7, 7), (5, 11), (11, 5)])
+def test_the_steps_of_newton_and_schulz_make_matrices_nearly_orthogonal(shape):
+    torch.manual_seed(3)
+    matrices = [torch.randn(shape) for _ in range(3)]
+    alone = [orthogonal([matrix])[0] for matrix in matrices]
+    for matrix, found, by_itself in zip(matrices, orthogonal(matrices), alone, strict=True):
+        assert torch.allclose(found, by_itself, atol=1e-4)
+        left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
+        inner = left.t() @ found @ right.t()  # the singular vectors stay, and their sizes come near to 1
+        assert float((inner - inner.diag().diag()).abs().max()) < 1e-3
+        assert float(inner.diag().min()) > 0.3
+        assert float(inner.diag().max()) < 1.3
+        assert float(sizes.max() / sizes.min()) > 1.5
+
+
+def test_a_joint_projection_is_updated_as_the_matrices_that_it_holds():
+    torch.manual_seed(3)
+    joint = torch.nn.Parameter(torch.zeros(10, 5))
+    halves = [torch.nn.Parameter(torch.zeros(5, 5)) for _ in range(2)]
+    joint.grad = torch.randn(10, 5)
+    for half, grad in zip(halves, joint.grad.chunk(2), strict=True):
+        half.grad = grad.clone()
+    finite = torch.tensor(True)
+    Muon({"joint": joint}, {"joint": 2}).step(0.1, 0.0, finite)
+    Muon(dict(zip("ab", halves, strict=True)), {"a": 1, "b": 1}).step(0.1, 0.0, finite)
+    assert torch.allclose(joint, torch.cat([half.detach() for half in halves]), atol=1e-6)
+    assert float(joint.detach().square().mean().sqrt()) == pytest.approx(0.1 * 0.2, rel=0.3)  # as of AdamW
+
+
+def test_muon_changes_nothing_if_the_gradient_is_not_finite():
+    parameter = torch.nn.Parameter(torch.randn(5, 5))
+    muon = Muon({"x": parameter}, {"x": 1})
+    for grad, is_finite in ((torch.randn(5, 5), True), (torch.full((5, 5), float("nan")), False)):
+        before, momenta = parameter.detach().clone(), {name: m.clone() for name, m in muon.momenta.items()}
+        parameter.grad = grad
+        muon.step(0.1, 0.1, torch.tensor(is_finite))
+        assert torch.equal(before, parameter) != is_finite
+    assert torch.equal(muon.momenta["x"], momenta["x"])
+
+
+def test_fp16_scales_the_loss_and_halves_the_scale_when_gradients_overflow():
+    model = make().eval()
+    optimizer = Optimizer(model, TrainingConfig(lr=1e-3, warmup_updates=0), torch.float16)
+    step = Step(model, optimizer, ProcessGroup(), 0.1)
+    rows = torch.randint(4, 13, (2, 5))
+    batch = Batch.from_ids(rows, rows, rows)
+    _, norm = step([batch], 10, 1)
+    assert float(optimizer.loss_scale.scale) == 2**16
+    reference = make().eval()
+    loss = BatchLoss(reference, 0.1)(*batch) / 10
+    gradients = torch.autograd.grad(loss, list(reference.parameters()))
+    assert float(norm) == pytest.approx(
+        float(torch.stack([g.square().sum() for g in gradients]).sum().sqrt()), rel=0.05
+    )
+    before = {name: tensor.detach().clone() for name, tensor in optimizer.master.items()}
+    optimizer.loss_scale.scale.fill_(2**24)
+    step([batch], 10, 2)
+    assert float(optimizer.loss_scale.scale) == 2**23
+    assert all(torch.equal(before[name], tensor) for name, tensor in optimizer.master.items())
+
+
+def test_the_scale_of_the_loss_doubles_after_a_while_without_overflow():
+    scale = LossScale(torch.device("cpu"))
+    scale.load({"scale": torch.tensor(8.0), "num_finite": torch.tensor(1998.0)})
+    seen = []
+    for is_finite in (True, True, True, False):
+        scale.adapt(torch.tensor(is_finite))
+        seen.append((float(scale.scale), float(scale.num_finite)))
+    assert seen == [(8, 1999), (16, 0), (16, 1), (8, 0)]
+
+
+def test_the_moving_average_forgets_the_first_weights_soon():
+    weights = {"x": torch.nn.Parameter(torch.tensor([0.0]))}
+    average = MovingAverage(weights, 0.5)
+    for update, value in ((1, 11.0), (2, 11.0), (100, 21.0)):
+        weights["x"].data.fill_(value)
+        average.add(update)
+    # Decays 2 / 11, 3 / 12 and 0.5.
+    assert average.weights["x"].tolist() == pytest.approx([0.5 * (9 + 2 * 0.75) + 0.5 * 21])

@@ -1,0 +1,10 @@
+"""Pairs of tokens from attention weights."""
+
+from __future__ import annotations
+
+from nmt.translation.alignment import alignment
+
+
+def test_each_target_token_goes_with_the_source_token_it_attends_to_most_or_with_none():
+    weights = [[0.1, 0.7, 0.2], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.0, 0.0, 1.0]]
+    assert alignment(weights, 3) == [(1, 0), (0, 1)]  # the third looks at eos, the fourth is eos

@@ -1,0 +1,127 @@
+"""Translations with a glossary: what the model is told, what is checked, and that a trained model obeys."""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+
+import pytest
+
+from nmt import Translator
+from nmt.artifacts.rundir import RunDir
+from nmt.data.text.glossary import Term
+from nmt.training.run import start_run
+from nmt.translation import Glossary
+from tests.words import WORDS, words_config, write_words
+
+ONE, TWO, THREE, *_ = WORDS
+
+
+@pytest.fixture(scope="module", params=["native", "torch"])
+def translator(words_run, request):
+    return Translator.load(words_run, engine=request.param, device="cpu", precision="fp32")
+
+
+@pytest.fixture(scope="module")
+def without_terms(digits_run):
+    """A model that was trained without terms."""
+    return Translator.load(digits_run, device="cpu", precision="fp32")
+
+
+def source_of(translator: Translator, text: str, glossary: Glossary) -> str:
+    return translator.tokenizers.src.decode(translator.translate([text], glossary=glossary)[0].src_ids)
+
+
+def test_the_model_is_told_the_terms_in_its_source(translator):
+    glossary = Glossary({ONE: "moon", f"{TWO} {THREE}": "sun"})
+    annotated = f"⟦term⟧ {ONE}⟦as⟧ moon⟦/term⟧ {THREE} ⟦term⟧ {TWO} {THREE}⟦as⟧ sun⟦/term⟧."
+    assert source_of(translator, f"{ONE} {THREE} {TWO} {THREE}.", glossary) == annotated
+
+
+def test_terms_that_the_model_does_not_use_are_flagged(translator):
+    (found,) = translator.translate([f"{ONE} {TWO} {ONE}"], glossary=Glossary({ONE: "xyzzy"}))
+    assert (found.num_terms, found.terms_missed) == (2, [Term(ONE, "xyzzy")] * 2)
+
+
+def test_a_text_without_terms_is_translated_as_without_a_glossary(translator):
+    texts = [f"{TWO} {THREE}.", "", "  "]
+    assert translator.translate(texts, glossary=Glossary({ONE: "moon"})) == translator.translate(texts)
+
+
+def test_a_batch_of_one_gives_what_a_batch_of_many_gives(translator):
+    draw, glossary = random.Random(1), Glossary({word: word[::-1] for word in WORDS[:20]})
+    texts = [" ".join(draw.choices(WORDS, k=draw.randint(2, 6))) for _ in range(32)]
+    many = translator.translate(texts, glossary=glossary)
+    assert sum(each.num_terms for each in many) > 15
+    alone = [translator.translate([text], glossary=glossary)[0] for text in texts]
+    assert [(each.text, each.tgt_ids, each.terms_missed) for each in alone] == [
+        (each.text, each.tgt_ids, each.terms_missed) for each in many
+    ]
+
+
+def test_a_long_text_is_split_outside_of_its_terms(translator):
+    glossary = Glossary({f"{ONE}. {TWO}": "moon"})
+    text = " ".join([f"{THREE} {ONE}. {TWO} {THREE}."] * 12)
+    (found,) = translator.translate([text], glossary=glossary)
+    assert found.num_segments > 1
+    assert found.num_terms == 12
+    assert all(len(segment.src_ids) < translator.max_src_len for segment in found.segments)
+
+
+def test_a_better_hypothesis_is_sought_where_a_term_is_missed(without_terms):
+    """The second-best translation of a model without terms has the one of the glossary."""
+    options = without_terms.options.changed(beam_size=5, num_hypotheses=5)
+    (ranked,) = without_terms.translate(["123456"], options)
+    second = ranked.alternatives[0].text
+    (found,) = without_terms.translate(["123456"], glossary=Glossary({"123456": second}))
+    assert (found.text, found.terms_missed) == (second, [])
+
+
+def test_a_model_without_terms_is_warned_of_once(digits_run, caplog):
+    with caplog.at_level(logging.WARNING), Translator.load(digits_run, device="cpu", precision="fp32") as translator:
+        found = [translator.translate(["12 34"], glossary=Glossary({"12": "x"}))[0] for _ in range(2)]
+    assert [each.terms_missed for each in found] == [[Term("12", "x")]] * 2
+    assert translator.tokenizers.src.decode(found[0].src_ids) == "12 34"
+    assert len([message for message in caplog.messages if "was not trained with data.glossary" in message]) == 1
+
+
+def test_protected_spans_and_tags_are_no_terms(letters_run):
+    with Translator.load(letters_run, device="cpu", precision="fp32") as translator:
+        (found,) = translator.translate(["12 http://a.org/34 {name}"], glossary=Glossary({"34": "x", "name": "x"}))
+    assert (found.num_terms, found.protected_lost) == (0, [])
+
+
+@pytest.mark.slow
+def test_a_trained_model_obeys_terms_that_it_never_saw(tmp_path):
+    folder = write_words(tmp_path / "corpus")
+    training = {"max_updates": 500, "warmup_updates": 50, "validate_every": 500, "batch_tokens": 2048, "log_every": 100}
+    config = words_config(folder, training=training)
+    start_run(config, tmp_path / "run")
+    obeyed, by_chance, total = 0, 0, 0
+    draw = random.Random(1)
+    with Translator.load(tmp_path / "run", device="cpu", precision="fp32") as translator:
+        for text in RunDir(tmp_path / "run").read_pairs("test")[0]:
+            source, target = draw.choice(text.rstrip(".").split()), draw.choice(WORDS)[::-1]
+            if target == source[::-1]:
+                continue
+            (plain,) = translator.translate([text])
+            (found,) = translator.translate([text.replace(source, "wxyz")], glossary=Glossary({"wxyz": target}))
+            total, by_chance = total + 1, by_chance + (target in plain.text.split())
+            obeyed += not found.terms_missed
+    assert total > 20
+    assert obeyed >= 0.9 * total
+    assert by_chance < 0.2 * total
+
+
+def test_resumed_training_with_terms_equals_uninterrupted(tmp_path, monkeypatch):
+    from nmt.training.run import resume_run
+    from tests.training.test_run import same, state_of, stop_after
+
+    config = words_config(write_words(tmp_path / "corpus", 300), training={"batch_tokens": 256})
+    start_run(config, Path(tmp_path / "whole"))
+    with monkeypatch.context() as context:
+        stop_after(context, 5)
+        start_run(config, tmp_path / "stopped")
+    assert resume_run(None, tmp_path / "stopped")
+    assert same(*(state_of(RunDir(tmp_path / name)) for name in ("whole", "stopped")))

@@ -1,0 +1,52 @@
+"""Spans are masked and put back; what does not come back exactly once is told."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.text.spans import ANY_PLACEHOLDER, find_spans
+from nmt.translation.protect import Protected
+
+TEXT = "See <b>http://a.org</b>, {name}."
+MASKED = Protected.from_spans(TEXT, find_spans(TEXT))
+
+
+def test_spans_are_numbered_in_their_order():
+    assert MASKED == ("See ⟦1⟧⟦2⟧⟦3⟧, ⟦4⟧.", ["<b>", "http://a.org", "</b>", "{name}"], None)
+    assert Protected.from_spans("⟦2⟧ x", find_spans("⟦2⟧ x")) == ("⟦1⟧ x", ["⟦2⟧"], None)
+
+
+def test_they_come_back_in_any_order():
+    assert MASKED.restore("⟦4⟧: ⟦1⟧⟦2⟧⟦3⟧!") == ("{name}: <b>http://a.org</b>!", [])
+
+
+def test_what_is_missing_or_twice_is_told_and_strangers_go():
+    assert MASKED.restore("⟦4⟧ ⟦1⟧ ⟦8⟧ ⟦2⟧ ⟦2⟧ x") == ("{name} <b> http://a.org x", ["http://a.org", "</b>"])
+    assert Protected.from_spans("a", []).restore("b ⟦1⟧ c") == ("b c", [])
+
+
+def test_a_text_of_spans_alone_needs_no_translation():
+    assert Protected.from_spans("<b> {x}", find_spans("<b> {x}")).is_only_spans()
+    assert not MASKED.is_only_spans()
+    assert not Protected.from_spans("", []).is_only_spans()
+
+
+def test_spans_past_the_last_placeholder_stay_as_they_are():
+    text = " ".join(f"{{n{i}}}" for i in range(10))
+    assert Protected.from_spans(text, find_spans(text)).text.endswith("⟦8⟧ {n8} {n9}")
+
+
+@given(st.text(alphabet="ab {}<>/%s⟦12⟧@.c", max_size=60))
+def test_a_masked_text_restored_is_the_text(text):
+    masked = Protected.from_spans(text, find_spans(text))
+    if not ANY_PLACEHOLDER.search(text):
+        assert masked.restore(masked.text) == (text, [])
+    assert len(masked.between()) == len(masked.spans) + 1 or len(find_spans(text)) > 8
+
+
+def test_spans_are_kept_from_running_into_their_neighbors():
+    masked = Protected.from_spans("http://a.org %d", find_spans("http://a.org %d"))
+    assert masked.restore("⟦1⟧⟦2⟧") == ("http://a.org %d", [])
+    assert masked.restore("x⟦1⟧word, ⟦2⟧") == ("x http://a.org word, %d", [])
+    assert masked.restore("⟦1⟧, ⟦2⟧。") == ("http://a.org, %d。", [])
