@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from nmt.data.store import batching
 from nmt.data.store.batching import DataPosition, TokenBudgetSampler, collate, fill_batches, tokens_for
 from nmt.data.store.mixing import ShuffledOrder, permute
-from nmt.data.store.store import Side, batching
+from nmt.data.store.store import Side
 
 
 class Pairs:

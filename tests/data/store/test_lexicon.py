@@ -10,9 +10,10 @@ import pytest
 from nmt.base.errors import RunError
 from nmt.config import TokenizerConfig
 from nmt.data.read.corpus import SentencePair
+from nmt.data.store import lexicon
 from nmt.data.store.lexicon import Lexicon, learn_lexicon
 from nmt.data.store.report import CorpusCounts
-from nmt.data.store.store import TokenStore, build_store, lexicon
+from nmt.data.store.store import TokenStore, build_store
 from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
 
 DICTIONARY = dict(zip("abcdefghijklm", "nopqrstuvwxyz", strict=True))

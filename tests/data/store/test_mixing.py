@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from nmt.base.errors import ConfigError
+from nmt.data.store import batching
 from nmt.data.store.batching import DataPosition, TokenBudgetSampler
 from nmt.data.store.mixing import MixedOrder, ShuffledOrder, order_of, quotas, temperature_weights
-from nmt.data.store.store import batching
 from tests.data.store.test_batching import Pairs
 
 SIZES = [1, 2, 3, 5, 11, 40, 97, 100, 113, 129]  # 501 in all
