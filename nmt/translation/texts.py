@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from nmt.base.languages import Direction, written_without_spaces
+from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
 from nmt.data.text.numbers import has_letters
@@ -48,6 +48,11 @@ class TextSegment:
         """Return whether `text`, a part of this segment, is translated, not kept as it is."""
         return bool(text.strip()) and (not self.needs_letters or has_letters(text))
 
+    def reset(self) -> None:
+        """Forget the translations."""
+        self.hypotheses, self.around = [], None
+        self.loop_retried = self.protected_retried = False
+
 
 class SegmentedText(NamedTuple):
     """A text with its segments; a blank text has no segments."""
@@ -55,9 +60,47 @@ class SegmentedText(NamedTuple):
     text: str
     lead: str  # white space before the first segment
     segments: list[TextSegment]
-    spans: list[str] | None  # the protected spans, in order; None if protection is off
+    spans: list[Span] | None  # the protected spans, in order; None if protection is off
     direction: Direction
+    tag: str = ""  # prepended to each segment
     statistics: TextStatistics | None = None  # of the training text; None: unknown
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of source tokens, before truncation."""
+        return sum(len(segment.segment.src_ids) for segment in self.segments)
+
+    def separate(self) -> list[tuple[SegmentedText, str]]:
+        """Return each segment as a text of its own, with the white space to write after its translation.
+
+        `lead`, and then each translation with its white space, is the translation of the whole text.
+        """
+        texts: list[tuple[SegmentedText, str]] = []
+        spans, first = self.spans or [], 0
+        for number, segment in enumerate(self.segments, 1):
+            start, end, space, _ = segment.part
+            symbols = segment.tags[0][len(self.tag) :]  # the user symbols of the text, repeated before each segment
+            text = symbols + self.text[start:end]
+            last = bisect_right(spans, end, first, key=lambda span: span.end)
+            shift = len(symbols) - start
+            inside = [Span(span.start + shift, span.end + shift) for span in spans[first:last] if span.start >= start]
+            first = last
+            alone = replace(segment, part=segment.part._replace(start=0, end=len(text), space=""))
+            texts.append(
+                (
+                    self._replace(text=text, lead="", segments=[alone], spans=None if self.spans is None else inside),
+                    space if number == len(self.segments) else space_after(segment.part, self.direction),
+                )
+            )
+        return texts
+
+
+def space_after(part: Part, direction: Direction) -> str:
+    """Return the white space between the translation of `part` and that of the next part."""
+    if not part.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
+        return " "
+    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
+    return "" if no_spaces and not part.space.strip(" ") else part.space
 
 
 class TextSegmenter:
@@ -190,9 +233,9 @@ class _Splitter:
             sources = [self._encode(part.start, part.end) for part in parts]
         else:
             sources = [ids for _ in parts]
-        spans = [self.text[span.start : span.end] for span in self.spans] if self.options.protect else None
+        spans = self.spans if self.options.protect else None
         segments = [self._segment(part, ids) for part, ids in zip(parts, sources, strict=True)]
-        return SegmentedText(self.text, lead, segments, spans, self.direction, self.segmenter.statistics)
+        return SegmentedText(self.text, lead, segments, spans, self.direction, self.tag, self.segmenter.statistics)
 
     def _must_be_split(self) -> bool:
         """Return whether the text has several lines, too many sentences, or more spans than there are placeholders."""

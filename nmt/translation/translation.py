@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
+from nmt.base.languages import Direction, written_without_spaces
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.spans import ANY_PLACEHOLDER
@@ -16,8 +16,7 @@ from nmt.translation.languages import DirectedText
 from nmt.translation.protect import Protected, missing
 from nmt.translation.retries import has_loop, wrong_numbers
 from nmt.translation.segments import SegmentTranslation
-from nmt.translation.split import Part
-from nmt.translation.texts import SegmentedText, TextSegment, TextSegmenter
+from nmt.translation.texts import SegmentedText, TextSegment, TextSegmenter, space_after
 from nmt.translation.unusual import find_unusual
 from nmt.translation.wrong_language import is_in_wrong_language
 
@@ -206,14 +205,6 @@ def _with_prefix(segment: TextSegment, output: str, tgt: str) -> str:
     return prefix + ("" if is_apart else " ") + output
 
 
-def space_after(part: Part, direction: Direction) -> str:
-    """Return the white space between the translation of `part` and that of the next part."""
-    if not part.space and written_without_spaces(direction.src) and not written_without_spaces(direction.tgt):
-        return " "
-    no_spaces = spaces_between_sentences(direction.src) and not spaces_between_sentences(direction.tgt)
-    return "" if no_spaces and not part.space.strip(" ") else part.space
-
-
 def cut_text(
     segmenter: TextSegmenter, directed: DirectedText, options: SearchOptions
 ) -> tuple[str, list[tuple[str, str, int]]]:
@@ -250,9 +241,9 @@ def _join_around(protected: Protected, translations: Sequence[SegmentTranslation
 
 def _lost_without_placeholder(text: SegmentedText, output: str) -> list[str]:
     """Return spans that had no placeholder (possible only without splitting) and are missing from `output`."""
-    spans = text.spans or []
-    if len(spans) == sum(len(segment.protected.spans) for segment in text.segments):
+    if len(text.spans or []) == sum(len(segment.protected.spans) for segment in text.segments):
         return []
+    spans = [text.text[span.start : span.end] for span in text.spans or []]
     return [span for span in dict.fromkeys(spans) if output.count(span) != text.text.count(span)]
 
 

@@ -172,14 +172,44 @@ class Translator:
         break.
         """
         options = options or self.options
+        segmented = self.segment(texts, options, prefixes, to=to, from_=from_, draws=draws, glossary=glossary)
+        return self.translate_segmented(segmented, options)
+
+    def segment(  # noqa: PLR0913 (the arguments of `translate`)
+        self,
+        texts: Sequence[str],
+        options: SearchOptions | None = None,
+        prefixes: Sequence[str] | None = None,
+        *,
+        to: str | None = None,
+        from_: str | None = None,
+        draws: Sequence[int] | None = None,
+        glossary: Glossary | None = None,
+    ) -> list[SegmentedText]:
+        """Split `texts` into segments, the units of search, for `translate_segmented`. Arguments as in `translate`.
+
+        `SegmentedText.separate` returns the segments of a long text one by one, to translate them in several calls.
+        """
         texts = _list_of_texts("texts", texts)
         directed = [self.languages.direct(text, to, from_) for text in texts]
         if glossary is not None:
             self._warn_without_terms()
-        segmented = self.segmenter.segment(directed, options, _checked_prefixes(prefixes, len(texts)), glossary)
-        _set_draws(segmented, draws or [0] * len(texts))
-        self._search([segment for text in segmented for segment in text.segments], options)
-        return [put_together(text) for text in segmented]
+        prefixes = _checked_prefixes(prefixes, len(texts))
+        segmented = self.segmenter.segment(directed, options or self.options, prefixes, glossary)
+        for text, draw in zip(segmented, draws or (), strict=bool(draws)):
+            for segment in text.segments:
+                segment.segment = segment.segment._replace(draw=draw)
+        return segmented
+
+    def translate_segmented(
+        self, texts: Sequence[SegmentedText], options: SearchOptions | None = None
+    ) -> list[Translation]:
+        """Translate `texts`, which `segment` of this translator returned, in order; `options` as in `translate`."""
+        segments = [segment for text in texts for segment in text.segments]
+        for segment in segments:
+            segment.reset()
+        self._search(segments, options or self.options)
+        return [put_together(text) for text in texts]
 
     def _search(self, segments: Sequence[TextSegment], options: SearchOptions) -> None:
         """Find the hypotheses of `segments`; search again for those that loop, or lost a span, a term or a number."""
@@ -267,13 +297,6 @@ def _checked_prefixes(prefixes: Sequence[str] | None, num_texts: int) -> list[st
     if any("\n" in prefix or "\r" in prefix for prefix in prefixes):
         raise NmtError("a prefix must not contain line breaks")
     return prefixes
-
-
-def _set_draws(texts: Sequence[SegmentedText], draws: Sequence[int]) -> None:
-    """Set the `draw` of all segments of text i to `draws[i]`, on which their samples depend."""
-    for text, draw in zip(texts, draws, strict=True):
-        for segment in text.segments:
-            segment.segment = segment.segment._replace(draw=draw)
 
 
 def shared_tokenizers(runs: Sequence[RunDir]) -> TokenizerPair:

@@ -182,6 +182,27 @@ class LookedUp(Glossary):
         return [Looked(*match) for match in super().find(text, taken)]
 
 
+@pytest.mark.parametrize(
+    "text", ["", " \n", " 12\n\n 34 \r\n56 ", LONG, "7" * 100, "1 {x} 2\n3 {y}", "{a} {b} {c}{d}{e}{f}{g}{h}{i} 12"]
+)
+@pytest.mark.parametrize("model", ["digits_translator", "letters"])
+def test_segments_translated_one_by_one_make_the_translation_of_the_text(model, text, request):
+    translator = request.getfixturevalue(model)
+    (whole,) = translator.translate([text])
+    (segmented,) = translator.segment([text])
+    pairs = segmented.separate()
+    alone = [translator.translate_segmented([each])[0] for each, _ in pairs]
+    joined = segmented.lead + "".join(done.text + space for done, (_, space) in zip(alone, pairs, strict=True))
+    assert joined == (whole.text if text.strip() else text)
+    assert sum(done.num_protected for done in alone) == whole.num_protected
+    assert [span for done in alone for span in done.protected_lost] == whole.protected_lost
+    assert [each.text for each, _ in pairs] == [
+        text[segment.part.start : segment.part.end] for segment in segmented.segments
+    ]
+    assert sum(each.num_tokens for each, _ in pairs) == segmented.num_tokens
+    assert translator.translate_segmented([segmented]) == [whole]  # again, from the start
+
+
 def test_each_part_of_a_long_line_is_looked_at_without_all_that_is_before_it(letters, monkeypatch):
     segmenter = TextSegmenter(letters.tokenizers.with_symbols(TERM_SYMBOLS), letters.languages, 24)
     monkeypatch.setattr("nmt.translation.texts.without_surrogates", Sliced)
