@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.base import Count, Section
 from nmt.config.filters import Filters
 
-ONE_CORPUS_OR_MORE = (
-    "src and tgt (two aligned files), or one file: tsv, csv, xlsx, jsonl, tmx or xliff; or a list of such corpora"
-)
-
 DATA_SETS: tuple[Literal["train", "valid", "test"], ...] = ("train", "valid", "test")
 """The keys of `data` that name corpora."""
 
-FORMS = ("src", "tsv", "csv", "xlsx", "jsonl", "tmx", "xliff")
+
+class Format(NamedTuple):
+    """A format of files with both languages: the endings of their names, and the keys that only some formats have."""
+
+    endings: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    names_languages: bool = False  # in the file, which may then hold more than two
+
+
+FORMATS = {
+    "tsv": Format(("tsv", "tab"), ("columns", "header", "quoting")),
+    "csv": Format(("csv",), ("columns", "header", "delimiter")),
+    "xlsx": Format(("xlsx", "xlsm"), ("columns", "header", "sheet")),
+    "jsonl": Format(("jsonl", "json", "ndjson"), ("fields",)),
+    "tmx": Format(("tmx",), names_languages=True),
+    "xliff": Format(("xliff", "xlf", "sdlxliff", "mxliff", "mqxliff"), names_languages=True),
+}
+"""The formats by key. A new one also needs a field in `ParallelFiles` and a reader in `nmt.data.read.corpus`."""
+
+FORMAT_OF_ENDING = {ending: key for key, each in FORMATS.items() for ending in each.endings}
+
+ANY_FORMAT = " or ".join((", ".join([*FORMATS][:-1]), [*FORMATS][-1]))
+"""The keys of all formats, for messages."""
+
+FORMS = ("src", *FORMATS)
 """The keys that name a corpus, one per format; `src` comes with `tgt`."""
 
-_KEYS_OF_FORMS = {
-    "columns": ("tsv", "csv", "xlsx"),
-    "header": ("tsv", "csv", "xlsx"),
-    "quoting": ("tsv",),
-    "delimiter": ("csv",),
-    "sheet": ("xlsx",),
-    "fields": ("jsonl",),
+ONE_CORPUS_OR_MORE = f"src and tgt (two aligned files), or one file: {ANY_FORMAT}; or a list of such corpora"
+
+_FORMS_WITH_KEY = {
+    key: [form for form, each in FORMATS.items() if key in each.keys]
+    for key in dict.fromkeys(key for each in FORMATS.values() for key in each.keys)
 }
 
 
@@ -87,11 +105,11 @@ class ParallelFiles(Section):
     @property
     def has_columns(self) -> bool:
         """Return whether the corpus is a table: tsv, csv or xlsx."""
-        return self.form in _KEYS_OF_FORMS["columns"]
+        return self.form in _FORMS_WITH_KEY["columns"]
 
     def uses(self, key: str) -> bool:
         """Return whether `key` applies to a corpus of this format."""
-        return self.form in _KEYS_OF_FORMS.get(key, FORMS)
+        return self.form in _FORMS_WITH_KEY.get(key, FORMS)
 
     @field_validator("tag")
     @classmethod
@@ -104,11 +122,8 @@ class ParallelFiles(Section):
     def _one_form(self) -> Self:
         named = [form for form in FORMS if getattr(self, form) is not None]
         if len(named) != 1 or (self.src is None) != (self.tgt is None):
-            raise ValueError(
-                "give either src and tgt (two aligned files) or one file: tsv (tab-separated), csv, xlsx, jsonl, tmx "
-                "or xliff"
-            )
-        for key, forms in _KEYS_OF_FORMS.items():
+            raise ValueError(f"give either src and tgt (two aligned files) or one file: {ANY_FORMAT}")
+        for key, forms in _FORMS_WITH_KEY.items():
             if self.form not in forms and getattr(self, key) != type(self).model_fields[key].default:
                 raise ValueError(f"{key} does not apply to {self.form}, only to {' or '.join(forms)}")
         for key in ("columns", "fields"):

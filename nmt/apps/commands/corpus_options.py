@@ -13,15 +13,11 @@ import typer
 from nmt.apps.commands.documents import SUFFIXES
 from nmt.base.errors import ConfigError, DataError
 from nmt.config import DataConfig, ParallelFiles
-from nmt.config.corpora import FORMS
+from nmt.config.corpora import FORMAT_OF_ENDING, FORMATS
 from nmt.config.filters import SAFE_FILTERS
 from nmt.data.read.lines import COMPRESSIONS
+from nmt.data.read.table_names import format_of
 
-_FORM_OF_ENDING = {
-    **{form: form for form in FORMS if form != "src"},
-    "tab": "tsv", "xlsm": "xlsx", "json": "jsonl", "ndjson": "jsonl", "xlf": "xliff", "sdlxliff": "xliff",
-    "mxliff": "xliff", "mqxliff": "xliff",
-}  # fmt: skip
 _NOT_LANGUAGES = {"bpe", "csv", "dat", "gz", "lc", "low", "raw", "sgm", "src", "tgt", "tok", "trg", "tsv", "txt", "xml"}
 _GUESSED = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _GIVEN = re.compile(r"[A-Za-z0-9]+([-_][A-Za-z0-9]+)*")
@@ -37,8 +33,8 @@ CorpusFiles = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="File with both languages, in the format of its extension: .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff or "
-        ".xlf; text formats may be compressed (.gz, .xz, .zst). May be repeated.",
+        help=f"File with both languages, in the format of its extension: .{', .'.join(FORMATS)}; text formats may be "
+        "compressed (.gz, .xz, .zst). May be repeated.",
     ),
 ]
 Columns = Annotated[
@@ -133,16 +129,11 @@ def _corpora(sources: list[str], targets: list[str], others: list[tuple[str, str
 
 def _recognized(name: str) -> tuple[str, str]:
     """Return the name of a file, and the format that its extension stands for."""
-    form = form_named(name)
+    form = format_of(name)
     if form is None:
-        hint = f"the name must end in .{', .'.join(_FORM_OF_ENDING)}; for other names use --tsv, or edit the YAML"
+        hint = f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; for other names use --tsv, or edit the YAML"
         raise ConfigError(f"--corpus {name}: unknown file extension", hint=hint)
     return name, form
-
-
-def form_named(name: str) -> str | None:
-    """Return the corpus format that the extension of a file stands for, such as csv; None if it is unknown."""
-    return _FORM_OF_ENDING.get(Path(_uncompressed(name)).suffix.lower().removeprefix("."))
 
 
 def refuse_corpus(path: Path) -> None:
@@ -150,7 +141,7 @@ def refuse_corpus(path: Path) -> None:
 
     Documents are exempt; `nmt translate` warns of them.
     """
-    form = form_named(path.name)
+    form = format_of(path.name)
     if form is None or path.suffix.lower() in SUFFIXES:
         return
     name = shlex.quote(str(path))
@@ -197,7 +188,11 @@ def _language(option: str, given: str | None, paths: list[str], corpora: list[Pa
     ending = Path(_uncompressed(paths[0])).suffix.removeprefix(".") if paths else ""
     if not _GUESSED.fullmatch(ending) or ending.lower() in _NOT_LANGUAGES:
         form = corpora[0].form
-        says = "can contain several languages" if form in ("tmx", "xliff") else "do not name their languages"
+        says = (
+            "can contain several languages"
+            if form in FORMATS and FORMATS[form].names_languages
+            else "do not name their languages"
+        )
         unclear = f"the name {paths[0]} does not show its language" if paths else f"{form} files {says}"
         raise ConfigError(f"{unclear}; {option} is missing", hint=f"such as {option} de")
     return ending

@@ -25,7 +25,6 @@ from nmt.apps.commands.corpus_options import (
     Tgt,
     TgtLang,
     Tsv,
-    form_named,
 )
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
@@ -38,6 +37,7 @@ from nmt.base.machine import num_cores
 from nmt.config import Config, DataConfig, dump_config, load_config
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.config.load import load_text
+from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
     from nmt.data.check.stream import CheckedPairs
@@ -219,7 +219,7 @@ def _refuse_outputs(outputs: list[Path], config: Path | None, data: DataConfig, 
     """Raise NmtError if an output exists, is an input, is named twice, or has the extension of another format."""
     _refuse_replacing(outputs, config, data)
     for path in outputs:
-        if form_named(path.name) not in ("tsv", None):
+        if format_of(path.name) not in ("tsv", None):
             raise ConfigError("this output is plain text", path=path, hint="choose a name that ends in .tsv or .txt")
         if os.path.lexists(path) and not overwrite:
             hint = "replace it with --overwrite, or choose another name"

@@ -7,14 +7,14 @@ around a sentence is stripped. `nmt/data/read/formats` has a module for each for
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from nmt.base.errors import ConfigError, DataError
+from nmt.base.errors import DataError
 from nmt.config import DataConfig
-from nmt.config.corpora import DATA_SETS, FORMS, ParallelFiles
+from nmt.config.corpora import DATA_SETS, FORMATS, ParallelFiles
 from nmt.data.read.formats.delimited import read_csv, read_tsv
 from nmt.data.read.formats.jsonl import read_jsonl
 from nmt.data.read.formats.records import Record
@@ -22,6 +22,16 @@ from nmt.data.read.formats.tmx import read_tmx
 from nmt.data.read.formats.xliff import read_xliff
 from nmt.data.read.formats.xlsx import read_xlsx
 from nmt.data.read.lines import read_lines
+
+READERS: dict[str, Callable[[ParallelFiles, Path], Iterator[Record]]] = {
+    "tsv": read_tsv,
+    "csv": read_csv,
+    "xlsx": read_xlsx,
+    "jsonl": read_jsonl,
+    "tmx": read_tmx,
+    "xliff": read_xliff,
+}
+"""The reader of each format in `nmt.config.corpora.FORMATS`."""
 
 
 class SentencePair(NamedTuple):
@@ -43,7 +53,7 @@ def as_corpora(files: ParallelFiles | Sequence[ParallelFiles]) -> tuple[Parallel
 
 def paths_of(files: ParallelFiles | Sequence[ParallelFiles]) -> list[Path]:
     """Return the text files of a set: for each corpus, source and target, or one file."""
-    names = (getattr(corpus, key) for corpus in as_corpora(files) for key in ("src", "tgt", *FORMS[1:]))
+    names = (getattr(corpus, key) for corpus in as_corpora(files) for key in ("src", "tgt", *FORMATS))
     return [Path(name) for name in names if name is not None]
 
 
@@ -94,23 +104,7 @@ def _read(files: ParallelFiles, index: int) -> Iterator[SentencePair]:
     paths = paths_of(files)
     if files.src is not None:
         return _read_aligned(paths[0], paths[1], index)
-    return (SentencePair(src, tgt, line, index) for src, tgt, line in _records(files, paths[0]))
-
-
-def _records(files: ParallelFiles, path: Path) -> Iterator[Record]:
-    """Yield the records of a file with both languages."""
-    if files.tsv is not None:
-        return read_tsv(files, path)
-    if files.csv is not None:
-        return read_csv(files, path)
-    if files.xlsx is not None:
-        return read_xlsx(files, path)
-    if files.jsonl is not None:
-        return read_jsonl(files, path)
-    if files.src_lang is None or files.tgt_lang is None:
-        raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
-    read = read_tmx if files.tmx is not None else read_xliff
-    return read(path, files.src_lang, files.tgt_lang)
+    return (SentencePair(src, tgt, line, index) for src, tgt, line in READERS[files.form](files, paths[0]))
 
 
 def _read_aligned(src_path: Path, tgt_path: Path, index: int) -> Iterator[SentencePair]:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from nmt.apps.cli import app
 from nmt.base.errors import ConfigError, DataError, NmtError
 from nmt.config import load_config
+from nmt.config.corpora import FORMAT_OF_ENDING
 from tests.stored import MODELS
 
 NUM_PAIRS = 131
@@ -169,9 +170,8 @@ NEITHER = (
         ("--src a.de --tgt a.en --src a.txt", NEITHER),
         (
             "--corpus a.txt",
-            "--corpus a.txt: unknown file extension\n  the name must end in .tsv, .csv, .xlsx, .jsonl, .tmx, .xliff, "
-            ".tab, .xlsm, .json, .ndjson, .xlf, .sdlxliff, .mxliff, .mqxliff; for other names use --tsv, or edit the "
-            "YAML",
+            f"--corpus a.txt: unknown file extension\n  the name must end in .{', .'.join(FORMAT_OF_ENDING)}; "
+            "for other names use --tsv, or edit the YAML",
         ),
         (
             "--corpus a.tmx --tgt-lang en",

@@ -27,6 +27,7 @@ _MIN_ROWS = 20  # fewer do not characterize a column
 _MAX_ID_CHARS = 40
 _ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
 _SHOWN_COLUMNS = 20
+_BY_NUMBER_OR_NAME = "`columns` gives the source and target columns, by number from 1 or by name"
 _ERROR_VALUE = re.compile(
     r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"
     r"|WERT!|BEZUG!|NV|ZAHL!|VALEUR!|NOM\s?\?|NOMBRE!|¡VALOR!|¡REF!|¿NOMBRE\?|¡DIV/0!|¡NUM!|VALOR!|NOME\?)"
@@ -75,12 +76,14 @@ def _records(
     faults: Counter[str] = Counter()
     first_fault = 0
     usual = width if width >= needed else -1
+    widest = width
     for line, cells in rows:
         if len(cells) != usual:
             if _is_blank(cells):
                 yield "", "", line
                 continue
             if not form.even:
+                widest = max(widest, len(cells))
                 cells += [""] * (needed - len(cells))
             _check_width(len(cells), width, needed, (path, line), form)
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
@@ -91,6 +94,9 @@ def _records(
                 first_fault = first_fault or line
                 continue
         yield src, tgt, line
+    if widest < needed and not form.even:
+        message = f"column {needed} is requested, but the widest row has {counted(widest, 'cell')}"
+        raise DataError(message, path=path, hint=_BY_NUMBER_OR_NAME)
     if faults:
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
         message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
@@ -122,7 +128,7 @@ def _check_width(num_cells: int, width: int, needed: int, place: tuple[Path, int
             line=line,
             hint="columns are separated by one tab; `columns` gives the source and target columns, counted from 1"
             if form.cell.startswith("tab")
-            else "`columns` gives the source and target columns, by number from 1 or by name",
+            else _BY_NUMBER_OR_NAME,
         )
     if form.even and num_cells > max(width, needed):
         message = f"{num_cells} {form.cell}s, but the first row has {width}"

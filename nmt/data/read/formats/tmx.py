@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nmt.base.errors import DataError
-from nmt.data.read.formats.language_tags import LanguagesFound, best_fits
+from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, say_once, too_long
-from nmt.data.read.formats.xml_stream import Segment, read_xml
+from nmt.data.read.formats.xml_stream import LanguagesFound, Segment, language_rank, languages_to_read, read_xml
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +20,14 @@ MAX_PAIRS = 10_000
 _CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 
-def read_tmx(path: Path, src_lang: str, tgt_lang: str) -> Iterator[Record]:
+def read_tmx(files: ParallelFiles, path: Path) -> Iterator[Record]:
     """Yield the pairs of the units that have both languages; `line` is that of `<tu>`.
 
-    The best matching languages of a unit are used (`rank`); if several variants match, each source variant is paired
-    with each target variant. Units that lack one of the languages are counted in the log. Raises DataError as
+    The best matching languages of a unit are used (`language_rank`); if several variants match, each source variant is
+    paired with each target variant. Units that lack one of the languages are counted in the log. Raises DataError as
     `read_xml` does, and if no unit has both languages.
     """
-    return read_xml(path, _Units(path, src_lang, tgt_lang))
+    return read_xml(path, _Units(path, *languages_to_read(files, path)))
 
 
 class _Units:
@@ -75,7 +75,7 @@ class _Units:
     def _end_unit(self) -> None:
         self._num_units += 1
         languages = [language for language, _ in self._variants]
-        sources, targets = best_fits(self._src_lang, languages), best_fits(self._tgt_lang, languages)
+        sources, targets = _best_fits(self._src_lang, languages), _best_fits(self._tgt_lang, languages)
         if len(sources) * len(targets) > MAX_PAIRS:
             raise DataError(f"a unit with more than {MAX_PAIRS:,} pairs of variants", path=self._path, line=self._line)
         pairs = [(i, j) for i in sources for j in targets if i != j]
@@ -90,3 +90,10 @@ class _Units:
         if self._num_without:
             counted = f"{self._num_without:,} of {self._num_units:,} units lack {self._src_lang} or {self._tgt_lang}"
             say_once(log, f"{self._path}: {counted} and are skipped")
+
+
+def _best_fits(requested: str, languages: Sequence[str]) -> list[int]:
+    """Return the indices of the languages that match best, in order; empty if none matches."""
+    ranks = [language_rank(requested, language) for language in languages]
+    best = min((rank for rank in ranks if rank is not None), default=None)
+    return [] if best is None else [i for i, rank in enumerate(ranks) if rank == best]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nmt.base.errors import DataError
-from nmt.data.read.formats.language_tags import LanguagesFound, rank
+from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import Record, say_once
-from nmt.data.read.formats.xml_stream import Segment, read_xml
+from nmt.data.read.formats.xml_stream import LanguagesFound, Segment, language_rank, languages_to_read, read_xml
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _BESIDE = frozenset({"alt-trans", "note", "notes", "matches", "glossary", "origi
 _UNTRANSLATED = frozenset({"new", "needs-translation", "initial"})  # states of 1.2, and the first one of 2.x
 
 
-def read_xliff(path: Path, src_lang: str, tgt_lang: str) -> Iterator[Record]:
+def read_xliff(files: ParallelFiles, path: Path) -> Iterator[Record]:
     """Yield the pairs of the units that have a translation; `line` is that of `<trans-unit>` or `<segment>`.
 
     If the file translates in the other direction, the sides are swapped. Units without a target, in an untranslated
@@ -27,7 +27,7 @@ def read_xliff(path: Path, src_lang: str, tgt_lang: str) -> Iterator[Record]:
     separate pairs if both sides have the same segments. Raises DataError as `read_xml` does, and if no part of the
     file has both languages.
     """
-    return read_xml(path, _Units(path, src_lang, tgt_lang))
+    return read_xml(path, _Units(path, *languages_to_read(files, path)))
 
 
 class _Side:
@@ -110,7 +110,10 @@ class _Units:
         """Decide whether the sides of a file are in the requested languages; a language that is not given matches."""
         self._found.add(f"{source or '?'} to {target or '?'}")
         straight, swapped = (
-            all(not given or rank(wanted, given) is not None for wanted, given in zip(self._wanted, pair, strict=True))
+            all(
+                not given or language_rank(wanted, given) is not None
+                for wanted, given in zip(self._wanted, pair, strict=True)
+            )
             for pair in ((source, target), (target, source))
         )
         self._swap = False if straight else True if swapped else None

@@ -7,12 +7,14 @@ nmt never reads that DTD. Declarations in the document itself, and references to
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 from xml.parsers import expat
 
-from nmt.base.errors import DataError
+from nmt.base.errors import ConfigError, DataError
+from nmt.config.corpora import ParallelFiles
 from nmt.data.read.formats.records import MAX_RECORD_CHARS, Record, on_one_line, too_long
 from nmt.data.read.lines import check_beginning, open_text, read_errors, read_fault
 
@@ -22,6 +24,8 @@ MAX_TAG_BYTES = 4_000_000
 MAX_DEPTH = 200
 
 _CHUNK_BYTES = 1 << 16
+_SHOWN_LANGUAGES = 20
+_MAX_LANGUAGES = 1000  # counted
 _REPAIR = "export the file again, or repair it: xmllint --noout FILE shows the error"
 _NO_ENTITIES = "write plain text instead; nmt reads neither DTDs nor entities"
 _LINE_BREAK = re.compile(r"<\s*br\b|\\n|^[\r\n]+$", re.IGNORECASE)
@@ -179,3 +183,43 @@ class Segment:
         self._num_chars += len(text)
         if self._num_chars > MAX_RECORD_CHARS:
             raise too_long(*self._place)
+
+
+def languages_to_read(files: ParallelFiles, path: Path) -> tuple[str, str]:
+    """Return the source and target language of a corpus. ConfigError if one is missing."""
+    if files.src_lang is None or files.tgt_lang is None:
+        raise ConfigError("the languages to read are not set", path=path, hint="set src_lang and tgt_lang")
+    return files.src_lang, files.tgt_lang
+
+
+def language_rank(requested: str, tag: str) -> int | None:
+    """Return how well a language tag matches the requested one: 0 is best, None if it does not match.
+
+    0: the same, ignoring case, with `-` or `_`. 1: more specific, such as en-US for en. 2: more general, such as pt for
+    pt-BR. en-US does not match en-GB.
+    """
+    left, right = (code.strip().casefold().replace("_", "-") for code in (requested, tag))
+    if left == right:
+        return 0
+    if right.startswith(f"{left}-"):
+        return 1
+    return 2 if right and left.startswith(f"{right}-") else None
+
+
+class LanguagesFound:
+    """Counts the languages in a file, for the error message if the requested ones are not among them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, language: str) -> None:
+        """Count one occurrence of a language; only the first thousand languages are counted."""
+        if language in self._counts or len(self._counts) < _MAX_LANGUAGES:
+            self._counts[language or "none given"] += 1
+
+    def fault(self, message: str, path: Path) -> DataError:
+        """Return the error that the requested languages are not in the file."""
+        found = ", ".join(f"{name[:60]} ({count:,})" for name, count in self._counts.most_common(_SHOWN_LANGUAGES))
+        more = ", …" if len(self._counts) > _SHOWN_LANGUAGES else ""
+        hint = f"languages in the file: {found}{more}; set src_lang and tgt_lang of this corpus"
+        return DataError(message, path=path, hint=hint)

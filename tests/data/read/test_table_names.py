@@ -1,0 +1,63 @@
+"""Names of tables as a command line gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.base.errors import ConfigError
+from nmt.config.corpora import FORMATS, ParallelFiles
+from nmt.data.read.corpus import READERS
+from nmt.data.read.table_names import format_of, parse_table_name
+
+
+def test_every_format_has_a_key_endings_and_a_reader():
+    assert set(FORMATS) == set(READERS)
+    assert set(FORMATS) <= set(ParallelFiles.model_fields)
+    for key, form in FORMATS.items():
+        for ending in form.endings:
+            assert format_of(f"A.{ending}") == format_of(f"a.{ending.upper()}.gz") == key
+    assert [format_of(name) for name in ("a.txt", "tsv", "a", "a.gz", "", ".tsv")] == [None] * 6
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "keys"),
+    [
+        ("a.tsv", "a.tsv", {}),
+        ("a.tsv#2,3", "a.tsv", {"columns": (2, 3)}),
+        ("c#/a.tab.gz# German , English", "c#/a.tab.gz", {"columns": ("German", "English")}),
+        ("a.csv#a#1,b", "a.csv", {"columns": ("a#1", "b")}),
+        ("a.xlsx#2", "a.xlsx", {"sheet": 2}),
+        ("a.xlsx#2,3", "a.xlsx", {"columns": (2, 3)}),
+        ("a.xlsx#Sheet 1!2,3", "a.xlsx", {"sheet": "Sheet 1", "columns": (2, 3)}),
+        ("a.xlsx#2!de,en", "a.xlsx", {"sheet": 2, "columns": ("de", "en")}),
+        ("a.xlsm#May, 2024", "a.xlsm", {"sheet": "May, 2024"}),
+        ("a.xlsx#Wow!", "a.xlsx", {"sheet": "Wow!"}),
+        ("a.jsonl#src,translation.0", "a.jsonl", {"fields": ("src", "translation.0")}),
+        ("a.json#1,2", "a.json", {"fields": ("1", "2")}),
+        ("a.txt#2,3", "a.txt#2,3", {}),
+    ],
+)
+def test_columns_sheets_and_fields_follow_the_path(tmp_path, monkeypatch, name, path, keys):
+    monkeypatch.chdir(tmp_path)
+    assert parse_table_name(name) == (path, keys)
+
+
+def test_the_format_may_be_given_and_a_file_of_that_very_name_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").touch()
+    assert parse_table_name("a.txt#2,3", "tsv") == ("a.txt", {"columns": (2, 3)})
+    (tmp_path / "a.txt#2,3").touch()
+    assert parse_table_name("a.txt#2,3", "tsv") == ("a.txt#2,3", {})
+
+
+@pytest.mark.parametrize("name", ["a.tsv#", "a.tsv#1", "a.csv#1,1", "a.tsv#0,1", "a.tsv#1,a", "a.xlsx#", "a.xlsx#x!1"])
+def test_other_choices_of_columns_are_rejected(name):
+    with pytest.raises(ConfigError, match="two different columns are needed after #, numbered from 1 or by name"):
+        parse_table_name(name)
+
+
+def test_choices_that_a_format_does_not_have_are_rejected():
+    with pytest.raises(ConfigError, match=r"a\.jsonl#a: two different fields are needed after #\n"):
+        parse_table_name("a.jsonl#a")
+    with pytest.raises(ConfigError, match=r"a\.tmx#1,2: a tmx file has no columns or fields to choose"):
+        parse_table_name("a.tmx#1,2")
