@@ -24,8 +24,8 @@ from nmt.base.languages import script_of
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.filters import SAFE_FILTERS, Filters
-from nmt.data.check.expectations import expect
 from nmt.data.check.features import Side
+from nmt.data.check.profile import expect
 from nmt.data.check.rules import RULES, bits_switched_on, rules_in
 from nmt.data.check.stream import check_pairs
 from nmt.data.read.corpus import SentencePair, read_parallel
@@ -100,36 +100,36 @@ def _cut(pair: Pair, draw: random.Random) -> Pair:
 
 FAULTS: dict[str, Fault] = {
     "empty": _on_one_side(lambda text, draw: ""),
-    "too-long": _on_one_side(lambda text, draw: " ".join([text] * (1000 // len(text) + 1))),
-    "too-short": _on_one_side(lambda text, draw: draw.choice(("...", "-", "?!", "—", "***"))),
-    "length-ratio": _cut,
+    "too_long": _on_one_side(lambda text, draw: " ".join([text] * (1000 // len(text) + 1))),
+    "too_short": _on_one_side(lambda text, draw: draw.choice(("...", "-", "?!", "—", "***"))),
+    "length_ratio": _cut,
     "duplicate": lambda pair, draw: pair,
-    "near-duplicate": _near_copy,
+    "near_duplicate": _near_copy,
     "untranslated": lambda pair, draw: draw.choice([(pair[0], pair[0]), (pair[1], pair[1])]),
-    "sides-swapped": lambda pair, draw: (pair[1], pair[0]),
-    "wrong-script": _on_one_side(lambda text, draw: "".join(draw.choice(_GREEK) if c.isalpha() else c for c in text)),
-    "mixed-scripts": _on_one_side(_homoglyph),
+    "sides_swapped": lambda pair, draw: (pair[1], pair[0]),
+    "wrong_script": _on_one_side(lambda text, draw: "".join(draw.choice(_GREEK) if c.isalpha() else c for c in text)),
+    "mixed_scripts": _on_one_side(_homoglyph),
     "mojibake": _on_one_side(_mojibake),
-    "control-characters": _on_one_side(lambda text, draw: _at_word(text, f"a{draw.choice(_CONTROLS)}b", draw)),
+    "control_characters": _on_one_side(lambda text, draw: _at_word(text, f"a{draw.choice(_CONTROLS)}b", draw)),
     "markup": lambda pair, draw: (f"<p>{pair[0]}</p>", f"<p>{pair[1]}</p>"),
-    "markup-mismatch": _on_one_side(
+    "markup_mismatch": _on_one_side(
         lambda text, draw: draw.choice((f"<b>{text}</b>", f"{text}&nbsp;", f"{text}<br/>"))
     ),
-    "number-mismatch": _number,
-    "span-mismatch": _on_one_side(
+    "number_mismatch": _number,
+    "span_mismatch": _on_one_side(
         lambda text, draw: _at_word(
             text, draw.choice(("https://example.org/a", "{name}", "%s", "a.b@example.com")), draw
         )
     ),
-    "punctuation-mismatch": _on_one_side(_turn_question),
+    "punctuation_mismatch": _on_one_side(_turn_question),
     "spreadsheet": _on_one_side(lambda text, draw: draw.choice(_CELLS)),
-    "header-row": lambda pair, draw: draw.choice(_HEADERS),
+    "header_row": lambda pair, draw: draw.choice(_HEADERS),
 }
 """Faults of single rows, by the rule that should find them; other faults need neighboring rows or another text."""
 
-_OF_EARLIER_ROWS = ("duplicate", "near-duplicate", "repeated-source")
-_OF_HELD_OUT = ("overlap", "near-overlap")
-_NEEDS_OTHER_TEXT = ("other-side", "wrong-language", "repeated-source", *_OF_HELD_OUT)
+_OF_EARLIER_ROWS = ("duplicate", "near_duplicate", "repeated_source")
+_OF_HELD_OUT = ("overlap", "near_overlap")
+_NEEDS_OTHER_TEXT = ("other_side", "wrong_language", "repeated_source", *_OF_HELD_OUT)
 
 
 def hold_out(pairs: Sequence[Pair], each: int) -> tuple[list[Pair], list[Pair]]:
@@ -145,8 +145,8 @@ def hold_out(pairs: Sequence[Pair], each: int) -> tuple[list[Pair], list[Pair]]:
 def _names(languages: Pair, other: Sequence[str], held_out: Sequence[Pair]) -> list[str]:
     """Return the faults to plant; with two scripts, a sentence of the other side serves as one in a wrong script."""
     same_script = script_of(languages[0]) == script_of(languages[1])
-    names = [*FAULTS, *(["other-side"] if same_script else []), "repeated-source"]
-    return names + (["wrong-language"] if other else []) + (list(_OF_HELD_OUT) if held_out else [])
+    names = [*FAULTS, *(["other_side"] if same_script else []), "repeated_source"]
+    return names + (["wrong_language"] if other else []) + (list(_OF_HELD_OUT) if held_out else [])
 
 
 def plant(
@@ -171,10 +171,10 @@ def plant(
     for row, name in zip(draw.sample(free, each * len(names)), names * each, strict=True):
         key[row] = name
     for row, name in key.items():
-        if name == "other-side":
+        if name == "other_side":
             side, stranger = draw.randrange(2), draw.choice(pairs)
             noisy[row] = (stranger[1], pairs[row][1]) if side == 0 else (pairs[row][0], stranger[0])
-        elif name == "wrong-language":
+        elif name == "wrong_language":
             third, (src, tgt) = draw.choice(other), pairs[row]
             noisy[row] = (src, third) if script_of(languages[1]) == "Latin" else (third, tgt)
         elif name in _OF_EARLIER_ROWS:
@@ -191,11 +191,11 @@ def plant(
 
 def _again(name: str, original: Pair, pair: Pair, draw: random.Random) -> Pair:
     """Return a pair that repeats `original`, in full or in part, to replace `pair`."""
-    if name == "repeated-source":
+    if name == "repeated_source":
         return original[0], pair[1] if pair[1] != original[1] else f"{pair[1]} …"
     if name == "overlap":
         return original
-    if name == "near-overlap":
+    if name == "near_overlap":
         src, tgt = _near_copy(original, draw)
         return (src if src != original[0] else f"{src} !"), tgt
     return FAULTS[name](original, draw)

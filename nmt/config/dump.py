@@ -14,8 +14,7 @@ from nmt.config.corpora import ParallelFiles
 from nmt.config.load import PATH_KEYS
 from nmt.config.nodes import CoreLoader
 from nmt.config.sections import Config
-from nmt.config.stages import Stage
-from nmt.config.training import TrainingConfig
+from nmt.config.training import Stage, TrainingConfig
 
 _WIDTH = 120  # a comment that would exceed this goes above its key
 

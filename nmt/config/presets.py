@@ -13,13 +13,11 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from nmt.base.languages import has_many_characters, script_of
-from nmt.config.augment import AugmentConfig
-from nmt.config.data import DataConfig
+from nmt.config.data import AugmentConfig, DataConfig
 from nmt.config.model import ModelConfig
 from nmt.config.sections import Config
-from nmt.config.stages import Stage
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrainingConfig
+from nmt.config.training import Stage, TrainingConfig
 
 TOKENS_PER_PAIR = 18  # of the longer side, padding included: measured on Multi30k (docs/log)
 MIN_UPDATES = 1000

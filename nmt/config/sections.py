@@ -6,9 +6,8 @@ from typing import Self
 
 from pydantic import ValidationInfo, model_validator
 
-from nmt.config.augment import AugmentConfig
 from nmt.config.base import Section
-from nmt.config.data import DataConfig
+from nmt.config.data import AugmentConfig, DataConfig
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig

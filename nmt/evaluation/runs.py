@@ -16,7 +16,7 @@ from nmt.artifacts.packed import PACK_INFO
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.config import Config
-from nmt.config.stages import Stage
+from nmt.config.training import Stage
 from nmt.evaluation.plots.curves import read_metrics
 
 SEED_KEY = "training.seed"

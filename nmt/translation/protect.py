@@ -7,8 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from nmt.data.text.numbers import has_letters, numbers_in
-from nmt.data.text.spans import ANY_PLACEHOLDER, NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, replace_spans
+from nmt.data.text.spans import (
+    ANY_PLACEHOLDER,
+    NUM_PLACEHOLDERS,
+    PLACEHOLDERS,
+    Span,
+    find_spans,
+    has_letters,
+    numbers_in,
+    replace_spans,
+)
 
 _DOUBLE_SPACE = re.compile(r" {2,}")
 

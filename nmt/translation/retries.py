@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.data.text.glossary import missed_terms
-from nmt.data.text.numbers import may_have_numbers, number_differences, numbers_in
+from nmt.data.text.spans import may_have_numbers, number_differences, numbers_in
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.guards import find_loop
 from nmt.translation.segments import Segment, SegmentTranslation, untranslated

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from nmt.data.read.lines import without_surrogates
 from nmt.data.text.spans import Span, replace_spans
-from nmt.data.tokens.sentencepiece_training import without_surrogates
 
 _LINE_END = re.compile(r"\r?\n")
 _WHITE_SPACE = re.compile(r"\s")

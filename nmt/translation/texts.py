@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 from nmt.base.languages import Direction, spaces_between_sentences, written_without_spaces
 from nmt.config import SearchOptions
+from nmt.data.read.lines import without_surrogates
 from nmt.data.text.glossary import TERM_SYMBOLS, Glossary, Match, Term, annotation
-from nmt.data.text.numbers import has_letters
-from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans
+from nmt.data.text.spans import NUM_PLACEHOLDERS, PLACEHOLDERS, Span, find_spans, has_letters
 from nmt.data.text.tags import output_tags
 from nmt.data.text.text_statistics import TextStatistics
-from nmt.data.tokens.sentencepiece_training import without_surrogates
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected

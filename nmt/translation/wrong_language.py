@@ -7,8 +7,15 @@ from functools import cache
 from nmt.base.languages import base_code, chinese_form, script_of
 from nmt.config.filters import THRESHOLDS
 from nmt.data.check.features import Side, is_more_than_names
-from nmt.data.check.language_identification import LanguageIdentifier, can_identify_languages
-from nmt.data.check.scripts import SHARED_SCRIPTS, codes_of, form_of_chinese, is_foreign, script_codes
+from nmt.data.check.scripts import (
+    SHARED_SCRIPTS,
+    LanguageIdentifier,
+    can_identify_languages,
+    codes_of,
+    form_of_chinese,
+    is_foreign,
+    script_codes,
+)
 
 _MIN_WORDS = 2  # in scripts with case, one of them in lower case; anything shorter may be a name
 

@@ -107,13 +107,12 @@ _LINKS = {
 
 def configuration_reference() -> str:
     """Return the page on the configuration: every key with its type, default and meaning."""
-    from nmt.config.augment import AugmentConfig
     from nmt.config.corpora import ParallelFiles
+    from nmt.config.data import AugmentConfig, GlossaryConfig
     from nmt.config.filters import Filters
-    from nmt.config.glossary import GlossaryConfig
     from nmt.config.sections import Config
-    from nmt.config.stages import Stage
     from nmt.config.tokenizer import SubwordRegularization
+    from nmt.config.training import Stage
 
     lines = [
         "# Configuration",

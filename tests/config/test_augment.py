@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from nmt.config.augment import KINDS, AugmentConfig
+from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 
 
 def test_nothing_is_changed_by_default():
     assert not AugmentConfig().is_on
-    assert set(AugmentConfig().shares()) == set(KINDS)
+    assert set(AugmentConfig().shares()) == set(AUGMENT_KINDS)
 
 
 def test_shares_of_more_than_all_pairs_are_refused():
@@ -19,7 +19,7 @@ def test_shares_of_more_than_all_pairs_are_refused():
         ValidationError, match=r"the shares add up to 1\.1, more than 1; a pair is changed in at most one way"
     ):
         AugmentConfig(upper=0.6, typos=0.5)
-    assert AugmentConfig(**dict.fromkeys(KINDS[:5], 0.2)).is_on
+    assert AugmentConfig(**dict.fromkeys(AUGMENT_KINDS[:5], 0.2)).is_on
 
 
 def test_segmentations_are_drawn_in_every_epoch_or_stored_not_both():

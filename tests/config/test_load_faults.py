@@ -10,8 +10,7 @@ from nmt.base.errors import ConfigError
 from nmt.config import load_config
 from nmt.config.corpora import ANY_FORMAT, ONE_CORPUS_OR_MORE, ParallelFiles
 from nmt.config.data import DataConfig
-from nmt.config.faults import every_section, field_at
-from nmt.config.foreign import FOREIGN_NAMES
+from nmt.config.faults import FOREIGN_NAMES, every_section, field_at
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.training import TrainingConfig

@@ -8,7 +8,7 @@ import pytest
 
 from nmt.config import ParallelFiles, TokenizerConfig
 from nmt.data.read.corpus import read_parallel
-from nmt.data.tokens.tokenizer import train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 
 def test_the_anki_export_is_read_without_its_attribution(shared_data):

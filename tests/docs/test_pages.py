@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmt.config.faults import every_section, field_at
-from nmt.config.foreign import FOREIGN_NAMES
+from nmt.config.faults import FOREIGN_NAMES, every_section, field_at
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

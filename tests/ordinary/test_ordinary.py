@@ -33,8 +33,7 @@ from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.models import Models, Runtime
 from nmt.apps.server.run import address, bind, make_config
 from nmt.apps.server.settings import Settings
-from nmt.data.text.numbers import numbers_in
-from nmt.data.text.spans import find_spans, replace_spans
+from nmt.data.text.spans import find_spans, numbers_in, replace_spans
 from nmt.translation import Translation
 from nmt.translation.split import count_sentences, sentence_starts
 

@@ -35,7 +35,7 @@ def test_the_key_names_every_changed_row_and_a_seed_decides_all():
 def test_the_check_finds_what_was_planted():
     rows = [line.split(" | ") for line in script.table(corpus(), [], ("de", "en"), 5, 1)][2:]
     found = {row[0].removeprefix("| "): (int(row[1]), int(row[2]), int(row[5])) for row in rows}
-    assert set(found) == {*script.FAULTS, "other-side", "repeated-source", "overlap", "near-overlap", "shifted"}
+    assert set(found) == {*script.FAULTS, "other_side", "repeated_source", "overlap", "near_overlap", "shifted"}
     for name, (planted, hits, false) in found.items():
         assert hits >= 0.8 * planted, name
         assert false <= 0.1 * planted, name

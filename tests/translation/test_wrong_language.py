@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.base.languages import Direction
-from nmt.data.check.language_identification import can_identify_languages
+from nmt.data.check.scripts import can_identify_languages
 from nmt.translation.translation import Translation
 from nmt.translation.wrong_language import is_in_wrong_language
 

@@ -110,7 +110,7 @@ def check(
     if html is not None:
         refuse_unwritable(html)
         _refuse_replacing([html], config, data, run)
-    from nmt.data.check.render_text import render_text
+    from nmt.data.check.render import render_text
 
     report = _Checking(data, langid=langid, workers=workers).report()
     if run is not None:
@@ -192,7 +192,7 @@ def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str
 
 def _write_html(report: CheckReport, path: Path) -> None:
     from nmt.base.files import write_text
-    from nmt.data.check.render_html import render_html
+    from nmt.data.check.render import render_html
 
     write_text(path, render_html(report))
     log.info("report: %s", path)
@@ -236,7 +236,7 @@ class _Checking:
     """A check of the training files of `data`: one pass learns what is usual, the next applies all rules."""
 
     def __init__(self, data: DataConfig, *, langid: bool, workers: int):
-        from nmt.data.check.expectations import expect
+        from nmt.data.check.profile import expect
         from nmt.data.read.corpus import read_parallel
         from nmt.data.store.report import SPLITS
 

@@ -27,7 +27,7 @@ from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
 from nmt.apps.commands.test_sets import Files, Languages, read_set
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
-from nmt.config.augment import KINDS
+from nmt.config.data import AUGMENT_KINDS
 from nmt.evaluation import METRICS
 from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL
 
@@ -126,7 +126,7 @@ def evaluate(
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run
     or export.
     """
-    files, kinds = Files(src, ref or [], tsv), _names(augment, KINDS, "kind of change") if augment else []
+    files, kinds = Files(src, ref or [], tsv), _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
     _check_usage(files, hyp, kinds, checkpoint)
     _refuse_idle(files, split, hyp, compare or [], search)
     names = _metric_names(metrics, comet_model)

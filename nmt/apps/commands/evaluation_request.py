@@ -32,7 +32,7 @@ from nmt.artifacts.rundir import DirectedPairs, RunDir
 from nmt.base.errors import NmtError, counted
 from nmt.base.files import write_text
 from nmt.base.languages import Direction
-from nmt.config.augment import AugmentConfig
+from nmt.config.data import AugmentConfig
 from nmt.data.text.augment import PairChanger, TextPair, change_all
 from nmt.evaluation.scores import describe_quality
 

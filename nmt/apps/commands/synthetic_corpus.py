@@ -18,8 +18,7 @@ from nmt.apps.recipes.source_noise import SourceNoise
 from nmt.base.errors import DataError, NmtError
 from nmt.base.files import flush
 from nmt.base.languages import Direction, written_without_spaces
-from nmt.data.read.lines import MAX_LINE_BYTES
-from nmt.data.read.writing import as_cell, open_new_text
+from nmt.data.read.lines import MAX_LINE_BYTES, as_cell, open_new_text
 
 _MAX_CANDIDATES_BYTES = 64 * MAX_LINE_BYTES  # one given line with its outputs, most characters written as escapes
 _DELETE = "delete it to start over"

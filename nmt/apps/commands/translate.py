@@ -56,7 +56,7 @@ from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.data.read.lines import count_lines
-from nmt.data.text.glossary_file import read_glossary
+from nmt.data.text.glossary import read_glossary
 
 if TYPE_CHECKING:
     from nmt.translation import SegmentTranslation, Translation, Translator

@@ -11,7 +11,7 @@ import numpy as np
 from nmt.apps.recipes.candidates import FAULTS, Candidate, Candidates, Fault
 from nmt.base.errors import counted
 from nmt.config.filters import THRESHOLDS
-from nmt.data.check.lengths import LengthModel
+from nmt.data.check.profile import LengthModel
 
 _SAMPLE_PAIRS = 100_000  # pairs from which the usual length ratio is estimated
 _MIN_SAMPLE_PAIRS = 30  # too few pairs to estimate a usual ratio, if there are fewer

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nmt.base.languages import base_code, script_of
-from nmt.data.check.language_identification import can_identify_languages
-from nmt.data.check.scripts import codes_of, script_codes
+from nmt.data.check.scripts import can_identify_languages, codes_of, script_codes
 
 _MAX_CHARACTERS = 2000  # more do not raise the confidence
 

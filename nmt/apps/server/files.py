@@ -25,8 +25,7 @@ from nmt.apps.server.request_error import RequestError
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.apps.server.threads import Threads
 from nmt.base.errors import DataError, NmtError
-from nmt.data.text.glossary import Glossary
-from nmt.data.text.glossary_file import parse_glossary
+from nmt.data.text.glossary import Glossary, parse_glossary
 
 _MAX_FIELDS = 10
 _NUM_THREADS = 2  # that read and write documents

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.languages import chinese_form, names_of, script_of
-from nmt.config.filters import Filters
-from nmt.data.check.features import Side, digest, is_more_than_names, numbers_differ
-from nmt.data.check.language_identification import LanguageIdentifier
-from nmt.data.check.marks import BEYOND_LATIN, CELL, CONTROL, DIGIT, FOLLOWING, LEAD, QUESTION, SPAN
-from nmt.data.check.noise import has_control_characters, has_mojibake, is_cell, is_header
-from nmt.data.check.profile import Profile
-from nmt.data.check.rules import ALL_BITS, bit_of, threshold
+from nmt.data.check.features import (
+    BEYOND_LATIN,
+    CELL,
+    CONTROL,
+    DIGIT,
+    FOLLOWING,
+    LEAD,
+    QUESTION,
+    SPAN,
+    Side,
+    digest,
+    has_control_characters,
+    has_mojibake,
+    is_more_than_names,
+    numbers_differ,
+)
+from nmt.data.check.profile import Expectations
+from nmt.data.check.rules import ALL_BITS, BIT, threshold
 from nmt.data.check.scripts import (
     MIN_LETTERS,
     SHARED_SCRIPTS,
+    LanguageIdentifier,
     codes_of,
     form_of_chinese,
     has_mixed_word,
@@ -27,38 +38,22 @@ from nmt.data.check.scripts import (
     script_codes,
 )
 from nmt.data.check.shifts import RowFeatures, Shift, find_shifts
-from nmt.data.check.sorted_hashes import Hashes
+from nmt.data.read.cells import has_cell_error, is_column_name
 
-_EMPTY, _TOO_LONG, _TOO_SHORT = bit_of("empty"), bit_of("too-long"), bit_of("too-short")
-_RATIO, _UNTRANSLATED, _SWAPPED = bit_of("length-ratio"), bit_of("untranslated"), bit_of("sides-swapped")
-_SCRIPT, _MIXED, _OTHER_SIDE = bit_of("wrong-script"), bit_of("mixed-scripts"), bit_of("other-side")
-_LANGUAGE, _MOJIBAKE, _CONTROL = bit_of("wrong-language"), bit_of("mojibake"), bit_of("control-characters")
-_MARKUP, _MARKUP_DIFFERS = bit_of("markup"), bit_of("markup-mismatch")
-_NUMBERS, _SPANS, _QUESTION = bit_of("number-mismatch"), bit_of("span-mismatch"), bit_of("punctuation-mismatch")
-_CELL, _HEADER, _SHIFTED = bit_of("spreadsheet"), bit_of("header-row"), bit_of("shifted")
-_OVERLAP, _NEAR_OVERLAP = bit_of("overlap"), bit_of("near-overlap")
-_NEAR, _OF_SPANS = bit_of("near-duplicate"), _MARKUP | _MARKUP_DIFFERS | _SPANS
+_EMPTY, _TOO_LONG, _TOO_SHORT = BIT["empty"], BIT["too_long"], BIT["too_short"]
+_LENGTH_RATIO, _UNTRANSLATED, _SIDES_SWAPPED = BIT["length_ratio"], BIT["untranslated"], BIT["sides_swapped"]
+_WRONG_SCRIPT, _MIXED_SCRIPTS, _OTHER_SIDE = BIT["wrong_script"], BIT["mixed_scripts"], BIT["other_side"]
+_WRONG_LANGUAGE, _MOJIBAKE, _CONTROL_CHARACTERS = BIT["wrong_language"], BIT["mojibake"], BIT["control_characters"]
+_MARKUP, _MARKUP_MISMATCH, _SPAN_MISMATCH = BIT["markup"], BIT["markup_mismatch"], BIT["span_mismatch"]
+_NUMBER_MISMATCH, _PUNCTUATION_MISMATCH = BIT["number_mismatch"], BIT["punctuation_mismatch"]
+_SPREADSHEET, _HEADER_ROW, _SHIFTED = BIT["spreadsheet"], BIT["header_row"], BIT["shifted"]
+_OVERLAP, _NEAR_OVERLAP = BIT["overlap"], BIT["near_overlap"]
+_NEAR_DUPLICATE, _OF_SPANS = BIT["near_duplicate"], _MARKUP | _MARKUP_MISMATCH | _SPAN_MISMATCH
 
 _MISREAD = LEAD | FOLLOWING
 _MIN_COPIED_WORDS = 3
 _MAX_HEADER_WORDS = 4
 _NO_HASH = bytes(8)
-
-
-@dataclass(frozen=True)
-class Expectations:
-    """The facts that a pair is checked against.
-
-    `held_out`: the sources of validation and test set; `held_out_folded`: only their letters, in folded case.
-    """
-
-    src_lang: str
-    tgt_lang: str
-    filters: Filters = field(default_factory=Filters)
-    profile: Profile = field(default_factory=Profile)
-    held_out: frozenset[str] = frozenset()
-    held_out_folded: frozenset[str] = frozenset()
-    identify_languages: bool = False
 
 
 class Checked(NamedTuple):
@@ -67,7 +62,7 @@ class Checked(NamedTuple):
     flags: NDArray[np.int64]
     src_len: NDArray[np.int64]  # characters
     tgt_len: NDArray[np.int64]
-    near_hashes: Hashes  # of only the letters; 0: no letters
+    near_hashes: NDArray[np.uint64]  # of only the letters; 0: no letters
     shifts: list[Shift]
 
 
@@ -107,7 +102,7 @@ class Checker:
                 flags[row] |= self._check_pair(src_side, tgt_side)
                 if (src_side.marks | tgt_side.marks) & (DIGIT | QUESTION):
                     flags[row] |= rows.compare(row, src_side, tgt_side)
-            near_hashes.append(_near_hash(src_side, tgt_side) if whole and self.bits & _NEAR else _NO_HASH)
+            near_hashes.append(_near_hash(src_side, tgt_side) if whole and self.bits & _NEAR_DUPLICATE else _NO_HASH)
         shifts = find_shifts(rows, self.lengths) if self.bits & _SHIFTED else []
         for shift in shifts:
             flags[shift.start : shift.end] |= _SHIFTED
@@ -118,7 +113,7 @@ class Checker:
         is_whole = (src_len > 0) & (tgt_len > 0)
         too_long = (src_len > self.max_len) | (tgt_len > self.max_len)
         deviations = self.lengths.deviations(src_len.astype(np.float64), tgt_len.astype(np.float64))
-        flags = np.where(too_long, _TOO_LONG, 0) | np.where(np.abs(deviations) > self.max_deviation, _RATIO, 0)
+        flags = np.where(too_long, _TOO_LONG, 0) | np.where(np.abs(deviations) > self.max_deviation, _LENGTH_RATIO, 0)
         return np.where(is_whole, flags, _EMPTY)
 
     def _check_pair(self, src: Side, tgt: Side) -> int:
@@ -133,16 +128,18 @@ class Checker:
             flags |= _check_noise(src, tgt, marks)
         if marks & SPAN and self.bits & _OF_SPANS and (src.has_spans or tgt.has_spans):
             flags |= _check_spans(src, tgt)
-        if len(src.words) <= _MAX_HEADER_WORDS and self._is_header(src.text, tgt.text):
-            flags |= _HEADER
+        if (
+            len(src.words) <= _MAX_HEADER_WORDS
+            and src.text != tgt.text
+            and is_column_name(src.text, self.names[0])
+            and is_column_name(tgt.text, self.names[1])
+        ):
+            flags |= _HEADER_ROW
         if src.text in self.expected.held_out:
             flags |= _OVERLAP
         elif src.folded in self.expected.held_out_folded:
             flags |= _NEAR_OVERLAP
         return flags
-
-    def _is_header(self, src: str, tgt: str) -> bool:
-        return src != tgt and is_header(src, self.names[0]) and is_header(tgt, self.names[1])
 
     def _check_language(self, src: Side, tgt: Side) -> int:
         """Check copies, scripts and languages; a pair with swapped sides gets one flag, not three."""
@@ -150,22 +147,22 @@ class Checker:
             return _UNTRANSLATED
         src_codes, tgt_codes = _codes_unless_latin(src), _codes_unless_latin(tgt)
         is_mixed = (src_codes and has_mixed_word(src_codes)) or (tgt_codes and has_mixed_word(tgt_codes))
-        flags = _MIXED if is_mixed else 0
+        flags = _MIXED_SCRIPTS if is_mixed else 0
         src_foreign = _is_foreign(src, src_codes, self.scripts[0])
         tgt_foreign = _is_foreign(tgt, tgt_codes, self.scripts[1])
         src_evidence, tgt_evidence = self.side_words.evidence(src.words), self.side_words.evidence(tgt.words)
         src_is_other, tgt_is_other = src_evidence < 0, tgt_evidence > 0
         if src_is_other and tgt_is_other:
-            return flags | _SWAPPED
+            return flags | _SIDES_SWAPPED
         if src_foreign and tgt_foreign and self._fits_swapped(src, tgt, src_codes, tgt_codes):
-            return flags | _SWAPPED
+            return flags | _SIDES_SWAPPED
         if src_foreign or tgt_foreign or (self.has_form and self._has_other_form(src, tgt)):
-            flags |= _SCRIPT
+            flags |= _WRONG_SCRIPT
         elif src_is_other or tgt_is_other:
             flags |= _OTHER_SIDE
-        if self.identifier is not None and not flags & _SCRIPT:
+        if self.identifier is not None and not flags & _WRONG_SCRIPT:
             is_wrong = self._is_in_wrong_language(src, src_codes, 0) or self._is_in_wrong_language(tgt, tgt_codes, 1)
-            flags |= _LANGUAGE if is_wrong else 0
+            flags |= _WRONG_LANGUAGE if is_wrong else 0
         return flags
 
     def _is_in_wrong_language(self, side: Side, codes: str | None, number: int) -> bool:
@@ -218,10 +215,10 @@ class _Rows(RowFeatures):
         flags, src_numbers, tgt_numbers = 0, src.numbers(), tgt.numbers()
         self.src_numbers[row], self.tgt_numbers[row] = _hash_numbers(src_numbers), _hash_numbers(tgt_numbers)
         if src_numbers != tgt_numbers and numbers_differ(src_numbers, tgt_numbers):
-            flags = 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBERS
+            flags = 0 if src.spells_numbers() or tgt.spells_numbers() else _NUMBER_MISMATCH
         src_asks, tgt_asks = src.is_question(), tgt.is_question()
         self.src_question[row], self.tgt_question[row] = src_asks, tgt_asks
-        return flags | (_QUESTION if src_asks != tgt_asks else 0)
+        return flags | (_PUNCTUATION_MISMATCH if src_asks != tgt_asks else 0)
 
 
 def _hash_numbers(numbers: list[str]) -> int:
@@ -247,11 +244,11 @@ def _is_foreign(side: Side, codes: str | None, expected: str) -> bool:
 def _check_noise(src: Side, tgt: Side, marks: int) -> int:
     flags = 0
     if marks & CONTROL and (has_control_characters(src.text) or has_control_characters(tgt.text)):
-        flags |= _CONTROL
+        flags |= _CONTROL_CHARACTERS
     if any(side.marks & _MISREAD == _MISREAD and has_mojibake(side.text) for side in (src, tgt)):
         flags |= _MOJIBAKE
-    if marks & CELL and (is_cell(src.text) or is_cell(tgt.text)):
-        flags |= _CELL
+    if marks & CELL and (has_cell_error(src.text) or has_cell_error(tgt.text)):
+        flags |= _SPREADSHEET
     return flags
 
 
@@ -259,5 +256,5 @@ def _check_spans(src: Side, tgt: Side) -> int:
     (src_kept, src_markup), (tgt_kept, tgt_markup) = src.spans(), tgt.spans()
     flags = _MARKUP if src_markup or tgt_markup else 0
     if src_markup != tgt_markup:
-        flags |= _MARKUP_DIFFERS
-    return flags | (_SPANS if src_kept != tgt_kept else 0)
+        flags |= _MARKUP_MISMATCH
+    return flags | (_SPAN_MISMATCH if src_kept != tgt_kept else 0)

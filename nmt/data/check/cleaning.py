@@ -10,7 +10,7 @@ from nmt.config.data import DataConfig
 from nmt.data.check.rules import RULES, rules_in
 from nmt.data.check.stream import CheckedPairs
 from nmt.data.read.corpus import SentencePair, path_of
-from nmt.data.read.writing import as_cell, open_new_text
+from nmt.data.read.lines import as_cell, open_new_text
 
 
 class Outputs:

@@ -1,15 +1,52 @@
-"""The features that the rules use: words, numbers and spans of one side of a pair, each computed once."""
+"""The features that the rules use, of one side of a pair: what it may contain, its words, numbers, spans and noise."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from hashlib import blake2b
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from nmt.data.check.marks import ALL_MARKS, DIGIT, QUESTION, QUESTION_MARKS, SPAN, marks_of
 from nmt.data.text.spans import find_spans
+
+if TYPE_CHECKING:  # nmt imports this module to translate, and importing numpy would take a fifth of its startup
+    import numpy as np
+    from numpy.typing import NDArray
+
+# How each byte of UTF-8 is displayed if it is read as Windows-1252, or as Latin-1 if that has no character for it.
+_AS_TEXT = [bytes([byte]).decode("cp1252", errors="ignore") or chr(byte) for byte in range(256)]
+_AS_BYTE = {char: byte for byte, char in enumerate(_AS_TEXT)} | {chr(byte): byte for byte in range(128, 256)}
+FOLLOWING_BYTES = "".join(c for byte in range(0x80, 0xC0) for c in {_AS_TEXT[byte], chr(byte)})
+"""The characters that the second and later bytes of a UTF-8 character then become."""
+
+_FOLLOWING = re.escape(FOLLOWING_BYTES)
+_MISREAD = re.compile(
+    f"[\u00c2-\u00df][{_FOLLOWING}]|[\u00e0-\u00ef][{_FOLLOWING}]{{2}}|[\u00f0-\u00f4][{_FOLLOWING}]{{3}}"
+)
+_CURLY = "‘’“”‚„–—…›‹»«"  # may be punctuation after an accented capital: that pair alone proves nothing
+_HARMLESS = dict.fromkeys(map(ord, "\t\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u2060"), " ")
+_HARMLESS |= dict.fromkeys(range(0x2000, 0x200B), " ") | dict.fromkeys((0x202F, 0x205F, 0x3000), " ")
+_FAULTY_CATEGORIES = {"Cc", "Cn", "Co", "Cs"}
+_BYTE_ORDER_MARK = "\ufeff"
+QUESTION_MARKS = ("?", "\uff1f", "\u061f", ";", "\u055e")
+
+DIGIT = 1
+SPAN = 2  # may start a tag, an entity, a placeholder or an address
+QUESTION = 4
+CELL = 8  # may be a spreadsheet cell
+CONTROL = 16  # not printable; may be just an unusual space
+BEYOND_LATIN = 32  # may be a letter outside the Latin blocks
+LEAD = 64  # may be the first byte of a character in the wrong encoding
+FOLLOWING = 128  # may be a later byte of such a character
+ALL_MARKS = 255
+
+_BMP = 1 << 16  # characters beyond it get all marks
+_BEYOND_LATIN = ((0x370, 0x1E00), (0x1F00, 0x2000), (0x2C00, 0x3000), (0x3005, 0x3007), (0x3021, _BMP))
+_CHARACTERS = {SPAN: "<&{%@⟦/", QUESTION: "".join(QUESTION_MARKS), CELL: "#="}
+_CHARACTERS |= {LEAD: "".join(map(chr, range(0xC2, 0xF5))) + "\ufffd", FOLLOWING: FOLLOWING_BYTES + "\ufffd"}
 
 _WORD = re.compile(r"[^\W\d_]+")
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
@@ -24,6 +61,69 @@ _CLOSING = " \"'”’»«“‘)]}」』）》〉*_"
 
 _MAX_DIGITS = 18
 _NO_NUMBERS: list[str] = []
+
+
+def has_mojibake(text: str) -> bool:
+    """Return whether `text` contains UTF-8 that was read as Windows-1252 or Latin-1, or U+FFFD.
+
+    A run of characters counts if its bytes are the UTF-8 encoding of a letter or of typographic punctuation.
+    """
+    if "\ufffd" in text or "ï»¿" in text:
+        return True
+    return any(_is_misread(match[0]) for match in _MISREAD.finditer(text))
+
+
+def _is_misread(run: str) -> bool:
+    try:
+        char = bytes(_AS_BYTE[c] for c in run).decode("utf-8")
+    except (UnicodeDecodeError, KeyError):
+        return False
+    if len(run) == 2 and run[1] in _CURLY and run[0] not in "ÃÂ":
+        return False
+    category = unicodedata.category(char)
+    return category[0] in "LPS" or char == "\u00a0"
+
+
+def has_control_characters(text: str) -> bool:
+    """Return whether `text` contains control, private-use or unassigned characters, or a byte order mark.
+
+    White space, soft hyphens, and the joiners and direction marks that some scripts need are harmless.
+    """
+    if text.isprintable():
+        return False
+    suspects = {char for char in text.translate(_HARMLESS) if not char.isprintable()}
+    return any(char == _BYTE_ORDER_MARK or unicodedata.category(char) in _FAULTY_CATEGORIES for char in suspects)
+
+
+def marks_of(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Return the marks of each text: the union over its characters. An unset mark rules its kind out."""
+    import numpy as np
+
+    joined = "".join(texts)
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    # One extra character, so that an empty text at the end has a start position; its marks are meaningless.
+    marks = np.append(_table()[np.minimum(codes, _BMP)], np.uint8(0))
+    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    found = np.bitwise_or.reduceat(marks, np.concatenate(([0], ends[:-1]))) if len(texts) else marks[:0]
+    if "www." in joined:
+        found |= np.fromiter((SPAN * ("www." in text) for text in texts), dtype=np.uint8, count=len(texts))
+    return found
+
+
+@cache
+def _table() -> NDArray[np.uint8]:
+    import numpy as np
+
+    table = np.zeros(_BMP + 1, dtype=np.uint8)
+    characters = [chr(code) for code in range(_BMP)]
+    table[[code for code, char in enumerate(characters) if char.isdecimal()]] |= DIGIT
+    table[[code for code, char in enumerate(characters) if not char.isprintable()]] |= CONTROL
+    for mark, listed in _CHARACTERS.items():
+        table[[ord(char) for char in listed]] |= mark
+    for start, end in _BEYOND_LATIN:
+        table[start:end] |= BEYOND_LATIN
+    table[_BMP] = ALL_MARKS
+    return table
 
 
 class Side:

@@ -1,8 +1,8 @@
-"""The rules by name, each with its bit in the flags of a pair."""
+"""The rules by name, which is their key in `data.filters`, each with its bit in the flags of a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from nmt.config.filters import THRESHOLDS, Filters
@@ -10,36 +10,24 @@ from nmt.config.filters import THRESHOLDS, Filters
 VERSION = 2
 """Increase this when a rule starts to find other pairs: stores of filtered pairs are then rebuilt."""
 
-_EMPTY = "a side is empty; training always drops such pairs"
-
 
 class Rule(NamedTuple):
-    """A rule: its name in reports, its key in `data.filters` (none for `empty`), its description and its bit."""
+    """A rule: its name, its description and its bit."""
 
     name: str
-    key: str
     description: str
     bit: int
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("empty", "", _EMPTY, 1),
+    Rule("empty", "a side is empty; training always drops such pairs", 1),
     *(
-        Rule(key.replace("_", "-"), key, field.description or "", 1 << number)
-        for number, (key, field) in enumerate(Filters.model_fields.items(), start=1)
+        Rule(name, field.description or "", 1 << number)
+        for number, (name, field) in enumerate(Filters.model_fields.items(), start=1)
     ),
 )
-_BITS = {rule.name: rule.bit for rule in RULES}
-
-
-ALL_BITS = sum(_BITS.values())
-EMPTY = _BITS["empty"]
-"""The bit of the rule that every training run applies, whatever its filters."""
-
-
-def bit_of(name: str) -> int:
-    """Return the bit of the rule `name`."""
-    return _BITS[name]
+BIT = {rule.name: rule.bit for rule in RULES}
+ALL_BITS = sum(BIT.values())
 
 
 def rules_in(flags: int) -> Iterator[Rule]:
@@ -48,20 +36,11 @@ def rules_in(flags: int) -> Iterator[Rule]:
 
 
 def bits_switched_on(filters: Filters) -> int:
-    """Return the bits of the rules that drop pairs: those that are turned on, and `empty`."""
-    return sum(rule.bit for rule in RULES if not rule.key or getattr(filters, rule.key) not in (None, False))
+    """Return the bits of the rules that drop pairs: those that are turned on, and `empty`, which always is."""
+    return BIT["empty"] | sum(BIT[name] for name, value in filters if value not in (None, False))
 
 
-def threshold(filters: Filters, key: str) -> float:
+def threshold(filters: Filters, name: str) -> float:
     """Return the threshold of a rule from `filters`, or else the default."""
-    value = getattr(filters, key)
-    return THRESHOLDS[key] if value is None else value
-
-
-def count_bits(flags: Iterable[int]) -> dict[str, int]:
-    """Return for each rule name how many of `flags` contain it."""
-    counts = dict.fromkeys((rule.name for rule in RULES), 0)
-    for value in flags:
-        for rule in rules_in(value):
-            counts[rule.name] += 1
-    return counts
+    value = getattr(filters, name)
+    return THRESHOLDS[name] if value is None else value

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Literal
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from math import log
+from typing import Any, Literal
+
+from nmt.base.errors import NmtError, how_to_install
+from nmt.base.languages import base_code
 
 _CODES = {
     "LATIN": "L",
@@ -54,6 +62,9 @@ MIN_LETTERS = 3  # fewer may be an initial, a unit or a symbol
 _LETTERS_PER_IDEOGRAPH = 4  # a Chinese sentence may contain foreign names
 _MIN_CHINESE = 2  # characters of one form
 _OUTWEIGHS = 3  # times as many of one form as of the other
+
+_HINT = f"{how_to_install('langid')}, or turn off language identification"
+_MIN_PROBABILITY = 1e-30
 
 
 class _Codes(dict[int, str | None]):
@@ -121,3 +132,54 @@ def _encodes(char: str, encoding: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def can_identify_languages() -> bool:
+    """Return whether the package that identifies languages is installed."""
+    return find_spec("py3langid") is not None
+
+
+def identifier_version() -> str:
+    """Return the version of that package; empty if it is not installed."""
+    return version("py3langid") if can_identify_languages() else ""
+
+
+@cache
+def _identification_model() -> Any:
+    """Return the package's model. It takes half a second and much memory to load; one serves all languages."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class LanguageIdentifier:
+    """Compares the expected language of each side with all languages that the package knows."""
+
+    def __init__(self, src_lang: str, tgt_lang: str):
+        """Load the model. NmtError if the package is missing. Sides in a language that it does not know pass."""
+        if not can_identify_languages():
+            raise NmtError("identifying languages needs the package py3langid", hint=_HINT)
+        self._model = _identification_model()
+        known = set(self._model.labels)
+        self._languages = [code if code in known else None for code in (base_code(src_lang), base_code(tgt_lang))]
+
+    def is_usual(self, texts: Sequence[str], side: int) -> bool:
+        """Return whether most of `texts` are in the language of a side (0: source, 1: target)."""
+        language = self._languages[side]
+        num_expected = sum(self._model.classify(text)[0] == language for text in texts)
+        return 2 * num_expected > len(texts)
+
+    def margin(self, text: str, side: int) -> float:
+        """Return the margin, in nats, of the most probable language of a text over the language of its side.
+
+        The package's probabilities take the length of the text into account. The margin is 0 if the package does not
+        know the language of the side.
+        """
+        language = self._languages[side]
+        if language is None:
+            return 0.0
+        best, probability = self._model.classify(text)
+        if best == language:
+            return 0.0
+        of_expected = dict(self._model.rank(text)).get(language, 0.0)
+        return log(max(probability, _MIN_PROBABILITY)) - log(max(of_expected, _MIN_PROBABILITY))

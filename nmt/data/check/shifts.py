@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.check.lengths import LengthModel
+from nmt.data.check.profile import LengthModel
 
 MAX_OFFSET = 3
 _MIN_RISE = 25.0  # nats; a misaligned row gains about 1 just by its length

@@ -1,4 +1,7 @@
-"""Apply all rules to a corpus in chunks: in this process, or in several for a large corpus, with the same result."""
+"""Apply all rules to a corpus in chunks: in this process, or in several for a large corpus, with the same result.
+
+The rows that the filters drop are found in one pass, stored as a byte per row, and used in later passes.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, groupby
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.base.errors import NmtError
-from nmt.data.check.checker import Checked, Checker, Expectations
+from nmt.base.errors import DataError, NmtError
+from nmt.data.check.checker import Checked, Checker
+from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
-from nmt.data.check.rules import ALL_BITS, bits_switched_on
+from nmt.data.check.rules import ALL_BITS, BIT, RULES, bits_switched_on, rules_in
 from nmt.data.read.corpus import SentencePair
 
+_EMPTY = BIT["empty"]
 CHUNK_PAIRS = 10_000
 _CHUNK_CHARACTERS = 10_000_000
 _CHUNKS_ALONE = 3  # checked before other processes are worth their start
@@ -165,3 +171,54 @@ def _end_with(parent: BaseProcess) -> None:
 
 def _check_chunk(src: list[str], tgt: list[str]) -> Checked:
     return _worker[0].check(src, tgt)
+
+
+@dataclass(frozen=True)
+class DroppedRows:
+    """The rows that filters drop, by position in the stream of pairs, with counts per rule and per corpus."""
+
+    is_dropped: bytearray
+    counts: dict[str, int]
+    by_corpus: list[int]
+    num_kept: int  # with text on both sides
+
+    @classmethod
+    def find(cls, pairs: Iterable[SentencePair], expected: Sequence[Expectations], *, workers: int = 1) -> Self:
+        """Check `pairs` with the filters of `expected` (one entry per corpus), using several processes if worthwhile.
+
+        Reports count pairs with an empty side.
+        """
+        is_dropped, counts, num_kept = bytearray(), dict.fromkeys(RULES, 0), 0
+        by_corpus = np.zeros(len(expected), dtype=np.int64)
+        for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
+            broken = chunk.flags & chunk.bits_on
+            dropped = (broken & ~_EMPTY) != 0
+            is_dropped += dropped.astype(np.uint8).tobytes()
+            num_kept += int(np.count_nonzero(broken == 0))
+            rows = np.flatnonzero(dropped)
+            corpora = np.fromiter((chunk.pairs[row].corpus for row in rows.tolist()), dtype=np.int64, count=len(rows))
+            by_corpus += np.bincount(corpora, minlength=len(expected))
+            for rule in rules_in(chunk.bits_on & ~_EMPTY):
+                counts[rule] += int(np.count_nonzero(broken[rows] & rule.bit))
+        found = {rule.name: count for rule, count in counts.items() if count}
+        return cls(is_dropped, found, by_corpus.tolist(), num_kept)
+
+    def __len__(self) -> int:
+        return self.is_dropped.count(1)
+
+    def kept(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
+        """Yield the pairs of the same stream that are not dropped. DataError if its length has changed."""
+        stream = iter(pairs)
+        for dropped in self.is_dropped:
+            pair = next(stream, None)
+            if pair is None:
+                raise _changed()
+            if not dropped:
+                yield pair
+        if next(stream, None) is not None:
+            raise _changed()
+
+
+def _changed() -> DataError:
+    hint = "start again, and do not change the files meanwhile"
+    return DataError("the corpus changed while it was read", hint=hint)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.config.corpora import ParallelFiles
-from nmt.data.check.checker import Checked, Expectations
+from nmt.data.check.checker import Checked
+from nmt.data.check.profile import Expectations
 from nmt.data.check.rules import RULES, Rule, bits_switched_on
 from nmt.data.check.shifts import Shift
 from nmt.data.check.stream import CheckedPairs
@@ -168,8 +169,8 @@ class Summary:
 
     def _rule_report(self, rule: Rule) -> RuleReport:
         pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
-        missing = not self._expected[0].held_out if rule.key in ("overlap", "near_overlap") else False
-        if rule.key == "wrong_language":
+        missing = not self._expected[0].held_out if rule.name in ("overlap", "near_overlap") else False
+        if rule.name == "wrong_language":
             missing = not any(each.identify_languages for each in self._expected)
         return RuleReport(
             name=rule.name,

@@ -1,4 +1,4 @@
-"""Open text files and read their lines, with limits and error messages; no other module does.
+"""Open text files, read their lines with limits and error messages, and write new ones; no other module does.
 
 Lines end only at LF (or CR LF): U+2028, U+0085 and form feeds are text. A file is plain, or compressed if its name ends
 in `.gz`, `.xz` or `.zst`.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import io
+import re
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from nmt.base.errors import DataError, how_to_install
+from nmt.base.files import write_atomically
 
 MAX_LINE_BYTES = 1_000_000
 """Longer lines are rejected before they fill the memory: the file is not text, or lost its line ends."""
@@ -33,6 +37,7 @@ ONE_SENTENCE_PER_LINE = "write one sentence per line, each line ending in LF"
 _COPY_AGAIN = "copy or download the file again"
 _SAVE_AS_UTF8 = "save the file as UTF-8, or convert it: iconv -f OLD-ENCODING -t UTF-8"
 _CHUNK_BYTES = 1 << 16
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _KINDS = {  # by the first bytes: the kind of file, its extension, a hint for other extensions
     b"\x1f\x8b": ("gzip data", ".gz", "rename it"),
     b"\xfd7zXZ\0": ("xz data", ".xz", "rename it"),
@@ -168,6 +173,11 @@ def without_line_end(raw: bytes) -> bytes:
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
+def without_surrogates(text: str) -> str:
+    """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
 def count_lines(path: Path) -> int:
     """Count the lines of a file up to the first damaged data, which `read_raw_lines` reports."""
     count, last = 0, b"\n"
@@ -179,3 +189,24 @@ def count_lines(path: Path) -> int:
         except errors:
             pass
     return count + (last != b"\n")
+
+
+def open_new_text(stack: ExitStack, path: Path) -> IO[str]:
+    """Open a file that appears under its name when `stack` closes: it is closed and flushed, then renamed.
+
+    Files that end in `.gz`, `.xz` or `.zst` are compressed; equal text gives equal bytes. DataError if the module for
+    the compression is missing.
+    """
+    module = compression_module(path) if path.suffix in MODULES else None
+    partial = stack.enter_context(write_atomically(path))
+    file: BinaryIO = stack.enter_context(open(partial, "wb"))  # noqa: SIM115 (the stack closes it)
+    if path.suffix == ".gz":  # without name and time in its header, so that equal text gives equal bytes
+        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
+    elif module is not None:
+        file = stack.enter_context(module.open(file, "wb"))
+    return stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+
+
+def as_cell(text: str) -> str:
+    """Return `text` as a cell of tab-separated text: a tab inside it becomes a space."""
+    return text.replace("\t", " ")

@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from nmt.base.languages import Direction
 from nmt.base.special_tokens import UNK_ID
-from nmt.config.augment import KINDS, AugmentConfig
-from nmt.config.glossary import GlossaryConfig
+from nmt.config.data import AUGMENT_KINDS, AugmentConfig, GlossaryConfig
 from nmt.config.sections import Config
 from nmt.config.tokenizer import SubwordRegularization
-from nmt.data.store.glossary_lexicon import TermLexicon
-from nmt.data.store.glossary_pairs import TermAnnotator, TokenizedPair
+from nmt.data.store.glossary_pairs import TermAnnotator, TermLexicon, TokenizedPair
 from nmt.data.store.mixing import permute
 from nmt.data.store.store import Side, TokenStore
 from nmt.data.text.augment import PairChanger, TextPair
@@ -31,7 +29,7 @@ from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 _Rows = NDArray[np.int64]
 
 _KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
-_UNCHANGED = len(KINDS)
+_UNCHANGED = len(AUGMENT_KINDS)
 _TERMS = _UNCHANGED + 1
 _NO_TERMS = GlossaryConfig()
 
@@ -128,7 +126,7 @@ class Redraw:
         """Return the texts of the changed rows."""
         rows = np.flatnonzero(kinds != _UNCHANGED)
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        in_twos = rows[np.isin(kinds[rows], (KINDS.index("merge"), _TERMS))]
+        in_twos = rows[np.isin(kinds[rows], (AUGMENT_KINDS.index("merge"), _TERMS))]
         partners = {int(row): (int(row) + 1) % len(indices) for row in in_twos.tolist()}
         needed = np.union1d(rows, np.fromiter(partners.values(), dtype=np.int64, count=len(partners)))
         texts = dict(
@@ -150,7 +148,7 @@ class Redraw:
                 pair = self._annotators[corpus].annotate(one, draw, other[0] if other else None)
             else:
                 second = None if partner is None else texts[partner]
-                pair = self._changers[corpus].change(KINDS[kinds[row]], texts[row], draw, second)
+                pair = self._changers[corpus].change(AUGMENT_KINDS[kinds[row]], texts[row], draw, second)
             if pair != texts[row]:
                 changed[row] = pair
         return changed
@@ -166,8 +164,8 @@ def kinds_of(
 ) -> NDArray[np.int64]:
     """Return the kind of change of the pairs at `ranks` of an epoch.
 
-    It is an index into `KINDS`, `len(KINDS)` for no change, or one more for annotated terms. Each kind gets exactly its
-    share of an epoch's `num_pairs`, rounded. `key` is the seed and the epoch.
+    It is an index into `AUGMENT_KINDS`, their number for no change, or one more for annotated terms. Each kind gets
+    exactly its share of an epoch's `num_pairs`, rounded. `key` is the seed and the epoch.
     """
     counts = [round(share * num_pairs) for share in config.shares().values()]
     slots = permute(ranks, num_pairs, key=(*key, 0, _KINDS_OF_EPOCH))

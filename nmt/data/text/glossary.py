@@ -1,19 +1,38 @@
-"""A glossary: find its terms in texts, and annotate them for a model.
+"""A glossary: read it, find its terms in texts, and annotate them for a model.
 
 An annotated source gives the translation of a term (Dinu et al. 2019, section 2, "append"), between symbols that are
 one token each: `the ⟦term⟧ cat⟦as⟧ Katze⟦/term⟧ sleeps`.
+
+A word is a run of letters and digits; in scripts written without spaces, and in Hangul, each character is a word.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmt.base.errors import DataError
-from nmt.data.text.glossary_words import Word, cuts_word, fits_case, may_begin, may_end, words_of
+from nmt.data.read.lines import read_lines
 from nmt.data.text.spans import Span
+
+# Thai, Lao, Tibetan, Myanmar, Khmer, kana, Han
+_UNSPACED = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+_WORD = re.compile(rf"[^\W{_UNSPACED}{_HANGUL}]+|\S")
+_WITHIN = re.compile(rf"[^\W{_UNSPACED}{_HANGUL}]{{2}}")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_IS_HANGUL = re.compile(f"[{_HANGUL}]")
+_HANGUL_END = re.compile(f"[{_HANGUL}]+$")
+_JOINERS = "\u200c\u200d"
+_MIN_STEM = 2  # syllables of a Korean term that particles may follow
 
 TERM_SYMBOLS = ("⟦term⟧", "⟦as⟧", "⟦/term⟧")
 """The symbols before a term, between the term and its translation, and after both."""
@@ -25,7 +44,79 @@ MAX_CHARACTERS = 500
 """Maximum number of characters in a term."""
 
 
-_FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
+_NORMAL_FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
+
+log = logging.getLogger(__name__)
+
+_FILE_FORM = "write a term, a tab and its translation on each line"
+
+
+class Word(NamedTuple):
+    """A word at [start, end) of a text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def words_of(text: str) -> Iterator[Word]:
+    """Yield the words and the punctuation marks of `text`."""
+    for match in _WORD.finditer(text):
+        yield Word(match.start(), match.end(), match[0])
+
+
+def cuts_word(text: str, at: int) -> bool:
+    """Return whether position `at` is inside a word."""
+    return 0 < at < len(text) and _WITHIN.match(text, at - 1) is not None
+
+
+def may_begin(text: str, at: int) -> bool:
+    """Return whether a term may start at position `at`, which must not be inside a word."""
+    return not _is_joined(text, at) and not (at > 0 and _is_hangul(text[at - 1]) and _is_hangul(text[at]))
+
+
+def may_end(text: str, start: int, end: int) -> bool:
+    """Return whether text[start:end] may be a term, which must not end inside a word.
+
+    Korean particles may follow a term of two syllables or more.
+    """
+    if _is_joined(text, end):
+        return False
+    if end == len(text) or not _is_hangul(text[end]):
+        return True
+    stem = _HANGUL_END.search(text[start:end])
+    return stem is None or len(stem[0]) >= _MIN_STEM
+
+
+def fits_case(entry: str, found: str) -> bool:
+    """Return whether the glossary entry `entry` matches the spelling `found` in a text.
+
+    An entry in lower case matches any case; an entry with capitals matches only the same capitals, or all upper case.
+    """
+    if entry == found or entry == entry.lower():
+        return True
+    num_letters = sum(map(str.isalpha, found))
+    return found == found.upper() and num_letters > 1 and entry != entry.upper()
+
+
+def _is_joined(text: str, at: int) -> bool:
+    """Return whether the characters around position `at` belong to one word or one combined character."""
+    if at <= 0 or at >= len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    if _is_mark(after):
+        return not before.isspace()
+    if not after.isalnum() or _IS_UNSPACED.match(after) or _is_hangul(after):
+        return False
+    return _is_mark(before) and not _IS_UNSPACED.match(before)
+
+
+def _is_mark(character: str) -> bool:
+    return character in _JOINERS or unicodedata.category(character)[0] == "M"
+
+
+def _is_hangul(character: str) -> bool:
+    return _IS_HANGUL.match(character) is not None
 
 
 class Term(NamedTuple):
@@ -94,13 +185,13 @@ class Glossary:
     def add(self, source: str, target: str) -> None:
         """Add a term. DataError if it cannot be used, or already has another translation."""
         term = Term(" ".join(source.split()), " ".join(target.split()))
-        if message := _fault_of(term):
+        if message := _term_error(term):
             raise DataError(message)
         known = self._targets.setdefault(term.source, term.target)
         if known != term.target:
             raise DataError(f'"{term.source}" has two translations: "{known}" and "{term.target}"')
         # A text may encode é as one character or as two.
-        for source in {term.source, *(unicodedata.normalize(form, term.source) for form in _FORMS)}:
+        for source in {term.source, *(unicodedata.normalize(form, term.source) for form in _NORMAL_FORMS)}:
             node = 0
             for word in words_of(source):
                 node = self._next_node(node, word.text.casefold())
@@ -168,7 +259,7 @@ def annotation(text: str, match: Match, spaced_target: bool) -> str:
     return f"{begin}{before}{text[match.start : match.end]}{between}{space}{match.term.target}{end}"
 
 
-def _fault_of(term: Term) -> str:
+def _term_error(term: Term) -> str:
     """Return the error in a term; empty if there is none."""
     for side, text in zip(("source", "target"), term, strict=True):
         if not text:
@@ -180,3 +271,37 @@ def _fault_of(term: Term) -> str:
         if symbol := next((symbol for symbol in TERM_SYMBOLS if symbol in text), None):
             return f"the {side} of the term {term} contains {symbol}, which is reserved for annotations"
     return ""
+
+
+def read_glossary(path: Path) -> Glossary:
+    """Read the terms of `path`. DataError as `parse_glossary`."""
+    return parse_glossary(read_lines(path), path)
+
+
+def parse_glossary(text: Iterable[str], path: Path | None = None) -> Glossary:
+    """Return the terms in the lines of a text, which comes from the file `path`, if given.
+
+    Lines that start with # are comments, and cells after the second are notes. DataError, with file and line, if a line
+    is not a term, or a term has two translations. Terms repeated with the same translation are logged as a warning.
+    """
+    glossary, lines, repeated = Glossary(), dict[str, int](), list[int]()
+    for number, line in enumerate(text, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        source, tab, rest = line.partition("\t")
+        source, target = " ".join(source.split()), rest.partition("\t")[0]
+        if not tab:
+            raise DataError("this line has no tab", path=path, line=number, hint=_FILE_FORM)
+        try:
+            glossary.add(source, target)
+        except DataError as error:
+            first = lines.get(source)
+            hint = f"delete one of the two; the first is on line {first}" if first else _FILE_FORM
+            raise DataError(error.message, path=path, line=number, hint=hint) from None
+        if lines.setdefault(source, number) != number:
+            repeated.append(number)
+    if not len(glossary):
+        raise DataError("this glossary has no terms", path=path, hint=_FILE_FORM)
+    if repeated and path is not None:
+        log.warning("%s:%d: this term is a repetition (%d such lines in total)", path, repeated[0], len(repeated))
+    return glossary

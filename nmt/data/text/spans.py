@@ -7,7 +7,8 @@ type of the tokenizer. Placeholders are numbered from 1 in source order.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 NUM_PLACEHOLDERS = 8
@@ -26,6 +27,10 @@ _KINDS = (_URL, _EMAIL, _TAG, _ENTITY, _BRACES, _PRINTF + r"(?![A-Za-z]{3})", r"
 _SPAN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS))
 _SIGNS = ("://", "www.", "@", "<", "&", "{", "%", "⟦")  # every span contains one; finding them is fast
 _SENTENCE_PUNCTUATION = ".,;:!?'"
+
+# Digits in groups of three, as in 1,000 or 1.000.000, else a run of digits. Single digits are often written as words.
+_NUMBER = re.compile(r"\d{1,3}(?:[.,'’\u00a0\u202f ]\d{3})+(?!\d)|\d{2,}")
+_DIGITS = re.compile(r"\d\d|\d[.,'’\u00a0\u202f ]\d\d\d")
 
 
 class Span(NamedTuple):
@@ -74,3 +79,34 @@ def replace_spans(text: str, spans: Sequence[Span], replacements: Sequence[str])
         parts += [text[end : span.start], replacement]
         end = span.end
     return "".join([*parts, text[end:]])
+
+
+def has_letters(text: str) -> bool:
+    """Return whether `text` has a letter of any script. Digits, marks, symbols and emoji are no letters."""
+    return any(map(str.isalpha, text))
+
+
+def may_have_numbers(text: str) -> bool:
+    """Return whether `numbers_in` may find a number; takes half a microsecond."""
+    return _DIGITS.search(text) is not None
+
+
+def numbers_in(text: str) -> list[str]:
+    """Return the numbers of two digits and more in `text`, in order, as ASCII digits without separators.
+
+    The parts of a date, a time or a decimal are numbers of their own, because languages separate them differently.
+    """
+    if not may_have_numbers(text):
+        return []
+    return ["".join(str(unicodedata.decimal(c)) for c in found if c.isdecimal()) for found in _NUMBER.findall(text)]
+
+
+def number_differences(source: Collection[str], output: Collection[str]) -> list[str]:
+    """Return the numbers of `source` that are missing in `output`, then those that only `output` has, each once."""
+    if not (source or output):
+        return []  # most texts
+    return [*_only_in(source, output), *_only_in(output, source)]
+
+
+def _only_in(numbers: Iterable[str], others: Collection[str]) -> list[str]:
+    return [number for number in dict.fromkeys(numbers) if number not in others]

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pydantic import ConfigDict, Field
 
 from nmt.config.base import Section
-from nmt.data.text.numbers import has_letters, number_differences, numbers_in
+from nmt.data.text.spans import has_letters, number_differences, numbers_in
 
 MAX_SENTENCES = 10
 """Texts of this many sentences and more are counted together."""

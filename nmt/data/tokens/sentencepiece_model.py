@@ -1,16 +1,15 @@
-"""Read and replace the tokens of a SentencePiece model: fields of ModelProto in sentencepiece_model.proto."""
+"""Read and write SentencePiece models: the fields of ModelProto in sentencepiece_model.proto, without its schema."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import sentencepiece
 
 from nmt.base.errors import DataError
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt.data.tokens.protobuf import protobuf_field, protobuf_fields, protobuf_items
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Types of a token. An unused one never results from a segmentation, but has a text."""
@@ -86,3 +85,47 @@ def with_special_tokens(model_bytes: bytes) -> bytes:
 def _piece_fields(piece: Piece) -> bytes:
     score = b"\x15" + struct.pack("<f", piece.score)  # field 2, of four bytes
     return protobuf_field(1, piece.text.encode()) + score + protobuf_field(3, piece.type)
+
+
+def protobuf_field(number: int, value: int | bytes) -> bytes:
+    """Return field `number` with `value`: a varint, or length-prefixed bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def varint(value: int) -> bytes:
+    """Return a non-negative number as a varint."""
+    low = [value >> shift & 0x7F for shift in range(0, max(1, value.bit_length()), 7)]
+    return bytes([*(byte | 0x80 for byte in low[:-1]), low[-1]])
+
+
+def protobuf_fields(message: bytes) -> dict[int, int | bytes]:
+    """Return the fields of a valid serialized protocol buffer, by number; the last value of a repeated field."""
+    return dict(protobuf_items(message))
+
+
+def protobuf_items(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and value of each field of a valid serialized protocol buffer."""
+    at = 0
+
+    def read_varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    while at < len(message):
+        key = read_varint()
+        kind = key & 7
+        if kind == 0:
+            yield key >> 3, read_varint()
+            continue
+        size = read_varint() if kind == 2 else 8 if kind == 1 else 4
+        yield key >> 3, message[at : at + size]
+        at += size

@@ -1,22 +1,33 @@
-"""Train one SentencePiece model from streamed sentences, with readable errors instead of the C++ ones."""
+"""Train tokenizers from streamed sentences with SentencePiece, with readable errors instead of the C++ ones."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import sentencepiece
 
-from nmt.base.errors import DataError, in_words
+from nmt.base.errors import DataError, NmtError, in_words
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.config.tokenizer import MIN_COVERAGE, TokenizerConfig
-from nmt.data.tokens.sentencepiece_worker import SentencePieceError, learn
+from nmt.data.read.lines import without_surrogates
+from nmt.data.tokens import sentencepiece_worker
+from nmt.data.tokens.sentencepiece_worker import REFUSED, SentencePieceError, learn
+from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 log = logging.getLogger(__name__)
+
+DEFAULT_THREADS = 4
+"""Fixed, not the number of cores, because the last digits and so the order of unigram scores depend on it."""
 
 MAX_SENTENCE_BYTES = 16_384
 """Tokenizer training (not the corpus) skips longer lines: they are not sentences, and cost much memory."""
@@ -28,15 +39,30 @@ MAX_CHARACTERS_HERE = 2_000_000
 """A longer text is learned in a separate process: SentencePiece takes over 20 bytes per character."""
 
 _NUM_BYTE_TOKENS = 256
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 Sentences = Callable[[], Iterable[str]]
 """Each call starts a new pass over the sentences of one side."""
 
 
-def without_surrogates(text: str) -> str:
-    """Return `text` with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
-    return _SURROGATES.sub("\ufffd", text)
+def train_tokenizers(
+    config: TokenizerConfig,
+    src: Sentences,
+    tgt: Sentences,
+    seed: int = 1,
+    threads: int = DEFAULT_THREADS,
+) -> TokenizerPair:
+    """Train one joint tokenizer, or one per side, according to `config`.
+
+    Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each). The same
+    sentences, seed and threads give the same bytes. A vocabulary smaller than requested is logged as a warning.
+    Raises DataError if a side has no text or the requested vocabulary is too small; the message gives the minimum.
+    """
+    if config.joint:
+        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
+        return TokenizerPair(joint, joint, joint=True)
+    src_model = train_model(config, {"source": src}, seed, threads)
+    tgt_model = train_model(config, {"target": tgt}, seed, threads)
+    return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
 
 
 def train_model(
@@ -61,14 +87,8 @@ def train_model(
     options = _options(config, _num_reserved(config) + MAX_TOKEN_LENGTH * num_characters, threads)
     text = chain.from_iterable(sample.sentences for sample in samples)
     try:
-        if num_characters <= MAX_CHARACTERS_HERE:
-            model = _learn_here(text, options)
-        else:
-            from nmt.data.tokens.sentencepiece_process import (
-                learn_in_process,  # imports subprocess, not needed to translate
-            )
-
-            model = learn_in_process(text, options)
+        train = _learn_here if num_characters <= MAX_CHARACTERS_HERE else learn_in_process
+        model = train(text, options)
     except SentencePieceError as error:
         raise _translated(error, config, name) from None
     _warn_if_clamped(model, config, name)
@@ -199,3 +219,45 @@ def _warn_if_clamped(
             config.type,
             size,
         )
+
+
+def learn_in_process(sentences: Iterable[str], options: dict[str, Any]) -> bytes:
+    """Return what `learn` does. SentencePieceError if no model can be learned; NmtError if the process fails."""
+    # Not with multiprocessing, which imports the main module again, so a user's script would need a guard.
+    process = subprocess.Popen(
+        [sys.executable, "-P", sentencepiece_worker.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        _send(process.stdin, options, sentences)
+        answer = process.stdout.read()
+        code = process.wait()
+    finally:
+        process.kill()
+        process.stdout.close()
+        with suppress(OSError):  # what the process has not read
+            process.stdin.close()
+        process.wait()
+    if code == REFUSED:
+        raise SentencePieceError(answer.decode())
+    if code != 0:
+        hint = "it may have run out of memory; lower tokenizer.max_sentences"
+        raise NmtError(f"the process that trains the tokenizer failed with exit code {code}", hint=hint)
+    return answer
+
+
+def _send(stream: IO[bytes], options: dict[str, Any], sentences: Iterable[str]) -> None:
+    """Send everything as lines of JSON, followed by an empty line, unless the process ends before."""
+    lines = (json.dumps(value).encode("ascii") + b"\n" for value in chain([options], sentences))
+    for line in chain(lines, [b"\n"]):
+        try:
+            stream.write(line)
+        except OSError:  # not in the loop's head, because faults of the text pass through
+            return
+    with suppress(OSError):
+        stream.flush()

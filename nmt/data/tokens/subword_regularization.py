@@ -6,24 +6,259 @@ seed determines them, in every process and on every machine.
 
 from __future__ import annotations
 
+import math
 import re
+from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.tokens.bpe_dropout import BpeDropoutSampler
-from nmt.data.tokens.subword_vocabulary import Codes, SubwordVocabulary
-from nmt.data.tokens.unigram_sampling import UnigramSampler
+_UNKNOWN_PENALTY = 10.0  # as in SentencePiece: a character without a token scores this much below the worst token
+_TINY, _HUGE = 2.0**-300, 2.0**300  # powers of two: scaling by them is exact
+_ONE = 1 << 32  # probabilities are fractions of it
+
+_NO_MERGE = np.iinfo(np.int64).max
 
 SPACE = "▁"
 """The character that SentencePiece writes for a space."""
 
-_SAMPLERS: dict[str, type[UnigramSampler | BpeDropoutSampler]] = {"unigram": UnigramSampler, "bpe": BpeDropoutSampler}
 _MAX_UNIT_LENGTH = 1000  # characters; longer units are cut, because the time of a draw grows with the square
 _MAX_KEPT = 1_000_000  # characters of the cached units: about 200 MB of lattices
+
+
+@dataclass(frozen=True)
+class SubwordVocabulary:
+    """The tokens of a SentencePiece model that spell text, V in total."""
+
+    tokens: dict[str, int]  # token to id, without special, byte and user-defined tokens
+    scores: Sequence[float]  # [V]; unigram: log-probabilities; bpe: earlier merges score higher
+    user_symbols: dict[str, int]  # symbol to id; these are never split
+    byte_ids: Sequence[int]  # [256]; empty if the model has no byte fallback
+    unknown_id: int
+
+
+class Codes:
+    """The codes of a segmentation: token ids below V, and codes from V on for characters without a token."""
+
+    def __init__(self, vocabulary: SubwordVocabulary):
+        self.user_symbols = vocabulary.user_symbols
+        self._vocabulary = vocabulary
+        self._of = {**vocabulary.tokens, **vocabulary.user_symbols}
+        self._first = len(vocabulary.scores)
+        self._spellings: list[Sequence[int]] = []  # of the characters without a token
+
+    def of(self, text: str) -> int:
+        """Return the code of a token or a character."""
+        code = self._of.get(text)
+        if code is None:
+            code = self._of[text] = self._first + len(self._spellings)
+            byte_ids = self._vocabulary.byte_ids
+            spelling = [byte_ids[value] for value in text.encode("utf-8")] if byte_ids else []
+            self._spellings.append(spelling or [self._vocabulary.unknown_id])
+        return code
+
+    def ids(self, codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the token ids for `codes` [C], concatenated, and the number of ids per code [C]."""
+        widths = np.ones(len(codes), dtype=np.int64)
+        places = np.flatnonzero(codes >= self._first)
+        if len(places) == 0:
+            return codes, widths
+        spellings = [self._spellings[code - self._first] for code in codes[places]]
+        widths[places] = [len(spelling) for spelling in spellings]
+        ids = np.repeat(codes, widths)
+        ids[ids >= self._first] = [i for spelling in spellings for i in spelling]
+        return ids, widths
+
+
+class UnigramSampler:
+    """Draws a segmentation with its probability to the power of `alpha`, normalized over all segmentations."""
+
+    def __init__(self, vocabulary: SubwordVocabulary, codes: Codes, alpha: float):
+        self._codes = codes
+        scores = [vocabulary.scores[i] for i in vocabulary.tokens.values()]
+        # In single precision, so that the last bit of a platform's exp does not matter.
+        self._weights = [float(np.float32(math.exp(alpha * score))) for score in vocabulary.scores]
+        self._unknown_weight = float(np.float32(math.exp(alpha * (min(scores, default=0.0) - _UNKNOWN_PENALTY))))
+        self._max_length = max(map(len, vocabulary.tokens), default=1)
+        self._suffixes: dict[str, int] = {}  # of tokens: the id if a suffix is a token, else -1
+        for token in vocabulary.tokens:
+            self._suffixes.update({token[start:]: -1 for start in range(len(token))})
+        self._suffixes.update(vocabulary.tokens)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all units."""
+        self._num_nodes = 0
+        self._begins, self._ends, self._keys, self._starts, self._edge_codes = (np.zeros(0, np.int64) for _ in range(5))
+
+    def read(self, units: Sequence[str]) -> None:
+        """Add the lattices of `units`, numbered consecutively, for `draw` to segment."""
+        # A node is a position between two characters. Edges are sorted by their end node. The key of an edge contains
+        # that node and, in its lower 32 bits, the cumulative probability of the node's edges before this one.
+        keys, starts, codes, ends = array("q"), array("q"), array("q"), array("q")
+        for unit in units:
+            self._add_lattice(unit, self._num_nodes, (keys, starts, codes))
+            ends.append(self._num_nodes + len(unit))
+            self._num_nodes += len(unit) + 1
+        lengths = np.fromiter(map(len, units), dtype=np.int64, count=len(units))
+        new_ends = np.array(ends, dtype=np.int64)
+        self._begins = np.concatenate([self._begins, new_ends - lengths])
+        self._ends = np.concatenate([self._ends, new_ends])
+        self._keys = np.concatenate([self._keys, np.array(keys, dtype=np.int64)])
+        self._starts = np.concatenate([self._starts, np.array(starts, dtype=np.int64)])
+        self._edge_codes = np.concatenate([self._edge_codes, np.array(codes, dtype=np.int64)])
+
+    def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw a segmentation for each unit number in `which` [U].
+
+        Returns all codes, concatenated, and the number of codes per unit [U].
+        """
+        begins, nodes = self._begins[which], self._ends[which]
+        counts = np.zeros(len(which), dtype=np.int64)
+        active = np.flatnonzero(nodes > begins)
+        steps = []
+        while len(active):
+            drawn = (bits.random_raw(len(active)) >> np.uint64(32)).astype(np.int64)
+            edges = np.searchsorted(self._keys, nodes[active] * _ONE + drawn, side="right") - 1
+            steps.append((active, self._edge_codes[edges]))
+            counts[active] += 1
+            nodes[active] = self._starts[edges]
+            active = active[nodes[active] > begins[active]]
+        codes = np.zeros(int(counts.sum()), dtype=np.int64)
+        ends = counts.cumsum()
+        for step, (rows, edge_codes) in enumerate(steps):  # from the end of each unit to its beginning
+            codes[ends[rows] - 1 - step] = edge_codes
+        return codes, counts
+
+    def _add_lattice(self, unit: str, first: int, columns: tuple[array[int], array[int], array[int]]) -> None:
+        """Append the edges of `unit`, which starts at node `first`, to the columns (keys, starts, codes)."""
+        keys, starts, codes = columns
+        if unit in self._codes.user_symbols:
+            keys.append((first + len(unit)) * _ONE)
+            starts.append(first)
+            codes.append(self._codes.of(unit))
+            return
+        forward = [1.0]  # for each node: the scaled sum of the weights of all paths to it
+        for end in range(1, len(unit) + 1):
+            edges = self._edges_to(unit, end)
+            weights = [forward[start] * weight for start, _, weight in edges]
+            total = before = 0.0
+            for weight in weights:  # not sum(), which rounds differently in newer Python versions
+                total += weight
+            for (start, code, _), weight in zip(edges, weights, strict=True):
+                keys.append((first + end) * _ONE + min(int(before / total * _ONE), _ONE - 1))
+                starts.append(first + start)
+                codes.append(code)
+                before += weight
+            forward.append(total)
+            if total < _TINY:
+                for node in range(max(0, end + 1 - self._max_length), end + 1):
+                    forward[node] *= _HUGE
+
+    def _edges_to(self, unit: str, end: int) -> list[tuple[int, int, float]]:
+        """Return (start, code, weight) of each token of `unit` that ends at `end`, or else of the character there."""
+        edges = []
+        for start in range(end - 1, max(0, end - self._max_length) - 1, -1):
+            token = self._suffixes.get(unit[start:end])
+            if token is None:
+                break
+            if token >= 0:
+                edges.append((start, token, self._weights[token]))
+        if not edges or edges[0][0] != end - 1:
+            edges.insert(0, (end - 1, self._codes.of(unit[end - 1]), self._unknown_weight))
+        return edges
+
+
+class BpeDropoutSampler:
+    """Merges the best pair of each unit, step by step; at every step, drops each merge with probability `alpha`.
+
+    A unit is finished when no merge is possible, or all possible merges are dropped.
+    """
+
+    def __init__(self, vocabulary: SubwordVocabulary, codes: Codes, alpha: float):
+        self._codes = codes
+        self._dropped_below = int(alpha * _ONE)
+        tokens, scores = vocabulary.tokens, vocabulary.scores
+        merges = sorted(
+            (tokens[token[:cut]] * _ONE + tokens[token[cut:]], merged)
+            for token, merged in tokens.items()
+            for cut in range(1, len(token))
+            if token[:cut] in tokens and token[cut:] in tokens
+        )
+        by_score = sorted(tokens.values(), key=lambda i: (-scores[i], i))
+        rank = np.zeros(len(scores) + 1, dtype=np.int64)
+        rank[by_score] = np.arange(len(by_score))
+        self._pairs = np.array([pair for pair, _ in merges] or [-1], dtype=np.int64)  # sorted
+        self._merged = np.array([merged for _, merged in merges] or [0], dtype=np.int64)
+        self._ranks = rank[self._merged]  # the lower, the earlier
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all units."""
+        self._lengths, self._starts, self._characters = (np.zeros(0, dtype=np.int64) for _ in range(3))
+
+    def read(self, units: Sequence[str]) -> None:
+        """Add `units`, spelled in characters and numbered consecutively, for `draw` to segment."""
+        symbols = self._codes.user_symbols
+        rows = [[self._codes.of(unit)] if unit in symbols else [*map(self._codes.of, unit)] for unit in units]
+        self._lengths = np.concatenate([self._lengths, np.array([len(row) for row in rows], dtype=np.int64)])
+        self._starts = self._lengths.cumsum() - self._lengths
+        characters = np.array([code for row in rows for code in row], dtype=np.int64)
+        self._characters = np.concatenate([self._characters, characters])
+
+    def draw(self, which: NDArray[np.int64], bits: np.random.PCG64) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw a segmentation for each unit number in `which` [U].
+
+        Returns all codes, concatenated, and the number of codes per unit [U].
+        """
+        lengths, starts = self._lengths[which], self._starts[which]
+        counts = np.zeros(len(which), dtype=np.int64)
+        done: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        units, codes = np.zeros(0, dtype=np.int64), np.zeros((0, int(lengths.max(initial=0))), dtype=np.int64)
+        for width in range(codes.shape[1], 0, -1):  # every merge makes a unit shorter by one
+            new = np.flatnonzero(lengths == width)
+            units = np.concatenate([units, new])
+            codes = np.concatenate([codes, self._characters[starts[new][:, None] + np.arange(width)]])
+            places, merged = self._best_merges(codes, bits)
+            going_on = places >= 0
+            done.append((units[~going_on], codes[~going_on]))
+            counts[units[~going_on]] = width
+            units, codes = units[going_on], _merge(codes[going_on], places[going_on], merged[going_on])
+        drawn = np.zeros(int(counts.sum()), dtype=np.int64)
+        begins = counts.cumsum() - counts
+        for rows, row_codes in done:
+            drawn[begins[rows][:, None] + np.arange(row_codes.shape[1])] = row_codes
+        return drawn, counts
+
+    def _best_merges(
+        self, codes: NDArray[np.int64], bits: np.random.PCG64
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the position of the best remaining merge per row of `codes` [R, width] (-1: none), and its result."""
+        num_rows, width = codes.shape
+        if width == 1 or num_rows == 0:
+            return np.full(num_rows, -1), np.zeros(num_rows, dtype=np.int64)
+        pairs = codes[:, :-1] * _ONE + codes[:, 1:]
+        found = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        ranks = np.where(self._pairs[found] == pairs, self._ranks[found], _NO_MERGE)
+        drawn = (bits.random_raw(ranks.size) >> np.uint64(32)).astype(np.int64).reshape(ranks.shape)
+        ranks[drawn < self._dropped_below] = _NO_MERGE
+        places = ranks.argmin(axis=1)
+        rows = np.arange(num_rows)
+        return np.where(ranks[rows, places] == _NO_MERGE, -1, places), self._merged[found[rows, places]]
+
+
+def _merge(codes: NDArray[np.int64], places: NDArray[np.int64], merged: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Replace two codes by one at a position in each row: [R, width] -> [R, width - 1]."""
+    num_rows, width = codes.shape
+    rows = np.arange(num_rows)
+    codes[rows, places] = merged
+    stays = np.ones(codes.shape, dtype=bool)
+    stays[rows, places + 1] = False
+    return codes[stays].reshape(num_rows, width - 1)
 
 
 class Segmentations(NamedTuple):
@@ -42,10 +277,11 @@ class SubwordSampler:
 
     def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float, seed: int):
         """Create a sampler for the `model_type` unigram or bpe; ValueError for others, with only one segmentation."""
-        if model_type not in _SAMPLERS:
+        if model_type not in ("unigram", "bpe"):
             raise ValueError(f"a tokenizer of type {model_type} has only one segmentation per text")
         self._codes = Codes(vocabulary)
-        self._sampler = _SAMPLERS[model_type](vocabulary, self._codes, alpha)
+        kind = UnigramSampler if model_type == "unigram" else BpeDropoutSampler
+        self._sampler: UnigramSampler | BpeDropoutSampler = kind(vocabulary, self._codes, alpha)
         self._bits = np.random.PCG64(seed)  # its numbers are the same in every version of numpy
         self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
         self._num_kept = 0  # their characters

@@ -27,17 +27,11 @@ import sentencepiece
 from nmt.base.errors import DataError, RunError
 from nmt.base.files import new_folder, read_at_most, restore_replaced
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.tokens.protobuf import protobuf_field, protobuf_fields, protobuf_items
-from nmt.data.tokens.sentencepiece_model import with_special_tokens
-from nmt.data.tokens.sentencepiece_training import Sentences, train_model, without_surrogates
+from nmt.data.read.lines import without_surrogates
+from nmt.data.tokens.sentencepiece_model import protobuf_field, protobuf_fields, protobuf_items, with_special_tokens
 
 if TYPE_CHECKING:
-    from nmt.data.tokens.subword_regularization import SubwordSampler
-    from nmt.data.tokens.subword_vocabulary import SubwordVocabulary
-
-DEFAULT_THREADS = 4
-"""Fixed, not the number of cores, because the last digits and so the order of unigram scores depend on it."""
+    from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
 
 MAX_MODEL_BYTES = 100_000_000
 """A vocabulary of 256,000 tokens takes 5 million bytes; larger files are not tokenizers, and are not read."""
@@ -132,7 +126,7 @@ class Tokenizer:
         return self._processor.normalize([without_surrogates(text) for text in texts])
 
     def _subword_vocabulary(self) -> SubwordVocabulary:
-        from nmt.data.tokens.subword_vocabulary import SubwordVocabulary
+        from nmt.data.tokens.subword_regularization import SubwordVocabulary
 
         scores = self._processor.get_score(list(range(self.vocab_size)))
         types = _token_types(self.model_bytes)
@@ -300,27 +294,6 @@ def refuse_existing_tokenizer(folder: Path, *, overwrite: bool) -> None:
     if names and not overwrite:
         hint = "replace it with --overwrite, or choose another --output"
         raise RunError("there is a tokenizer already", path=folder, hint=hint)
-
-
-def train_tokenizers(
-    config: TokenizerConfig,
-    src: Sentences,
-    tgt: Sentences,
-    seed: int = 1,
-    threads: int = DEFAULT_THREADS,
-) -> TokenizerPair:
-    """Train one joint tokenizer, or one per side, according to `config`.
-
-    Each call of `src` and `tgt` starts a new pass over the sentences of their side (two passes each). The same
-    sentences, seed and threads give the same bytes. A vocabulary smaller than requested is logged as a warning.
-    Raises DataError if a side has no text or the requested vocabulary is too small; the message gives the minimum.
-    """
-    if config.joint:
-        joint = Tokenizer(train_model(config, {"source": src, "target": tgt}, seed, threads))
-        return TokenizerPair(joint, joint, joint=True)
-    src_model = train_model(config, {"source": src}, seed, threads)
-    tgt_model = train_model(config, {"target": tgt}, seed, threads)
-    return TokenizerPair(Tokenizer(src_model), Tokenizer(tgt_model), joint=False)
 
 
 def _read_model(model_bytes: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:

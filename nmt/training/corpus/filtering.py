@@ -11,11 +11,10 @@ from pathlib import Path
 from nmt.base.errors import DataError
 from nmt.base.machine import bounded, num_cores
 from nmt.config import Config
-from nmt.data.check.dropped import DroppedRows
-from nmt.data.check.expectations import expect
-from nmt.data.check.language_identification import identifier_version
-from nmt.data.check.rules import VERSION, bits_switched_on, rules_in
-from nmt.data.check.stream import check_pairs
+from nmt.data.check.profile import expect
+from nmt.data.check.rules import BIT, VERSION, bits_switched_on, rules_in
+from nmt.data.check.scripts import identifier_version
+from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.read.corpus import SentencePair
 from nmt.data.store.report import SPLITS
 from nmt.training.corpus.corpus_files import Corpus, announced
@@ -23,7 +22,7 @@ from nmt.training.corpus.corpus_files import Corpus, announced
 log = logging.getLogger(__name__)
 
 _SAMPLE_PAIRS = 20_000
-_OFTEN_HARMLESS = {"empty", "repeated-source", "punctuation-mismatch", "number-mismatch", "markup"}
+_OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup"}
 
 
 class FilteredCorpus(Corpus):
@@ -32,7 +31,7 @@ class FilteredCorpus(Corpus):
     def __init__(self, config: Config, store_root: Path | None = None):
         super().__init__(config, store_root)
         self._filters = [config.data.filters_of(files) for files in self.train]
-        self.has_filters = any(rule.key for each in self._filters for rule in rules_in(bits_switched_on(each)))
+        self.has_filters = any(bits_switched_on(each) != BIT["empty"] for each in self._filters)
 
     def train_pairs(self) -> Iterator[SentencePair]:
         """Yield the pairs to train on, including those with an empty side."""

@@ -20,7 +20,7 @@ from nmt.base.languages import Direction, written_without_spaces
 from nmt.config import Config
 from nmt.data.read.corpus import SentencePair, paths_of
 from nmt.data.read.lines import COMPRESSIONS
-from nmt.data.store.glossary_lexicon import TermLexicon
+from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.mixing import corpus_weights, quotas
 from nmt.data.store.report import SPLITS, CorpusCounts, CorpusPart, CorpusReport, SideReport, Split, SplitReport
 from nmt.data.store.store import FORMAT, TokenStore, build_store
@@ -36,7 +36,8 @@ from nmt.data.text.tags import (
     tags_before_targets,
     user_symbols,
 )
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.corpus_files import announced, whole
 from nmt.training.corpus.filtering import FilteredCorpus
 from nmt.training.corpus.text_statistics import record_statistics

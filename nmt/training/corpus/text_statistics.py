@@ -16,9 +16,8 @@ from nmt.base.files import read_at_most, write_text
 from nmt.base.languages import written_without_spaces
 from nmt.config import Config
 from nmt.data.read.corpus import SentencePair
-from nmt.data.text.numbers import has_letters, number_differences, numbers_in
 from nmt.data.text.placeholders import copy_with_placeholders
-from nmt.data.text.spans import ANY_PLACEHOLDER
+from nmt.data.text.spans import ANY_PLACEHOLDER, has_letters, number_differences, numbers_in
 from nmt.data.text.tags import user_symbols
 from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics
 from nmt.data.tokens.tokenizer import Tokenizer

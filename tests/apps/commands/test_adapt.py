@@ -22,8 +22,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.base.languages import Direction
 from nmt.config import Config
-from nmt.config.augment import AugmentConfig
 from nmt.config.corpora import ParallelFiles
+from nmt.config.data import AugmentConfig
 from nmt.data.read.corpus import read_parallel
 from nmt.data.store.mixing import corpus_weights, quotas
 from nmt.training.update.step import Step

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.base.errors import ConfigError, DataError, NmtError
-from nmt.data.check.language_identification import can_identify_languages
+from nmt.data.check.scripts import can_identify_languages
 
 SOUND = [
     (f"Das ist der Satz {'xyz'[n % 3] * (n + 3)}.", f"This is sentence {'xyz'[n % 3] * (n + 3)}.") for n in range(40)
@@ -65,10 +65,10 @@ def lines(path: str) -> list[str]:
 def test_check_says_what_is_wrong_with_which_line():
     rules = report(*FILES)
     lines = {name: [example["line"] for example in rule["examples"]] for name, rule in rules.items()}
-    planted = {"mojibake": [41], "duplicate": [42], "empty": [43], "spreadsheet": [44], "number-mismatch": [45]}
+    planted = {"mojibake": [41], "duplicate": [42], "empty": [43], "spreadsheet": [44], "number_mismatch": [45]}
     assert {name: found for name, found in lines.items() if found} == planted
     assert rules["mojibake"]["is_on"]
-    assert not rules["number-mismatch"]["is_on"]
+    assert not rules["number_mismatch"]["is_on"]
 
 
 def test_check_prints_a_table_and_writes_a_page():
@@ -95,8 +95,8 @@ def test_check_uses_the_filters_and_the_held_out_sets_of_a_configuration():
     assert rules["overlap"]["found"] == 1
     assert [name for name, rule in rules.items() if rule["is_on"]] == ["empty", "overlap"]
     rules = report("--config", "my.yaml", "--set", "data.filters.too_long=20")
-    assert rules["too-long"]["is_on"]
-    assert rules["too-long"]["found"] > 30
+    assert rules["too_long"]["is_on"]
+    assert rules["too_long"]["found"] > 30
 
 
 def test_check_fails_on_the_rules_that_it_is_told_to():

@@ -12,7 +12,7 @@ from nmt.artifacts.rundir import CheckpointIndex, RunDir
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import Config
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.tokens.tokenizer import train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.model.transformer import Transformer
 from tests.apps.interop.hf_folders import SYLLABLES, sentences
 

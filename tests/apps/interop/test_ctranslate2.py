@@ -16,7 +16,8 @@ from nmt.base.errors import RunError
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.ctranslate2_engine import CTranslate2Engine
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.model.transformer import Transformer

@@ -16,7 +16,8 @@ from nmt.base.errors import RunError
 from nmt.config import SearchOptions, TokenizerConfig
 from nmt.data.store.lexicon import Lexicon
 from nmt.data.store.shortlist import Shortlist
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.training.validation import Validator
 from nmt.translation import Translator

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nmt.config.filters import Filters
-from nmt.data.check.checker import Checker, Expectations
-from nmt.data.check.lengths import LengthModel
-from nmt.data.check.profile import Profile
+from nmt.data.check.checker import Checker
+from nmt.data.check.profile import Expectations, LengthModel, Profile, SideWords
 from nmt.data.check.rules import RULES, rules_in
-from nmt.data.check.side_words import SideWords
 
 WIDE = Profile(lengths=LengthModel(1.0, 100.0))  # any ratio of lengths is usual
 GERMAN = ["der hund läuft über die straße und ein mann sieht zu"] * 5
@@ -56,34 +54,34 @@ def test_a_sound_pair_breaks_no_rule(src, tgt, languages):
 
 BROKEN = [
     ("empty", "Ein Hund.", "", "de-en"),
-    ("too-short", "…", "A dog.", "de-en"),
+    ("too_short", "…", "A dog.", "de-en"),
     ("untranslated", "Ein Hund läuft über die Straße.", "Ein Hund läuft über die Straße.", "de-en"),
     ("untranslated", "Ein Hund läuft über die Straße.", "Ein Hund läuft über die STRASSE!", "de-en"),
     ("untranslated", "我不知道他在哪里。", "我不知道他在哪里。", "zh-en"),
-    ("sides-swapped", "我不知道。", "I do not know.", "en-zh"),
-    ("wrong-script", "I do not know.", "I have no idea.", "en-zh"),
-    ("wrong-script", "Where is it?", "這個國家沒有問題。", "en-zh-Hans"),
-    ("wrong-script", "Where is it?", "这个国家没有问题。", "en-zh-TW"),
-    ("mixed-scripts", "Ein gutеr Hund.", "A good dog.", "de-en"),  # a Cyrillic е
+    ("sides_swapped", "我不知道。", "I do not know.", "en-zh"),
+    ("wrong_script", "I do not know.", "I have no idea.", "en-zh"),
+    ("wrong_script", "Where is it?", "這個國家沒有問題。", "en-zh-Hans"),
+    ("wrong_script", "Where is it?", "这个国家没有问题。", "en-zh-TW"),
+    ("mixed_scripts", "Ein gutеr Hund.", "A good dog.", "de-en"),  # a Cyrillic е
     ("mojibake", "Ein schÃ¶ner Hund.", "A nice dog.", "de-en"),
     ("mojibake", "Ein Hund.", "The dogâ€™s tail.", "de-en"),
     ("mojibake", "ï»¿Ein Hund.", "A dog.", "de-en"),
     ("mojibake", "Ein sch\ufffdner Hund.", "A nice dog.", "de-en"),
     ("mojibake", "Где?", "Ð“Ð´Ðµ?", "ru-ru"),
-    ("control-characters", "Ein\x07 Hund.", "A dog.", "de-en"),
-    ("control-characters", "Ein Hund.", "A dog\ue000.", "de-en"),
-    ("control-characters", "Ein Hund.", "\ufeffA dog.", "de-en"),
+    ("control_characters", "Ein\x07 Hund.", "A dog.", "de-en"),
+    ("control_characters", "Ein Hund.", "A dog\ue000.", "de-en"),
+    ("control_characters", "Ein Hund.", "\ufeffA dog.", "de-en"),
     ("markup", "Ein <b>Hund</b>.", "A <b>dog</b>.", "de-en"),
-    ("markup-mismatch", "Ein <b>Hund</b>.", "A dog.", "de-en"),
-    ("number-mismatch", "Es war 1989.", "It was 1998.", "de-en"),
-    ("number-mismatch", "Es war einmal.", "It was 1998.", "de-en"),
-    ("span-mismatch", "Hallo {name}!", "Hello {user}!", "de-en"),
-    ("span-mismatch", "Siehe https://example.org/a.", "See there.", "de-en"),
-    ("punctuation-mismatch", "Wo ist er?", "He is there.", "de-en"),
+    ("markup_mismatch", "Ein <b>Hund</b>.", "A dog.", "de-en"),
+    ("number_mismatch", "Es war 1989.", "It was 1998.", "de-en"),
+    ("number_mismatch", "Es war einmal.", "It was 1998.", "de-en"),
+    ("span_mismatch", "Hallo {name}!", "Hello {user}!", "de-en"),
+    ("span_mismatch", "Siehe https://example.org/a.", "See there.", "de-en"),
+    ("punctuation_mismatch", "Wo ist er?", "He is there.", "de-en"),
     ("spreadsheet", "#REF!", "A dog.", "de-en"),
     ("spreadsheet", "Ein Hund.", "=SUM(A1:A9)", "de-en"),
-    ("header-row", "German", "English", "de-en"),
-    ("header-row", "Source text", "Target text", "de-en"),
+    ("header_row", "German", "English", "de-en"),
+    ("header_row", "Source text", "Target text", "de-en"),
 ]
 
 
@@ -93,21 +91,21 @@ def test_a_broken_pair_breaks_its_rule(name, src, tgt, languages):
 
 
 def test_every_rule_is_tested_here_or_beside():
-    beside = {"too-long", "length-ratio", "duplicate", "near-duplicate", "repeated-source", "other-side"}
-    beside |= {"wrong-language", "shifted", "overlap", "near-overlap"}
+    beside = {"too_long", "length_ratio", "duplicate", "near_duplicate", "repeated_source", "other_side"}
+    beside |= {"wrong_language", "shifted", "overlap", "near_overlap"}
     assert {name for name, *_ in BROKEN} | beside == {rule.name for rule in RULES}
 
 
 def test_a_threshold_of_the_configuration_moves_a_rule():
-    assert "too-long" not in rules("a" * 101, "b")
-    assert "too-long" in rules("a" * 101, "b", filters=Filters(too_long=100))
-    assert "too-short" in rules("abc", "b", filters=Filters(too_short=2))
+    assert "too_long" not in rules("a" * 101, "b")
+    assert "too_long" in rules("a" * 101, "b", filters=Filters(too_long=100))
+    assert "too_short" in rules("abc", "b", filters=Filters(too_short=2))
 
 
 def test_the_usual_ratio_of_the_corpus_decides_on_lengths():
     sparse = Profile(lengths=LengthModel.from_lengths([30, 45, 60, 90] * 9, [10, 16, 19, 30] * 9))
-    assert "length-ratio" not in rules("a" * 60, "b" * 20, profile=sparse)
-    assert "length-ratio" in rules("a" * 60, "b" * 60, profile=sparse)
+    assert "length_ratio" not in rules("a" * 60, "b" * 20, profile=sparse)
+    assert "length_ratio" in rules("a" * 60, "b" * 60, profile=sparse)
 
 
 def test_the_words_of_the_corpus_tell_which_side_a_sentence_belongs_to():
@@ -115,20 +113,20 @@ def test_the_words_of_the_corpus_tell_which_side_a_sentence_belongs_to():
     profile = Profile(lengths=WIDE.lengths, side_words=words)
     src, tgt = "Der Hund sieht die Straße und ein Mann läuft.", "A man is watching the dog and runs across the street."
     assert rules(src, tgt, profile=profile) == set()
-    assert rules(tgt, src, profile=profile) == {"sides-swapped"}
-    assert rules("Ein Hund läuft.", "Der Mann sieht über die Straße.", profile=profile) == {"other-side"}
+    assert rules(tgt, src, profile=profile) == {"sides_swapped"}
+    assert rules("Ein Hund läuft.", "Der Mann sieht über die Straße.", profile=profile) == {"other_side"}
 
 
 def test_a_source_of_the_held_out_sets_is_found_exactly_and_nearly():
     held_out = {"held_out": frozenset({"Ein Hund."}), "held_out_folded": frozenset({"einhund"})}
     assert rules("Ein Hund.", "One dog.", **held_out) == {"overlap"}
-    assert rules("ein hund", "One dog.", **held_out) == {"near-overlap"}
+    assert rules("ein hund", "One dog.", **held_out) == {"near_overlap"}
     assert rules("ein Huhn", "One dog.", **held_out) == set()
 
 
 def test_a_text_in_a_third_language_is_found_and_a_name_is_not():
     pytest.importorskip("py3langid", reason="needs the extra langid")
     text = "Un homme marche dans la rue avec son chien noir."
-    assert "wrong-language" in rules("Ein Mann geht mit seinem Hund.", text, identify_languages=True)
+    assert "wrong_language" in rules("Ein Mann geht mit seinem Hund.", text, identify_languages=True)
     assert rules("Anna Schmidt", "Anna Schmidt", identify_languages=True) == set()
     assert rules("Ein Mann geht mit seinem Hund spazieren.", "A man walks his dog.", identify_languages=True) == set()

@@ -9,14 +9,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from nmt.base.errors import DataError
+from nmt.config.filters import THRESHOLDS, Filters
 from nmt.data.check import stream
-from nmt.data.check.checker import Checker, Expectations
-from nmt.data.check.profile import Profile, sample_evenly
-from nmt.data.check.rules import bit_of, rules_in
-from nmt.data.check.stream import check_pairs
+from nmt.data.check.checker import Checker
+from nmt.data.check.profile import Expectations, Profile, sample_evenly
+from nmt.data.check.rules import BIT, bits_switched_on, rules_in
+from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.read.corpus import SentencePair
 
 WORDS = ["ein", "der", "hund", "mann", "straße", "läuft", "sieht", "groß", "klein", "17", "2024", "heute"]
+
+ROWS = [SentencePair(src, "text", line) for line, src in enumerate(["ein", "ein", "", "zwei", "drei" * 9], start=1)]
 
 
 def corpus(num_pairs: int, seed: int = 3) -> list[SentencePair]:
@@ -35,7 +39,7 @@ def found(pairs: list[tuple[str, str]]) -> list[set[str]]:
     return [{rule.name for rule in rules_in(flags)} & REPEATS for flags in flags_of(rows)]
 
 
-REPEATS = {"duplicate", "near-duplicate", "repeated-source"}
+REPEATS = {"duplicate", "near_duplicate", "repeated_source"}
 
 
 def test_several_processes_find_what_one_finds_and_end(monkeypatch):
@@ -47,7 +51,7 @@ def test_several_processes_find_what_one_finds_and_end(monkeypatch):
 
 def test_the_first_of_equal_pairs_is_no_duplicate():
     pairs = [("Ein Hund.", "A dog."), ("Ein Hund.", "A dog."), ("ein hund", "a dog"), ("Ein Hund.", "One dog.")]
-    assert found(pairs) == [set(), {"duplicate"}, {"near-duplicate"}, {"repeated-source"}]
+    assert found(pairs) == [set(), {"duplicate"}, {"near_duplicate"}, {"repeated_source"}]
 
 
 def test_pairs_without_letters_are_no_near_duplicates():
@@ -73,7 +77,7 @@ def test_a_run_whose_translations_stand_some_lines_off_is_found_with_its_offset(
     assert shift.offset == offset
     assert abs(shift.start - 100) <= 4
     assert abs(shift.end - 160) <= 4
-    assert (np.flatnonzero(result.flags & bit_of("shifted")) == np.arange(shift.start, shift.end)).all()
+    assert (np.flatnonzero(result.flags & BIT["shifted"]) == np.arange(shift.start, shift.end)).all()
 
 
 def test_no_run_is_found_in_rows_that_fit():
@@ -91,3 +95,37 @@ def test_a_sample_is_spread_evenly_over_the_corpus(num_pairs, size):
     assert total == num_pairs
     assert len(steps) <= 1
     assert min(num_pairs, size // 2) <= len(sample) <= size
+
+
+def dropped() -> DroppedRows:
+    return DroppedRows.find(ROWS, [Expectations("de", "en", filters=Filters(duplicate=True, too_long=30))])
+
+
+def test_it_counts_by_rule_and_keeps_pairs_with_an_empty_side():
+    rows = dropped()
+    assert [pair.line for pair in rows.kept(ROWS)] == [1, 3, 4]
+    assert (len(rows), rows.num_kept, rows.counts) == (2, 2, {"too_long": 1, "duplicate": 1})
+
+
+def test_rules_that_are_off_are_not_needed_to_find_what_the_others_drop():
+    pairs = [
+        ("<b>1989</b> ein?", "one"),
+        ("ein haus", "HOUSE 1990"),
+        ("ein Haus", "house"),
+        ("so", "so 12345678901"),
+    ] * 2
+    rows = [SentencePair(*pair, line) for line, pair in enumerate(pairs, start=1)]
+    for key in Filters.model_fields:
+        if key == "wrong_language":  # needs its package
+            continue
+        expected = Expectations("de", "en", filters=Filters(**{key: THRESHOLDS.get(key, True)}))
+        chunks = list(check_pairs(rows, expected))
+        bits = bits_switched_on(expected.filters)
+        broken = [bool(flags & bits) for chunk in chunks for flags in chunk.flags.tolist()]
+        assert list(map(bool, DroppedRows.find(rows, [expected]).is_dropped)) == broken, key
+
+
+@pytest.mark.parametrize("changed", [ROWS[:-1], [*ROWS, ROWS[0]]])
+def test_a_corpus_that_changed_meanwhile_is_refused(changed):
+    with pytest.raises(DataError, match="the corpus changed while it was read"):
+        list(dropped().kept(changed))

@@ -11,9 +11,8 @@ import pytest
 from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
 from nmt.data.check import stream
-from nmt.data.check.checker import Expectations
-from nmt.data.check.render_html import render_html
-from nmt.data.check.render_text import render_text
+from nmt.data.check.profile import Expectations
+from nmt.data.check.render import render_html, render_text
 from nmt.data.check.stream import check_pairs
 from nmt.data.check.summary import CheckReport, Summary
 from nmt.data.read.corpus import SentencePair
@@ -39,7 +38,7 @@ def test_it_counts_what_a_rule_finds_and_what_it_alone_decides():
     assert (rules["mojibake"].found, rules["mojibake"].only) == (2, 1)
     assert (rules["markup"].found, rules["markup"].only, rules["markup"].is_on) == (1, 1, False)
     assert (rules["empty"].found, rules["empty"].is_on) == (1, True)
-    assert (rules["overlap"].was_checked, rules["wrong-language"].was_checked) == (False, False)
+    assert (rules["overlap"].was_checked, rules["wrong_language"].was_checked) == (False, False)
     assert report_on(PAIRS).dropped == 4
 
 
@@ -59,7 +58,7 @@ def test_the_text_shows_no_control_characters_of_the_corpus():
 
 def test_the_json_holds_all_of_the_report():
     report = report_on(PAIRS)
-    assert json.loads(json.dumps(report.as_json()))["rules"][1]["name"] == "too-long"
+    assert json.loads(json.dumps(report.as_json()))["rules"][1]["name"] == "too_long"
     assert json.loads(json.dumps(report.as_json()))["pairs"] == 6
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
-from nmt.config.augment import AugmentConfig
-from nmt.config.glossary import GlossaryConfig
+from nmt.config.data import AugmentConfig, GlossaryConfig
 from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 from nmt.data.read.corpus import SentencePair
-from nmt.data.store.glossary_lexicon import TermLexicon
+from nmt.data.store.glossary_pairs import TermLexicon
 from nmt.data.store.redraw import Redraw, RedrawSettings
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
 from nmt.data.text.glossary import TERM_SYMBOLS
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 from tests.words import WORDS, write_words
 
 TERM = re.compile("⟦term⟧ ?(.*?)⟦as⟧ ?(.*?)⟦/term⟧")

@@ -14,7 +14,8 @@ from nmt.data.store import lexicon
 from nmt.data.store.lexicon import Lexicon, learn_lexicon
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 
 DICTIONARY = dict(zip("abcdefghijklm", "nopqrstuvwxyz", strict=True))
 

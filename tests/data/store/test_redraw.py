@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from nmt.base.languages import Direction
-from nmt.config.augment import KINDS, AugmentConfig
+from nmt.config.data import AUGMENT_KINDS, AugmentConfig
 from nmt.config.tokenizer import SubwordRegularization, TokenizerConfig
 from nmt.data.read.corpus import SentencePair
 from nmt.data.store.redraw import Redraw, RedrawSettings, kinds_of
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 
 ALL_KINDS = AugmentConfig(upper=0.1, title=0.1, typos=0.1, no_final_punctuation=0.1, noise=0.1, merge=0.1, emoji=0.1)
 DRAWN = SubwordRegularization(per_epoch=True, alpha=0.3)
@@ -62,7 +63,7 @@ def test_an_epoch_has_exactly_the_share_of_each_kind(epoch):
     by_pool = [kinds_of(np.arange(start, start + 100), 1000, config, (7, epoch)) for start in range(0, 1000, 100)]
     counts = Counter(np.concatenate(by_pool).tolist())
     expected = {"upper": 100, "typos": 50, "emoji": 333, "none": 517}
-    assert {[*KINDS, "none"][kind]: count for kind, count in counts.items()} == expected
+    assert {[*AUGMENT_KINDS, "none"][kind]: count for kind, count in counts.items()} == expected
 
 
 def test_the_changed_pairs_of_two_epochs_differ():

@@ -14,7 +14,7 @@ from nmt.data.read.corpus import SentencePair
 from nmt.data.store.batching import BatchIndices, read_batch
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
-from nmt.data.tokens.tokenizer import train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 PAIRS = [SentencePair(f"{n} sheep", f"{n} 只羊", n) for n in range(1, 60)]
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from nmt.base.languages import Direction
-from nmt.config.augment import KINDS, AugmentConfig
-from nmt.data.text.augment import CopyMaker, PairChanger, TextPair, change_all
+from nmt.config.data import AUGMENT_KINDS, AugmentConfig
+from nmt.data.text.augment import CopyMaker, PairChanger, TextPair, Typist, change_all, neighbors
+from nmt.data.text.spans import Span, find_spans
 
 DE_EN, EN_ZH, TR_EN = Direction("de", "en"), Direction("en", "zh"), Direction("tr", "en")
 PAIR = TextPair("Die Straße ist naß.", "The street's wet.")
 SYMBOLS = ("<2de>", "<web>", "⟦1⟧", "⟦2⟧", "kWh")
+
+TEXT = "Please send the signed document to info@example.com before the next meeting {name}."
 
 
 def change(kind, pair, direction=DE_EN, seed=1, partner=None):
@@ -74,7 +78,7 @@ def test_pairs_that_do_not_go_together_are_not_merged(first, second):
     assert change("merge", first, EN_ZH, partner=TextPair(*second)) == first
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AUGMENT_KINDS)
 def test_tags_stay_in_front_and_no_span_is_changed(kind):
     spans = ("https://example.com/a?b=c", "⟦1⟧", "{name}", "<b>", "me@example.com", "kWh")
     src = "<2de> <web> Click on ⟦1⟧ at https://example.com/a?b=c for {name} and me@example.com now 5 kWh <b> please!"
@@ -88,7 +92,7 @@ def test_tags_stay_in_front_and_no_span_is_changed(kind):
         assert all(span in text for span in spans for text in changed)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AUGMENT_KINDS)
 def test_no_change_leaves_a_side_empty(kind):
     for pair in (("a", "b"), ("你", "you"), ("?", "!"), ("⟦1⟧", "⟦1⟧")):
         for seed in range(20):
@@ -123,3 +127,84 @@ def test_an_unknown_kind_is_a_bug_of_the_caller():
 def test_long_texts_do_not_take_the_square_of_their_length(kind):
     for text in (" " * 100_000 + "a", "{name} word " * 5000, "." * 100_000):
         assert all(map(str.strip, change(kind, (text, text))))
+
+
+def distance(one: str, two: str) -> int:
+    """Edits from `one` to `two`; exchanging two neighbors is one edit (Damerau 1964)."""
+    rows = [list(range(len(two) + 1))]
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(two, 1):
+            row.append(min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (a != b)))
+            if i > 1 and j > 1 and (a, one[i - 2]) == (two[j - 2], b):
+                row[-1] = min(row[-1], rows[-2][j - 2] + 1)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ru"])
+def test_a_typo_is_one_edit_in_a_word(language):
+    text = {"ru": "Собака бежит по траве"}.get(language, "The dogs are running over the grass")
+    typist = Typist(language, 1e-9)  # so that one word is changed
+    changed = {typist.add_typos(text, [], random.Random(seed)) for seed in range(300)}
+    assert len(changed) > 60
+    assert all(distance(text, other) == 1 for other in changed - {text})
+    assert all(sum(a != b for a, b in zip(text.split(), other.split(), strict=True)) <= 1 for other in changed)
+
+
+def test_about_the_given_share_of_words_has_a_typo():
+    text = " ".join(["elephant"] * 1000)
+    words = Typist("en", 0.2).add_typos(text, [], random.Random(1)).split()
+    assert 150 < sum(word != "elephant" for word in words) < 250
+
+
+@pytest.mark.parametrize("change", ["add_typos", "add_noise"])
+def test_protected_spans_are_never_touched(change):
+    typist, spans = Typist("en", 0.9), find_spans(TEXT)
+    assert len(spans) == 2
+    for seed in range(200):
+        changed = getattr(typist, change)(TEXT, spans, random.Random(seed))
+        assert "info@example.com" in changed
+        assert "{name}" in changed
+        assert changed != TEXT
+
+
+def test_text_without_spaces_loses_or_swaps_characters():
+    text = "我明天去北京看朋友。"
+    typist = Typist("zh", 1e-9)
+    for seed in range(200):
+        changed = typist.add_typos(text, [], random.Random(seed))
+        assert not Counter(changed) - Counter(text)
+        assert len(text) - len(changed) in (0, 1)
+        assert changed.endswith("。")
+
+
+def test_noise_swaps_repeats_and_drops_words_and_adds_spaces_and_punctuation():
+    text = "one of the biggest dogs"
+    seen = {Typist("en", 1e-9).add_noise(text, [], random.Random(seed)) for seed in range(400)}
+    swapped, repeated, dropped = "of one the biggest dogs", "one of of the biggest dogs", "one the biggest dogs"
+    assert {swapped, repeated, dropped, "of the biggest dogs", "one  of the biggest dogs"} <= seen
+    assert any("," in other for other in seen)
+    assert text not in seen
+
+
+def test_noise_leaves_out_no_word_that_the_translation_needs():
+    for text in ("Tom reads three old books today", "我明天去北京看朋友。"):
+        letters = Counter(filter(str.isalpha, text)) - Counter("old")
+        for seed in range(300):
+            language = "en" if text.isascii() else "zh"
+            assert not letters - Counter(Typist(language, 0.3).add_noise(text, [], random.Random(seed)))
+
+
+def test_text_without_words_stays():
+    typist = Typist("en", 0.5)
+    for text in ("", "...", " "):
+        assert typist.add_typos(text, [], random.Random(1)) == text
+    assert typist.add_noise("<b>", [Span(0, 3)], random.Random(1)) == "<b>"
+
+
+def test_neighbors_are_those_of_the_keyboard():
+    assert set(neighbors("en")["g"]) == set("fhtyvb")
+    assert "z" in neighbors("de-AT")["t"]
+    assert "y" in neighbors("en")["t"]
+    assert set(neighbors("fr")["a"]) == set("zq")

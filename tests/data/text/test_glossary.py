@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import string
 import unicodedata
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.base.errors import DataError
-from nmt.data.text.glossary import Glossary, Match, Term, annotation, missed_terms
+from nmt.data.text.glossary import Glossary, Match, Term, annotation, missed_terms, read_glossary
 from nmt.data.text.spans import Span
 
 
@@ -160,3 +161,41 @@ def test_an_annotation_keeps_the_spaces_of_the_words():
     term = Term("cat", "猫")
     assert annotation("the cat", Match(4, 7, term), spaced_target=False) == "⟦term⟧ cat⟦as⟧猫⟦/term⟧"
     assert annotation("(cat", Match(1, 4, term), spaced_target=True) == "⟦term⟧cat⟦as⟧ 猫⟦/term⟧"
+
+
+def test_terms_are_read_with_comments_notes_and_blank_lines(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes("\ufeff# animals\ncat\tKatze\tnoun\r\n\n New  York \t New York\n".encode())
+    assert read_glossary(path).terms == [Term("cat", "Katze"), Term("New York", "New York")]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        ("cat = Katze\n", 1, "this line has no tab", "write a term, a tab and its translation on each line"),
+        ("cat\t\n", 1, "the target of a term is empty", "write a term, a tab and its translation on each line"),
+        ("\tKatze\n", 1, "the source of a term is empty", "write a term, a tab and its translation on each line"),
+        (
+            "cat\tKatze\n#\ncat \tKater\n",
+            3,
+            '"cat" has two translations: "Katze" and "Kater"',
+            "delete one of the two; the first is on line 1",
+        ),
+        ("# none\n", None, "this glossary has no terms", "write a term, a tab and its translation on each line"),
+        ("", None, "the file is empty", "write one sentence per line, each line ending in LF"),
+    ],
+)
+def test_a_fault_is_told_with_its_line(tmp_path, text, line, message, hint):
+    path = tmp_path / "terms.tsv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as refused:
+        read_glossary(path)
+    assert (refused.value.line, refused.value.message, refused.value.hint) == (line, message, hint)
+
+
+def test_a_term_that_is_repeated_is_a_warning(tmp_path, caplog):
+    path = tmp_path / "terms.tsv"
+    path.write_text("cat\tKatze\ndog\tHund\ncat\tKatze\ncat\tKatze\n", encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert len(read_glossary(path)) == 2
+    assert caplog.messages == [f"{path}:3: this term is a repetition (2 such lines in total)"]

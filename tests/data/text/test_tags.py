@@ -17,7 +17,7 @@ from nmt.data.text.tags import (
     target_prefix,
     user_symbols,
 )
-from nmt.data.tokens.tokenizer import train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 
 def config(*train, valid=None, **data):

@@ -13,7 +13,7 @@ import pytest
 from nmt.base.errors import DataError, NmtError
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.data.tokens import sentencepiece_training
-from nmt.data.tokens.tokenizer import train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 LINES = [
     "Ein Hund läuft durch den Wald .",

@@ -7,7 +7,7 @@ import pytest
 from nmt.base.errors import DataError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.tokens.tokenizer import train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
 
 GERMAN = [
     "Ein Hund läuft durch den Wald .",

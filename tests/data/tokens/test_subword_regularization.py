@@ -13,9 +13,9 @@ import pytest
 
 from nmt.config import TokenizerConfig
 from nmt.data.tokens import subword_regularization
-from nmt.data.tokens.subword_regularization import SubwordSampler
-from nmt.data.tokens.subword_vocabulary import SubwordVocabulary
-from nmt.data.tokens.tokenizer import Tokenizer, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.subword_regularization import SubwordSampler, SubwordVocabulary
+from nmt.data.tokens.tokenizer import Tokenizer
 
 LINES = [
     f"the {animal} sees the {other} {when} ⟦1⟧ <tag> 羊が{n}匹、山羊が{n + 3}匹"

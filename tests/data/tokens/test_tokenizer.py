@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from nmt.base.errors import DataError, RunError
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.data.tokens.tokenizer import _FEW_TEXTS, Tokenizer, TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import _FEW_TEXTS, Tokenizer, TokenizerPair
 
 GERMAN = [
     "Ein Hund läuft durch den Wald .",

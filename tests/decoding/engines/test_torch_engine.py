@@ -13,7 +13,8 @@ from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
 from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions, TokenizerConfig
-from nmt.data.tokens.tokenizer import TokenizerPair, train_tokenizers
+from nmt.data.tokens.sentencepiece_training import train_tokenizers
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding import int8
 
 TEXTS = ["1 2 3", "98765", "", "4"]

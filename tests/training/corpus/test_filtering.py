@@ -130,7 +130,7 @@ def test_duplicates_are_looked_for_among_corpora_with_the_same_filters(tmp_path)
 
 def test_filters_that_drop_every_pair_are_refused(tmp_path):
     write_corpus(tmp_path)
-    with pytest.raises(DataError, match=r"data\.filters drops every training pair \(too-long\)") as caught:
+    with pytest.raises(DataError, match=r"data\.filters drops every training pair \(too_long\)") as caught:
         prepared(tmp_path, "run", too_long=1)
     assert "nmt data check" in caught.value.hint
 
@@ -144,4 +144,4 @@ def test_each_direction_is_checked_by_its_own_languages(tmp_path):
     filters = {"wrong_script": True, "duplicate": True}
     config = tiny_config(tmp_path, data={"filters": filters, "src_lang": "de", "train": corpora})
     counts = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").report.counts
-    assert counts.dropped_by_rule == {"duplicate": 2, "wrong-script": 1}
+    assert counts.dropped_by_rule == {"duplicate": 2, "wrong_script": 1}

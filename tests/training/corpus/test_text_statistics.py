@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.artifacts.rundir import RunDir
-from nmt.config.augment import AugmentConfig
+from nmt.config.data import AugmentConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus.filtering import FilteredCorpus
 from nmt.training.corpus.text_statistics import count_texts, record_statistics

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nmt.base.errors import DataError, counted, in_words
 from nmt.config.corpora import ParallelFiles
-from nmt.data.read.formats.header_words import looks_like_header
+from nmt.data.read.cells import cell_error, looks_like_column_name
 from nmt.data.read.formats.records import Record, say_once
 
 log = logging.getLogger(__name__)
@@ -28,11 +28,6 @@ _MAX_ID_CHARS = 40
 _ID = re.compile(r"[A-Za-z0-9_.:/#()+-]*\d[A-Za-z0-9_.:/#()+-]*|[\d\W_]*\d[\d\W_]*")  # a word with a digit, a number
 _SHOWN_COLUMNS = 20
 _BY_NUMBER_OR_NAME = "`columns` gives the source and target columns, by number from 1 or by name"
-_ERROR_VALUE = re.compile(
-    r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"
-    r"|WERT!|BEZUG!|NV|ZAHL!|VALEUR!|NOM\s?\?|NOMBRE!|¡VALOR!|¡REF!|¿NOMBRE\?|¡DIV/0!|¡NUM!|VALOR!|NOME\?)"
-)
-_FORMULA = re.compile(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'!|\w+!\$?[A-Z]|")""")
 
 
 class TableForm(NamedTuple):
@@ -88,7 +83,7 @@ def _records(
             _check_width(len(cells), width, needed, (path, line), form)
         src, tgt = cells[src_column].strip(), cells[tgt_column].strip()
         if (src and src[0] in "#=") or (tgt and tgt[0] in "#="):
-            fault = "" if form.keep_faulty else fault_of(src) or fault_of(tgt)
+            fault = "" if form.keep_faulty else cell_error(src) or cell_error(tgt)
             if fault:
                 faults[fault] += 1
                 first_fault = first_fault or line
@@ -101,12 +96,6 @@ def _records(
         kinds = ", ".join(f"{count:,} with {fault}" for fault, count in faults.most_common())
         message = f"{path}: skipped {counted(faults.total(), 'row')}: {kinds}; the first is on line {first_fault}"
         say_once(log, message, logging.WARNING)
-
-
-def fault_of(cell: str) -> str:
-    """Return the error value in a cell, or `a formula`; empty if the cell is text."""
-    found = _ERROR_VALUE.fullmatch(cell)
-    return found[0] if found else "a formula" if _FORMULA.match(cell) else ""
 
 
 def _first_full_row(head: Sequence[Row]) -> int:
@@ -143,7 +132,7 @@ def _find_columns(files: ParallelFiles, line: int, cells: list[str], path: Path)
         raise DataError(f"both columns are column {src + 1}", path=path, line=line, hint="choose two different columns")
     if files.header == "auto" and not by_name:
         chosen = [cells[i] for i in (src, tgt) if i < len(cells)]
-        has_header = len(chosen) == 2 and all(map(looks_like_header, chosen))
+        has_header = len(chosen) == 2 and all(map(looks_like_column_name, chosen))
         if has_header:
             names = ", ".join(cell.strip() for cell in chosen)
             reason = f"skipped the first row, which looks like a header ({names}); header: false keeps it"

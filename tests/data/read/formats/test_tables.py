@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nmt.data.read.formats.header_words import looks_like_header
-from nmt.data.read.formats.tables import HEAD_ROWS, fault_of
+from nmt.data.read.cells import cell_error, looks_like_column_name
+from nmt.data.read.formats.tables import HEAD_ROWS
 from tests.data.read.formats.reading import fault, read
 
 
@@ -59,14 +59,14 @@ def test_columns_are_found_by_name(tmp_path):
     "cell", ["source", "Target text", "text_en", "ID", "German (DE)", "English US", "zh-CN", "原文"]
 )
 def test_names_of_columns_look_like_headers(cell):
-    assert looks_like_header(cell)
+    assert looks_like_column_name(cell)
 
 
 @pytest.mark.parametrize(
     "cell", ["", "Hello", "The English text.", "to be or not to be", "Text!", "12", "source " * 20]
 )
 def test_text_does_not_look_like_a_header(cell):
-    assert not looks_like_header(cell)
+    assert not looks_like_column_name(cell)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_text_does_not_look_like_a_header(cell):
     ["#VALUE!", "#REF!", "#NAME?", "#N/A", "#DIV/0!", "#WERT!", "=A1&B2", "=SUM(A1:A9)", "='My sheet'!$A$1", '="a"'],
 )
 def test_cells_that_a_spreadsheet_could_not_compute_are_faults(cell):
-    assert fault_of(cell)
+    assert cell_error(cell)
 
 
 @pytest.mark.parametrize(
     "cell", ["", "#1", "# Title", "#hashtag", "= 5", "=) yes", "==", "#VALUE! is an error", "a=B1"]
 )
 def test_text_with_these_signs_is_text(cell):
-    assert not fault_of(cell)
+    assert not cell_error(cell)
 
 
 def test_rows_with_faulty_cells_are_left_out_counted_and_said(tmp_path, messages):

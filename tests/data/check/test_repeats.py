@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 
 import numpy as np
 import pytest
 
-from nmt.data.check import sorted_hashes
-from nmt.data.check.sorted_hashes import SortedHashes
+from nmt.data.check import repeats
+from nmt.data.check.repeats import SeenHashes, SortedHashes
 
 DRAW = np.random.default_rng(7)
 VALUES = np.unique(DRAW.integers(0, 2**64, 997, dtype=np.uint64))
@@ -18,8 +19,8 @@ IS_FIRST = DRAW.random(len(VALUES)) < 0.7
 @pytest.fixture
 def halves(tmp_path, monkeypatch) -> tuple[SortedHashes, SortedHashes]:
     """Return two runs whose union is too large for the memory."""
-    monkeypatch.setattr(sorted_hashes, "_MAX_IN_MEMORY", 101)
-    monkeypatch.setattr(sorted_hashes, "_BLOCK", 13)
+    monkeypatch.setattr(repeats, "_MAX_IN_MEMORY", 101)
+    monkeypatch.setattr(repeats, "_BLOCK", 13)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return SortedHashes(VALUES[IS_FIRST]), SortedHashes(VALUES[~IS_FIRST])
 
@@ -50,3 +51,19 @@ def test_hashes_stay_in_memory_if_there_is_no_folder_for_temporary_files(halves,
 
 def test_an_empty_run_contains_nothing():
     assert SortedHashes(VALUES[:0]).contains(VALUES[:3]).tolist() == [False] * 3
+
+
+@pytest.mark.parametrize("max_in_memory", [200, 1 << 20])
+def test_it_knows_what_was_added_before_and_earlier_in_the_same_array(monkeypatch, max_in_memory):
+    monkeypatch.setattr(repeats, "_MIN_RUN", 64)
+    monkeypatch.setattr(repeats, "_MAX_IN_MEMORY", max_in_memory)
+    monkeypatch.setattr(repeats, "_BLOCK", 17)
+    draw, seen, known = random.Random(2), SeenHashes(), set()
+    for _ in range(60):
+        values = [draw.randrange(1500) for _ in range(draw.randrange(60))]
+        expected = []
+        for value in values:
+            expected.append(value in known)
+            known.add(value)
+        assert seen.add(np.array(values, dtype=np.uint64)).tolist() == expected
+        assert len(seen) == len(known)

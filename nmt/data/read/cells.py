@@ -1,8 +1,24 @@
-"""Recognize column names by their words, to tell a header row from text."""
+"""What makes a cell of a table unusable as a sentence: a spreadsheet's error value or formula, or a column name."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+
+_ERROR_VALUE = re.compile(
+    r"#(?:VALUE!|REF!|NAME\?|N/A|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|UNKNOWN!|GETTING_DATA|ERROR!"
+    r"|WERT!|BEZUG!|NV|ZAHL!|VALEUR!|NOM\s?\?|NOMBRE!|¡VALOR!|¡REF!|¿NOMBRE\?|¡DIV/0!|¡NUM!|VALOR!|NOME\?)"
+)
+_FORMULA = re.compile(r"""=[-+(]*(?:[A-Z][A-Z0-9.]+\(|\$?[A-Z]{1,3}\$?\d|'[^']*'!|\w+!\$?[A-Z]|")""")
+_IN_TEXT = re.compile(
+    r"#(?:REF|VALUE|NAME|DIV/0|NUM|NULL|SPILL|CALC|WERT|BEZUG|ZAHL|NOMBRE|NOM|VALEUR|VALOR|¡VALOR|¡REF)[!?]|#N(?:/A|V)(?!\w)"
+    r"|^=\s?\$?[A-Z]{1,3}\$?\d|^=\s?[A-ZÄÖÜ][A-ZÄÖÜ.]{1,30}\("
+)
+_COLUMN_NAME = re.compile(
+    r"(?:source|target|src|tgt|trg)(?:[ _-]?(?:text|sentence|segment|language|lang))?|"
+    r"(?:text|sentence|segment|language|lang)[ _-]?[12]"
+)
+_MAX_HEADER = 40  # characters
 
 _WORD_LIST = """
 source src target tgt trg text texts sentence sentences segment segments string strings translation translations
@@ -28,7 +44,29 @@ _SEPARATORS = re.compile(r"[\W_]+")
 _MAX_CHARS = 60
 
 
-def looks_like_header(cell: str) -> bool:
+def cell_error(cell: str) -> str:
+    """Return the error value in a cell, or `a formula`; empty if the cell is text."""
+    found = _ERROR_VALUE.fullmatch(cell)
+    return found[0] if found else "a formula" if _FORMULA.match(cell) else ""
+
+
+def has_cell_error(text: str) -> bool:
+    """Return whether `text` is a spreadsheet error value (`#REF!`) or formula (`=A1+B1`, `=SUM(A1:A9)`)."""
+    return ("#" in text or text[0] == "=") and _IN_TEXT.search(text) is not None
+
+
+def is_column_name(text: str, names: Collection[str]) -> bool:
+    """Return whether `text` is a column name: `source`, `target_text`, or one of `names`, the names of the language.
+
+    Other words, such as `text` and `translation`, also occur in glossaries and user interfaces.
+    """
+    if len(text) > _MAX_HEADER:
+        return False
+    name = text.strip(" \"':#").casefold()
+    return name in names or _COLUMN_NAME.fullmatch(name) is not None
+
+
+def looks_like_column_name(cell: str) -> bool:
     """Return whether a cell in the first row looks like a column name: `source`, `German (DE)`, `text_en`."""
     if len(cell) > _MAX_CHARS or cell.rstrip().endswith((".", "!", "?")):
         return False

@@ -7,9 +7,20 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.check.features import Side
-from nmt.data.check.marks import BEYOND_LATIN, CELL, CONTROL, DIGIT, FOLLOWING, LEAD, QUESTION, SPAN, marks_of
-from nmt.data.check.noise import has_control_characters, has_mojibake
+from nmt.data.check.features import (
+    BEYOND_LATIN,
+    CELL,
+    CONTROL,
+    DIGIT,
+    FOLLOWING,
+    LEAD,
+    QUESTION,
+    SPAN,
+    Side,
+    has_control_characters,
+    has_mojibake,
+    marks_of,
+)
 
 TEXT = st.text(st.one_of(st.characters(), st.sampled_from("aZß ?；;#=<&{%@⟦/:w.1٣Ã¼â€™\ufffd\x07\ue000我😀я\u0301")))
 TEXTS = st.lists(TEXT, max_size=5)
