@@ -65,17 +65,13 @@ class Config(Section):
     def _stages_have_effect(self, info: ValidationInfo) -> Self:
         if (info.context or {}).get(STORED):
             return self
-        drawn = self.tokenizer.subword_regularization
         for number, stage in enumerate(self.training.stages, start=1):
             fault = ""
             if stage.augment and not self.data.augment.is_on:
                 fault = "augment true changes no pairs; set shares in data.augment, or omit augment"
-            elif stage.draw_segmentations and not drawn.per_epoch:
+            elif stage.draw_segmentations and not self.tokenizer.subword_regularization.per_epoch:
                 fault = "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, "
                 fault += "or omit draw_segmentations"
-            elif stage.draw_segmentations is False and drawn.num_samples > 1:
-                fault = "draw_segmentations false cannot leave out segmentations that are stored; set "
-                fault += "tokenizer.subword_regularization.num_samples to 1 and per_epoch to true"
             elif stage.reset_optimizer and number == 1:
                 fault = "reset_optimizer has no effect, because the optimizer has no moments yet; omit it"
             if fault:

@@ -13,30 +13,12 @@ MIN_COVERAGE = 0.98  # of characters; SentencePiece rejects less
 
 
 class SubwordRegularization(Section):
-    """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020.
-
-    Either redrawn in every epoch (`per_epoch`), or a fixed number of them is stored (`num_samples`).
-    """
+    """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020."""
 
     per_epoch: bool = Field(False, description="draw a new segmentation of each training pair in every epoch")
-
-    num_samples: int = Field(
-        1, ge=1, le=1000, description="segmentations stored per training pair: the most probable one, others sampled"
-    )
     alpha: float = Field(
         0.2, gt=0.0, le=1.0, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges"
     )
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether training uses random segmentations."""
-        return self.per_epoch or self.num_samples > 1
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if self.per_epoch and self.num_samples > 1:
-            raise ValueError("per_epoch draws new ones in every epoch, so none are stored: set num_samples to 1")
-        return self
 
 
 class TokenizerConfig(Section):
@@ -80,9 +62,8 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _can_sample(self) -> Self:
-        if self.subword_regularization.is_on and self.type in ("char", "word"):
-            key, off = ("per_epoch", "false") if self.subword_regularization.per_epoch else ("num_samples", "1")
+        if self.subword_regularization.per_epoch and self.type in ("char", "word"):
             raise ValueError(
-                f"type {self.type} has only one segmentation per text; subword_regularization.{key} must be {off}"
+                f"type {self.type} has only one segmentation per text; subword_regularization.per_epoch must be false"
             )
         return self

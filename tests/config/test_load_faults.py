@@ -242,9 +242,6 @@ def test_a_data_section_that_lacks_or_mistakes_something(complaint, text):
 CONTRADICTIONS = {
     "  augment:\n    upper: 0.7\n    typos: 0.6": "x.yaml:5: data.augment: the shares add up to 1.3, more than 1; "
     "a pair is changed in at most one way",
-    "tokenizer:\n  subword_regularization: {per_epoch: true, num_samples: 3}": "x.yaml:6: "
-    "tokenizer.subword_regularization: per_epoch draws new ones in every epoch, so none are stored: "
-    "set num_samples to 1",
     "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": "x.yaml:6: tokenizer: type char has only "
     "one segmentation per text; subword_regularization.per_epoch must be false",
     "model:\n  dropout: 0\n  num_heads: 3": "x.yaml:7: model: num_heads 3 does not divide d_model 256; 2 or 4 would",
@@ -298,10 +295,6 @@ STAGES = {
     "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": "x.yaml:8: training.stages: stage 1: "
     "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, or omit "
     "draw_segmentations",
-    "tokenizer: {subword_regularization: {num_samples: 3}}\ntraining:\n  stages:\n  - max_updates: 500\n"
-    "  - max_updates: 500\n    draw_segmentations: false": "x.yaml:10: training.stages: stage 2: draw_segmentations "
-    "false cannot leave out segmentations that are stored; set tokenizer.subword_regularization.num_samples to 1 and "
-    "per_epoch to true",
     "training:\n  stages:\n  - max_updates: 500\n    reset_optimizer: true": "x.yaml:8: training.stages: stage 1: "
     "reset_optimizer has no effect, because the optimizer has no moments yet; omit it",
 }

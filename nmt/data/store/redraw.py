@@ -23,7 +23,7 @@ from nmt.data.store.glossary_pairs import TermAnnotator, TermLexicon, TokenizedP
 from nmt.data.store.mixing import permute
 from nmt.data.store.store import Side, TokenStore
 from nmt.data.text.augment import PairChanger, TextPair
-from nmt.data.tokens.subword_regularization import Segmentations, SubwordSampler
+from nmt.data.tokens.subword_regularization import Segmentations
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 _Rows = NDArray[np.int64]
@@ -180,9 +180,7 @@ class _SideRedraw:
 
     def __init__(self, side: Side, tokenizer: Tokenizer, regularization: SubwordRegularization):
         self._side, self._tokenizer = side, tokenizer
-        self._sampler: SubwordSampler | None = (
-            tokenizer.sampler(regularization.alpha, 0) if regularization.per_epoch else None
-        )
+        self._sampler = tokenizer.sampler(regularization.alpha) if regularization.per_epoch else None
 
     def read(self, indices: _Rows) -> Segmentations:
         """Read the sentences at `indices` of the store. RunError if they contain invalid tokens."""
@@ -207,9 +205,7 @@ class _SideRedraw:
             changed[row] if row in changed else self._tokenizer.spelling(ids)
             for row, ids in zip(rows.tolist(), _each(stored, rows), strict=True)
         ]
-        self._sampler.seed(*seeds)
-        drawn = next(self._sampler.draw(spelled, 1))
-        return _overlay(stored, rows, drawn)
+        return _overlay(stored, rows, self._sampler.draw(spelled, *seeds))
 
 
 def _spells_its_text(sentences: Segmentations) -> NDArray[np.bool_]:

@@ -82,7 +82,7 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """One of several training corpora; pairs count every segmentation and copy."""
+    """One of several training corpora; pairs count every copy."""
 
     files: str
     direction: str
@@ -108,8 +108,7 @@ class CorpusReport:
     """A prepared corpus."""
 
     pairs: int
-    segmentations: int  # of each pair
-    too_long: int  # of all segmentations
+    too_long: int
     on_too_long: Literal["truncate", "drop"]
     counts: CorpusCounts
     src: SideReport
@@ -129,16 +128,14 @@ class CorpusReport:
 
     def describe(self) -> Iterator[str]:
         """Yield the report as lines for the log."""
-        drawn = f", each in {self.segmentations} segmentations" if self.segmentations > 1 else ""
-        yield f"corpus: {counted(self.pairs, 'training pair')}{drawn}"
+        yield f"corpus: {counted(self.pairs, 'training pair')}"
         yield from (f"  {part}" for part in self.corpora)
         yield f"  {self.src}"
         yield f"  {self.tgt}"
         if self.too_long:
             limits = f"{self.src.limit} source or {self.tgt.limit} target tokens"
             done = {"truncate": "truncated", "drop": "dropped"}[self.on_too_long]
-            each = ", counted in every segmentation" if drawn else ""
-            yield f"  {done}: {counted(self.too_long, 'pair')} longer than {limits}{each}"
+            yield f"  {done}: {counted(self.too_long, 'pair')} longer than {limits}"
         if self.counts.empty_dropped:
             yield f"  dropped: {counted(self.counts.empty_dropped, 'pair')} with an empty side"
         if self.counts.filtered:

@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, BinaryIO, Literal, Self
+from typing import Annotated, Any, BinaryIO, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from nmt.base.errors import RunError
 from nmt.base.files import new_folder, read_at_most, write_text
 from nmt.base.machine import num_cores
 from nmt.config.base import Section
-from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.read.corpus import SentencePair
 from nmt.data.store.report import CorpusCounts
-from nmt.data.tokens.subword_regularization import SubwordSampler
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
 
 FORMAT: Literal[2] = 2
 _MAX_INFO_BYTES = 1_000_000
 _BLOCK_PAIRS = 20_000  # pairs in memory at once while building
 _BLOCK_LENGTHS = 1 << 20
-
-NO_REGULARIZATION = SubwordRegularization()
 
 
 class StoreInfo(Section):
@@ -140,66 +136,51 @@ class TokenStore:
 
 
 class _SideWriter:
-    """Appends sentences of one language to the files of an unfinished store; `with` closes them."""
+    """Appends sentences of one language to the files of an unfinished store, which `stack` closes."""
 
-    def __init__(self, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
-        self.tokens: BinaryIO = open(folder / f"{side}.tokens", "wb")  # noqa: SIM115 (closed by __exit__)
-        self.offsets: BinaryIO = open(folder / f"{side}.offsets", "wb")  # noqa: SIM115
+    def __init__(self, stack: ExitStack, folder: Path, side: str, tokenizer: Tokenizer, dtype: str):
+        self.tokens: BinaryIO = stack.enter_context(open(folder / f"{side}.tokens", "wb"))  # noqa: SIM115
+        self.offsets: BinaryIO = stack.enter_context(open(folder / f"{side}.offsets", "wb"))  # noqa: SIM115
         self.offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        self.tokenizer = tokenizer
-        self.dtype = dtype
-        self.end = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.tokens.close()
-        self.offsets.close()
+        self.tokenizer, self.dtype, self.end = tokenizer, dtype, 0
 
     def append(self, texts: list[str]) -> None:
-        """Append the most probable segmentation of each of `texts`."""
+        """Append the tokens of each of `texts`."""
         tokens = self.tokenizer.encode_batch(texts, threads=num_cores())
-        self._append(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype), [len(ids) for ids in tokens])
-
-    def append_drawn(self, texts: list[str], sampler: SubwordSampler, count: int) -> None:
-        """Append `count` drawn segmentations of all `texts`, draw by draw."""
-        for ids, lengths in sampler.draw(self.tokenizer.normalize_batch(texts), count):
-            self._append(ids.astype(self.dtype), lengths)
-
-    def _append(self, ids: NDArray[Any], lengths: ArrayLike) -> None:
-        ends = self.end + np.cumsum(lengths, dtype=np.int64)
-        self.tokens.write(ids.tobytes())
+        ends = self.end + np.cumsum([len(ids) for ids in tokens], dtype=np.int64)
+        self.tokens.write(np.fromiter(chain.from_iterable(tokens), dtype=self.dtype).tobytes())
         self.offsets.write(ends.tobytes())
         self.end = int(ends[-1])
 
 
 def build_store(
-    folder: Path,
-    pairs: Iterator[SentencePair],
-    tokenizers: TokenizerPair,
-    counts: CorpusCounts,
-    regularization: SubwordRegularization = NO_REGULARIZATION,
-    seed: int = 1,
+    folder: Path, pairs: Iterator[SentencePair], tokenizers: TokenizerPair, counts: CorpusCounts
 ) -> TokenStore:
     """Tokenize `pairs`, corpus by corpus, into `folder`, which must not exist yet, and open it.
 
     Memory is bounded by a block of pairs, whatever the size of the corpus. `counts` are saved with the store; they are
-    read after the last pair, so the iterator of pairs may update them. The store contains each pair
-    `regularization.num_samples` times, with segmentations drawn by `seed`, so an epoch over it is that many passes over
-    the corpus.
+    read after the last pair, so the iterator of pairs may update them.
     """
+    src_vocab_size, tgt_vocab_size = tokenizers.src.vocab_size, tokenizers.tgt.vocab_size
+    dtype: Literal["uint16", "uint32"] = "uint16" if max(src_vocab_size, tgt_vocab_size) <= 1 << 16 else "uint32"
+    sizes = [0]
     try:
         with new_folder(folder) as partial:
-            sizes = _write_tokens(partial, pairs, tokenizers, regularization, seed)
+            with ExitStack() as stack:
+                src = _SideWriter(stack, partial, "src", tokenizers.src, dtype)
+                tgt = _SideWriter(stack, partial, "tgt", tokenizers.tgt, dtype)
+                for block in _blocks_of_one_corpus(pairs):
+                    src.append([pair.src for pair in block])
+                    tgt.append([pair.tgt for pair in block])
+                    assert block[0].corpus >= len(sizes) - 1, "pairs come corpus by corpus"
+                    sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
+                    sizes[block[0].corpus] += len(block)
             info = StoreInfo(
                 num_pairs=sum(sizes),
-                corpora=sizes if len(sizes) > 1 else (),
-                dtype=_dtype_for(tokenizers),
-                src_vocab_size=tokenizers.src.vocab_size,
-                tgt_vocab_size=tokenizers.tgt.vocab_size,
+                corpora=tuple(sizes) if len(sizes) > 1 else (),
+                dtype=dtype,
+                src_vocab_size=src_vocab_size,
+                tgt_vocab_size=tgt_vocab_size,
                 counts=counts,  # complete after the last pair
             )
             write_text(partial / "store.json", info.model_dump_json())
@@ -209,41 +190,8 @@ def build_store(
     return TokenStore(folder)
 
 
-def _write_tokens(
-    folder: Path,
-    pairs: Iterator[SentencePair],
-    tokenizers: TokenizerPair,
-    regularization: SubwordRegularization,
-    seed: int,
-) -> tuple[int, ...]:
-    """Write the tokens and offsets of a store into `folder`; return the number of pairs of each corpus."""
-    dtype = _dtype_for(tokenizers)
-    num_drawn = regularization.num_samples - 1
-    src_sampler = tokenizers.src.sampler(regularization.alpha, 2 * seed) if num_drawn else None
-    tgt_sampler = tokenizers.tgt.sampler(regularization.alpha, 2 * seed + 1) if num_drawn else None
-    sizes = [0]
-    with (
-        _SideWriter(folder, "src", tokenizers.src, dtype) as src,
-        _SideWriter(folder, "tgt", tokenizers.tgt, dtype) as tgt,
-    ):
-        for block in _blocks_of_one_corpus(pairs):
-            sides = ([pair.src for pair in block], src, src_sampler), ([pair.tgt for pair in block], tgt, tgt_sampler)
-            for texts, writer, sampler in sides:
-                writer.append(texts)
-                if sampler is not None:
-                    writer.append_drawn(texts, sampler, num_drawn)
-            assert block[0].corpus >= len(sizes) - 1, "pairs come corpus by corpus"
-            sizes += [0] * (block[0].corpus + 1 - len(sizes))  # a corpus may have no pairs
-            sizes[block[0].corpus] += len(block) * regularization.num_samples
-    return tuple(sizes)
-
-
 def _blocks_of_one_corpus(pairs: Iterator[SentencePair]) -> Iterator[list[SentencePair]]:
-    """Yield `pairs` in blocks of a single corpus, so that a corpus and its drawn segmentations are contiguous."""
+    """Yield `pairs` in blocks of a single corpus, so that the size of each corpus is known."""
     for _, corpus in groupby(pairs, key=attrgetter("corpus")):
         while block := list(islice(corpus, _BLOCK_PAIRS)):
             yield block
-
-
-def _dtype_for(tokenizers: TokenizerPair) -> Literal["uint16", "uint32"]:
-    return "uint16" if max(tokenizers.src.vocab_size, tokenizers.tgt.vocab_size) <= 1 << 16 else "uint32"

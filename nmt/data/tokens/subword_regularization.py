@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -269,20 +269,19 @@ class Segmentations(NamedTuple):
 
 
 class SubwordSampler:
-    """Draws segmentations of texts, determined by the seed and the number of draws since it was set.
+    """Draws segmentations of texts, determined by the seeds of a draw.
 
     Texts are cut into independent units: user-defined symbols, and words with the space before them (if no token
     crosses a space).
     """
 
-    def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float, seed: int):
+    def __init__(self, vocabulary: SubwordVocabulary, model_type: str, alpha: float):
         """Create a sampler for the `model_type` unigram or bpe; ValueError for others, with only one segmentation."""
         if model_type not in ("unigram", "bpe"):
             raise ValueError(f"a tokenizer of type {model_type} has only one segmentation per text")
         self._codes = Codes(vocabulary)
         kind = UnigramSampler if model_type == "unigram" else BpeDropoutSampler
         self._sampler: UnigramSampler | BpeDropoutSampler = kind(vocabulary, self._codes, alpha)
-        self._bits = np.random.PCG64(seed)  # its numbers are the same in every version of numpy
         self._numbers: dict[str, int] = {}  # of the distinct units that `_sampler` has read
         self._num_kept = 0  # their characters
         symbols = sorted(vocabulary.user_symbols, key=len, reverse=True)
@@ -290,20 +289,16 @@ class SubwordSampler:
         crosses_spaces = any(SPACE in token[1:] for token in vocabulary.tokens)
         self._words = re.compile(".+" if crosses_spaces else f"{SPACE}[^{SPACE}]*|[^{SPACE}]+", re.DOTALL)
 
-    def seed(self, *numbers: int) -> None:
-        """Reset the seed to `numbers`, whatever was drawn before."""
-        self._bits = np.random.PCG64(numbers)
-
-    def draw(self, texts: Sequence[str], count: int) -> Iterator[Segmentations]:
-        """Yield `count` segmentations of all `texts`, which must be normalized, with "▁" for each space."""
+    def draw(self, texts: Sequence[str], *seeds: int) -> Segmentations:
+        """Draw a segmentation of each of `texts`, which must be normalized, with "▁" for each space."""
+        bits = np.random.PCG64(seeds)  # its numbers are the same in every version of numpy
         units = self._read(texts)
         which = np.fromiter((unit for text_units in units for unit in text_units), dtype=np.int64)
         text_of_unit = np.repeat(np.arange(len(texts)), [len(text_units) for text_units in units])
-        for _ in range(count):
-            codes, counts = self._sampler.draw(which, self._bits)
-            ids, widths = self._codes.ids(codes)
-            lengths = np.bincount(np.repeat(text_of_unit, counts), weights=widths, minlength=len(texts))
-            yield Segmentations(ids, lengths.astype(np.int64))
+        codes, counts = self._sampler.draw(which, bits)
+        ids, widths = self._codes.ids(codes)
+        lengths = np.bincount(np.repeat(text_of_unit, counts), weights=widths, minlength=len(texts))
+        return Segmentations(ids, lengths.astype(np.int64))
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the numbers of the units of each text, and let the sampler read those that are not cached.

@@ -109,8 +109,8 @@ class Tokenizer:
         """True if a text has several segmentations, so that `sampler` can draw one."""
         return self.type in ("unigram", "bpe")
 
-    def sampler(self, alpha: float, seed: int) -> SubwordSampler:
-        """Return a sampler of segmentations of normalized texts, determined by `seed`.
+    def sampler(self, alpha: float) -> SubwordSampler:
+        """Return a sampler of segmentations of normalized texts.
 
         unigram: samples by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe:
         drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
@@ -119,7 +119,7 @@ class Tokenizer:
             SubwordSampler,  # imports numpy, which is not needed to translate
         )
 
-        return SubwordSampler(self._subword_vocabulary(), self.type, alpha, seed)
+        return SubwordSampler(self._subword_vocabulary(), self.type, alpha)
 
     def normalize_batch(self, texts: Iterable[str]) -> list[str]:
         """Return each text as it is segmented: normalized, with "▁" for each space and before the first word."""

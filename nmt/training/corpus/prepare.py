@@ -223,15 +223,13 @@ def load_base_tokenizers(config: Config) -> TokenizerPair | None:
             path=run or path,
             hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
         )
-    regularization = config.tokenizer.subword_regularization
-    if regularization.is_on:
-        key, off = ("per_epoch", "false") if regularization.per_epoch else ("num_samples", "1")
+    if config.tokenizer.subword_regularization.per_epoch:
         for tokenizer in (tokenizers.src, tokenizers.tgt):
             if not tokenizer.can_sample:
                 raise ConfigError(
                     f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
                     path=run or path,
-                    hint=f"set tokenizer.subword_regularization.{key} to {off}",
+                    hint="set tokenizer.subword_regularization.per_epoch to false",
                 )
     return tokenizers
 
@@ -266,13 +264,12 @@ def _estimated_bytes(corpus: FilteredCorpus, tokenizers: TokenizerPair) -> int:
     sources = tokenizers.src.encode_batch(tags[pair.corpus] + pair.src for pair in first)
     sides = (sources, tokenizers.tgt.encode_batch(tgt_tags[pair.corpus] + pair.tgt for pair in first))
     num_tokens = sum(len(ids) for side in sides for ids in side)
-    store_bytes = int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
-    return store_bytes * corpus.config.tokenizer.subword_regularization.num_samples
+    return int(text_bytes / max(1, sample_bytes) * (2 * num_tokens + 16 * len(first)))
 
 
 def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: Path) -> str:
     """Return a hash of everything that determines the contents of a store."""
-    data, regularization = corpus.config.data, corpus.config.tokenizer.subword_regularization
+    data = corpus.config.data
     parts = {
         "format": FORMAT,
         "corpus": corpus.identity(store_root),
@@ -281,8 +278,8 @@ def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: 
         "placeholders": [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
         if data.protect
         else [],
-        "regularization": regularization.model_dump(exclude={"per_epoch"}) if regularization.num_samples > 1 else {},
-        "seed": corpus.config.training.seed if data.protect or regularization.num_samples > 1 else 0,
+        "regularization": {},  # a key of format 2: without it, all stores would be built again
+        "seed": corpus.config.training.seed if data.protect else 0,
         **({"language_tags": "both"} if corpus.config.model.language_tags == "both" else {}),
         **corpus.filter_identity(),
     }
@@ -290,10 +287,8 @@ def _fingerprint(corpus: FilteredCorpus, tokenizers: TokenizerPair, store_root: 
 
 
 def _build(folder: Path, corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair) -> TokenStore:
-    counts, config = CorpusCounts(), corpus.config
-    pairs = _counted(corpus, run, counts)
-    regularization = config.tokenizer.subword_regularization
-    return build_store(folder, pairs, tokenizers, counts, regularization, config.training.seed)
+    counts = CorpusCounts()
+    return build_store(folder, _counted(corpus, run, counts), tokenizers, counts)
 
 
 def _counted(corpus: FilteredCorpus, run: RunDir, counts: CorpusCounts) -> Iterator[SentencePair]:
@@ -357,20 +352,18 @@ def _count_words(text: str, language: str) -> int:
 
 def _report(corpus: FilteredCorpus, run: RunDir, tokenizers: TokenizerPair, store: TokenStore) -> CorpusReport:
     data, model, counts = corpus.config.data, corpus.config.model, store.counts
-    num_samples = corpus.config.tokenizer.subword_regularization.num_samples
     too_long = 0
     for src_len, tgt_len in zip(store.src.length_blocks(), store.tgt.length_blocks(), strict=True):
         too_long += int(((src_len + 1 > model.max_src_len) | (tgt_len + 1 > model.max_tgt_len)).sum())
     sources, targets = (list(dict.fromkeys(codes)) for codes in zip(*data.directions, strict=True))
     src_counts, tgt_counts = store.src.length_counts(), store.tgt.length_counts()
     return CorpusReport(
-        pairs=len(store) // num_samples,
-        segmentations=num_samples,
+        pairs=len(store),
         too_long=too_long,
         on_too_long=data.on_too_long,
         counts=counts,
-        src=SideReport.from_counts(src_counts, counts.src_words * num_samples, model.max_src_len, sources),
-        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words * num_samples, model.max_tgt_len, targets),
+        src=SideReport.from_counts(src_counts, counts.src_words, model.max_src_len, sources),
+        tgt=SideReport.from_counts(tgt_counts, counts.tgt_words, model.max_tgt_len, targets),
         valid=_split_report(corpus, run, tokenizers, "valid"),
         test=_split_report(corpus, run, tokenizers, "test"),
         corpora=_parts(corpus, store) if len(corpus.train) > 1 else (),

@@ -9,7 +9,6 @@ import pytest
 
 from nmt.base.errors import RunError
 from nmt.config import TokenizerConfig
-from nmt.config.tokenizer import SubwordRegularization
 from nmt.data.read.corpus import SentencePair
 from nmt.data.store.batching import BatchIndices, read_batch
 from nmt.data.store.report import CorpusCounts
@@ -63,40 +62,14 @@ def test_a_damaged_store_is_refused_by_name(tmp_path, tokenizers, name):
         TokenStore(tmp_path / "store")
 
 
-def test_every_drawn_segmentation_spells_its_pair_and_the_seed_decides_it(tmp_path):
-    lines = [f"the {animal} sees the {other}" for animal in ("sheep", "goat", "shepherd") for other in ("dog", "hen")]
-    pairs = [SentencePair(line, line[::-1], n) for n, line in enumerate(lines)]
-    config = TokenizerConfig(type="bpe", vocab_size=300, joint=True)
-    tokenizers = train_tokenizers(config, lambda: lines, lambda: [p.tgt for p in pairs])
-
-    def tokens(name: str, seed: int) -> list[list[int]]:
-        three = SubwordRegularization(num_samples=3, alpha=0.3)
-        store = build_store(tmp_path / name, iter(pairs), tokenizers, CorpusCounts(), three, seed)
-        assert len(store) == 3 * len(pairs)
-        for index in range(len(store)):
-            assert tokenizers.src.decode(store.src[index]) == pairs[index % len(pairs)].src
-            assert tokenizers.tgt.decode(store.tgt[index]) == pairs[index % len(pairs)].tgt
-        return [store.src[index].tolist() for index in range(len(store))]
-
-    first, again, other = tokens("first", 1), tokens("again", 1), tokens("other", 2)
-    assert first == again != other
-    assert first[: len(pairs)] == other[: len(pairs)] == [tokenizers.src.encode(line) for line in lines]
-    assert first[len(pairs) : 2 * len(pairs)] != first[2 * len(pairs) :]
-
-
-@pytest.mark.parametrize("num_samples", [1, 2])
-def test_each_corpus_lies_in_one_piece_whose_size_is_known(tmp_path, tokenizers, monkeypatch, num_samples):
+def test_each_corpus_lies_in_one_piece_whose_size_is_known(tmp_path, tokenizers, monkeypatch):
     monkeypatch.setattr("nmt.data.store.store._BLOCK_PAIRS", 7)
-    bpe = train_tokenizers(
-        TokenizerConfig(type="bpe", vocab_size=300), lambda: [p.src for p in PAIRS], lambda: [p.tgt for p in PAIRS]
-    )
     corpora = [pair._replace(corpus=(pair.line > 10) + 2 * (pair.line > 40)) for pair in PAIRS]  # none of number 2
-    regularization = SubwordRegularization(num_samples=num_samples)
-    build_store(tmp_path / "store", iter(corpora), bpe, CorpusCounts(), regularization)
+    build_store(tmp_path / "store", iter(corpora), tokenizers, CorpusCounts())
     store = TokenStore(tmp_path / "store")
-    assert store.sizes(4) == (10 * num_samples, 30 * num_samples, 0, 19 * num_samples)
-    first = [bpe.src.decode(store.src[index].tolist()) for index in range(store.sizes(4)[0])]
-    assert sorted(first) == sorted([pair.src for pair in PAIRS[:10]] * num_samples)
+    assert store.sizes(4) == (10, 30, 0, 19)
+    first = [tokenizers.src.decode(store.src[index].tolist()) for index in range(store.sizes(4)[0])]
+    assert first == [pair.src for pair in PAIRS[:10]]
 
 
 def test_a_store_of_one_corpus_says_nothing_of_corpora_and_an_older_one_is_read(tmp_path, tokenizers):

@@ -28,7 +28,8 @@ import sys
 from nmt.data.tokens.tokenizer import Tokenizer
 texts = sys.stdin.buffer.read().decode("utf-8").splitlines()
 tokenizer = Tokenizer.load(__import__("pathlib").Path(sys.argv[1]))
-for ids, lengths in tokenizer.sampler(0.3, 7).draw(tokenizer.normalize_batch(texts), 3):
+for seed in range(3):
+    ids, lengths = tokenizer.sampler(0.3).draw(tokenizer.normalize_batch(texts), 7, seed)
     print(ids.tolist(), lengths.tolist())
 """
 
@@ -42,7 +43,8 @@ def segmentations(
     tokenizer: Tokenizer, texts: list[str], count: int, alpha: float, seed: int = 1
 ) -> list[list[list[int]]]:
     """Each draw as a list of the ids of each text."""
-    draws = tokenizer.sampler(alpha, seed).draw(tokenizer.normalize_batch(texts), count)
+    sampler = tokenizer.sampler(alpha)
+    draws = (sampler.draw(tokenizer.normalize_batch(texts), seed, number) for number in range(count))
     return [[part.tolist() for part in np.split(ids, lengths.cumsum()[:-1])] for ids, lengths in draws]
 
 
@@ -50,12 +52,12 @@ def sampler_of(tokens: dict[str, float], model_type: str, alpha: float) -> tuple
     """A sampler over `tokens` with their scores, and the tokens by id."""
     names = list(tokens)
     ids = {token: i for i, token in enumerate(names)}
-    return SubwordSampler(SubwordVocabulary(ids, list(tokens.values()), {}, (), 0), model_type, alpha, 5), names
+    return SubwordSampler(SubwordVocabulary(ids, list(tokens.values()), {}, (), 0), model_type, alpha), names
 
 
 def shares(sampler: SubwordSampler, names: list[str], text: str, count: int = 20_000) -> dict[tuple[str, ...], float]:
     """How often each segmentation of `text` is drawn."""
-    ids, lengths = next(sampler.draw([text] * count, 1))
+    ids, lengths = sampler.draw([text] * count, 5)
     parts = np.split(ids, lengths.cumsum()[:-1])
     counts = Counter(tuple(names[i] for i in part) for part in parts)
     return {segmentation: n / count for segmentation, n in counts.items()}
@@ -105,7 +107,7 @@ def test_unigram_draws_have_the_probabilities_of_kudo_2018(alpha):
 def test_a_long_word_does_not_underflow():
     scores = {"a": -9.0, "b": -9.5, "ab": -17.0}
     sampler, names = sampler_of(scores, "unigram", 1.0)
-    ids, _ = next(sampler.draw(["ab" * 450], 1))
+    ids, _ = sampler.draw(["ab" * 450], 5)
     share = [names[i] for i in ids].count("ab") / 450
     assert share == pytest.approx(1 / (1 + math.exp(-1.5)), abs=0.08)
 
@@ -142,20 +144,18 @@ def test_types_with_one_segmentation_cannot_be_sampled():
     tokenizer = trained("char", 400)
     assert not tokenizer.can_sample
     with pytest.raises(ValueError, match="type char has only one segmentation"):
-        tokenizer.sampler(0.2, 1)
+        tokenizer.sampler(0.2)
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])
 def test_a_seed_decides_the_draws_after_it_whatever_was_drawn_before(model_type, monkeypatch):
     tokenizer = trained(model_type)
     texts = tokenizer.normalize_batch([*LINES, "unseen: ẞ 🐑"])
-    fresh, used = tokenizer.sampler(0.3, 1), tokenizer.sampler(0.3, 2)
+    fresh, used = tokenizer.sampler(0.3), tokenizer.sampler(0.3)
     for start in range(0, len(texts), 4):
-        next(used.draw(texts[start : start + 4], 1))
+        used.draw(texts[start : start + 4], 1)
     for limit in (10**6, 5):  # units remembered, and forgotten
         monkeypatch.setattr(subword_regularization, "_MAX_KEPT", limit)
-        for sampler in (fresh, used):
-            sampler.seed(3, 1, 4)
-        one, two = (next(sampler.draw(texts, 1)) for sampler in (fresh, used))
+        one, two = (sampler.draw(texts, 3, 1, 4) for sampler in (fresh, used))
         assert one.ids.tolist() == two.ids.tolist()
         assert one.lengths.tolist() == two.lengths.tolist()
