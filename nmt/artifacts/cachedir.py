@@ -1,4 +1,4 @@
-"""The cache: a folder for unpacked and downloaded models, and for virtual environments of other programs.
+"""The cache: a folder for unpacked and downloaded models.
 
 Each model in the cache is a folder with a file `.NAME.use` beside it. A process that uses the model holds a shared lock
 on that file and updates its modification time. When the models exceed the size limit, the least recently used ones are

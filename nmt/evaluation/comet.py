@@ -1,58 +1,55 @@
-"""COMET (Rei et al. 2020, 2022), a neural metric, computed by its own package in a separate environment.
+"""COMET (Rei et al. 2020, 2022), a neural metric, computed by its own package in a Python that the user names.
 
 The package unbabel-comet needs versions of numpy and protobuf that conflict with nmt's. `comet_worker.py` runs in that
-environment as a separate program, with which this module exchanges JSON lines.
+Python as a separate program, with which this module exchanges JSON lines.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from sacrebleu.metrics.base import Metric, Score, Signature
 
-from nmt.artifacts.environments import Environment, clean_environment
 from nmt.base.errors import NmtError
 from nmt.evaluation import comet_worker
 from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL
 from nmt.evaluation.statistics import SentenceStatistics
 
-VERSION = "2.2.7"
 SCALE = 100
 """Factor that brings COMET's scores to the scale of the other metrics."""
 
+_HINT = (
+    "create one (`python -m venv comet; comet/bin/pip install unbabel-comet==2.2.7 'setuptools<81'`), and set "
+    "$NMT_COMET_PYTHON to comet/bin/python"
+)
 _LAST_BYTES = 10_000
 
 
-def comet_environment() -> Environment:
-    """Return the environment of COMET, which may not exist yet."""
-    # torchmetrics 0.10, which COMET requires, imports pkg_resources, which newer setuptools lack.
-    requirements = [f"unbabel-comet=={VERSION}", "setuptools<81", *_same_torch()]
-    return Environment(f"comet-{VERSION}", requirements, ["comet"])
-
-
-def _same_torch() -> list[str]:
-    """Return the requirement for the same PyTorch build as nmt's; otherwise pip may choose CUDA instead of CPU."""
-    try:
-        return [f"torch=={version('torch')}"]
-    except PackageNotFoundError:
-        return []
+def comet_python() -> str:
+    """Return the path of the Python that $NMT_COMET_PYTHON names. NmtError if there is none."""
+    name = os.environ.get("NMT_COMET_PYTHON", "")
+    if not name:
+        raise NmtError("COMET needs a Python environment of its own, with the package unbabel-comet", hint=_HINT)
+    python = shutil.which(os.path.expanduser(name))
+    if python is None:
+        raise NmtError(f"$NMT_COMET_PYTHON names no program: {name}", hint=_HINT)
+    return python
 
 
 class Comet:
     """A COMET model. Its worker process starts with the first `load` or `score`, and ends with the context."""
 
-    def __init__(self, model: str = DEFAULT_COMET_MODEL, device: str = "auto", python: Path | None = None):
-        """Set the model, as in `comet_worker`; `python` is that of `comet_environment()` by default."""
+    def __init__(self, model: str = DEFAULT_COMET_MODEL, device: str = "auto"):
+        """Set the model, as in `comet_worker`. Raises as `comet_python`."""
         self.model, self._device = model, device
-        self._python = python or comet_environment().python
+        self._python = comet_python()
         self._worker: subprocess.Popen[str] | None = None
         self._errors: IO[bytes] | None = None
         self.signature = dict[str, str]()  # set when the model is loaded
@@ -71,14 +68,6 @@ class Comet:
         if self._errors is not None:
             self._errors.close()
         self._worker = self._errors = None
-
-    def missing(self) -> list[str]:
-        """Return the names on the Hugging Face Hub that must be downloaded before scoring. Raises as `score`."""
-        return self._ask("find", offline=True)
-
-    def download(self) -> None:
-        """Download what is missing, with progress bars on standard error. Raises as `score`."""
-        self._ask("download", offline=False)
 
     def load(self) -> None:
         """Start the worker, unless it is running, and wait until it has loaded the model. Raises as `score`."""
@@ -128,17 +117,14 @@ class Comet:
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         self._worker = subprocess.Popen(
-            [*self._command("score"), self._device],
+            [self._python, "-I", comet_worker.__file__, "score", self.model, self._device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**clean_environment(), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
             text=True,
             encoding="ascii",
         )
-
-    def _command(self, command: str) -> list[str]:
-        return [str(self._python), "-I", comet_worker.__file__, command, self.model]
 
     def _read(self, key: str) -> dict[str, Any]:
         """Return the worker's next record, which must have `key`. NmtError if it lacks it, or the worker has ended."""
@@ -164,22 +150,6 @@ class Comet:
         if key not in record:
             raise NmtError(f"COMET cannot score with {self.model}: {record.get('error', line)}")
         return record
-
-    def _ask(self, command: str, *, offline: bool) -> list[str]:
-        """Run `command` and return what is still missing."""
-        variables = {**clean_environment(), **({"HF_HUB_OFFLINE": "1"} if offline else {})}
-        done = subprocess.run(
-            self._command(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if offline else None,
-            env=variables,
-            encoding="utf-8",
-            check=False,
-        )
-        if not done.stdout.strip():
-            raise NmtError(f"COMET ended with code {done.returncode}")
-        return list(self._parse(done.stdout.strip().splitlines()[-1], "missing")["missing"])
 
 
 class CometMetric(Metric):

@@ -5,12 +5,10 @@
 reads lines {"src": …, "mt": …, "ref": …}; an empty line ends a set. For each set, it writes the score of each line in
 order, such as {"score": 0.8512}. Before the first set, it writes {"comet": its version, "model": which one exactly}.
 
-    python comet_worker.py find MODEL
     python comet_worker.py download MODEL
 
-write {"missing": [names on the hub that are not on this machine]}; the second command downloads them first. MODEL is a
-checkpoint (.ckpt), its folder, or a name on the Hugging Face Hub. On errors, it writes a line {"error": …} and exits
-with code 1.
+downloads what the model lacks on this machine. MODEL is a checkpoint (.ckpt), its folder, or a name on the Hugging Face
+Hub. On errors, it writes a line {"error": …} and exits with code 1.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ import hashlib
 import json
 import logging
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -42,9 +41,7 @@ def main() -> int:
             for record in _score(model, device[0]):
                 print(json.dumps(record), file=out, flush=True)
         else:
-            if command == "download":
-                _download(model)
-            print(json.dumps({"missing": _missing(model)}), file=out, flush=True)
+            _download(model)
     except Exception as error:
         print(json.dumps({"error": _in_words(error)}), file=out, flush=True)
         return 1
@@ -70,6 +67,9 @@ def _score(name: str, device: str) -> Iterator[dict[str, object]]:
     from importlib.metadata import version
 
     _silence()
+    if missing := _missing(name):
+        command = shlex.join([sys.executable, __file__, "download", name])
+        raise ProblemError(f"{missing} is not on this machine; to download it, run: {command}")
     checkpoint, gpus = _checkpoint(name), _num_gpus(device)
     from comet import load_from_checkpoint
 
@@ -153,8 +153,8 @@ def _checkpoint_in(folder: Path) -> Path:
     return found[-1]
 
 
-def _missing(name: str) -> list[str]:
-    """Return the names on the hub that this machine lacks: the model, or the encoder named in its hparams.yaml."""
+def _missing(name: str) -> str | None:
+    """Return the name on the hub that this machine lacks: the model, or the encoder named in its hparams.yaml."""
     if _is_on_hub(name):
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError
@@ -162,13 +162,13 @@ def _missing(name: str) -> list[str]:
         try:
             snapshot_download(name, local_files_only=True)
         except LocalEntryNotFoundError:
-            return [name]
+            return name
     encoder = _encoder_of(_checkpoint(name))
     if Path(encoder).is_dir():
-        return []
+        return None
     from huggingface_hub import try_to_load_from_cache
 
-    return [] if isinstance(try_to_load_from_cache(encoder, "config.json"), str) else [encoder]
+    return None if isinstance(try_to_load_from_cache(encoder, "config.json"), str) else encoder
 
 
 def _encoder_of(checkpoint: Path) -> str:
@@ -182,11 +182,10 @@ def _download(name: str) -> None:
     """Download what is missing: the model, and its encoder without weights, which the model includes."""
     from huggingface_hub import snapshot_download
 
-    for needed in _missing(name):
-        if needed == name:
-            snapshot_download(name)
-    for needed in _missing(name):
-        snapshot_download(needed, allow_patterns=["*.json", "*.model", "*.txt"])
+    if _missing(name) == name:
+        snapshot_download(name)
+    if encoder := _missing(name):
+        snapshot_download(encoder, allow_patterns=["*.json", "*.model", "*.txt"])
 
 
 if __name__ == "__main__":

@@ -5,13 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import yaml
-
-from nmt.evaluation.comet import VERSION, comet_environment
-from tests.wheels import write_wheel
 
 CODE = """
 import os, sys
@@ -44,17 +40,19 @@ def load_from_checkpoint(path):
 """
 
 
-def make_comet_environment() -> Path:
-    """Make it as nmt's own environment of COMET, in the cache; return its Python."""
-    environment = comet_environment()
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment.folder)], check=True)
+def make_comet_environment(folder: Path) -> Path:
+    """Make the environment in `folder`; return its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    found = subprocess.run([environment.python, "-I", "-c", code], capture_output=True, text=True, check=True)
-    wheel = write_wheel(environment.folder, "unbabel_comet", VERSION, "comet", CODE)
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(found.stdout.strip())
-    shutil.copytree(Path(yaml.__file__).parent, Path(found.stdout.strip(), "yaml"))
-    return environment.python
+    found = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True)
+    packages = Path(found.stdout.strip())
+    (packages / "comet.py").write_text(CODE)
+    info = packages / "unbabel_comet-2.2.7.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: unbabel-comet\nVersion: 2.2.7\n")
+    shutil.copytree(Path(yaml.__file__).parent, packages / "yaml")
+    return python
 
 
 def write_model(folder: Path) -> Path:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nmt.base.errors import NmtError
 from nmt.base.files import sha256_of
-from nmt.evaluation.comet import Comet, comet_environment
+from nmt.evaluation.comet import Comet
 from nmt.evaluation.significance import NUM_SAMPLES, SEED, compare, with_interval
 from tests.evaluation.comet_environment import make_comet_environment, write_model
 from tests.evaluation.texts import write_lines
@@ -23,16 +22,18 @@ SCORES = [0.5, 1.0, 0.0]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        path = tmp_path_factory.mktemp("cache")
-        patch.setenv("NMT_CACHE", str(path))
-        make_comet_environment()
-        yield path
+def python(tmp_path_factory):
+    return make_comet_environment(tmp_path_factory.mktemp("environment"))
+
+
+@pytest.fixture(autouse=True)
+def _with_python(python, monkeypatch, request):
+    if "real_python" not in request.fixturenames:
+        monkeypatch.setenv("NMT_COMET_PYTHON", str(python))
 
 
 @pytest.fixture
-def comet(cache, tmp_path):
+def comet(tmp_path):
     checkpoint = write_model(tmp_path / "model")
     with Comet(str(checkpoint), "cpu") as comet:
         yield comet
@@ -73,7 +74,7 @@ def test_two_systems_are_compared_by_comet(comet):
     assert difference.verdict() == "better: the difference is significant"
 
 
-def test_the_signature_names_the_weights_not_where_they_lie(cache, tmp_path):
+def test_the_signature_names_the_weights_not_where_they_lie(tmp_path):
     signatures = set()
     for name in ("one", "two"):
         checkpoint = write_model(tmp_path / name)
@@ -83,7 +84,7 @@ def test_the_signature_names_the_weights_not_where_they_lie(cache, tmp_path):
     assert signatures == {f"model.ckpt@{sha256_of(checkpoint)[:8]}"}
 
 
-def test_weights_that_comet_refuses_are_one_message(cache, tmp_path):
+def test_weights_that_comet_refuses_are_one_message(tmp_path):
     checkpoint = write_model(tmp_path)
     checkpoint.write_text("other")
     with Comet(str(checkpoint), "cpu") as comet, pytest.raises(NmtError, match=r"Exception: Invalid weights$"):
@@ -104,19 +105,24 @@ def test_a_failure_of_the_worker_is_one_message(comet, hypothesis, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_that_is_not_here_is_named(cache, tmp_path):
+def test_a_model_that_is_not_here_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, message in (
         ("nothing.ckpt", "no such file or folder, and not a model name on the hub"),
         (str(tmp_path / "empty"), f"not a COMET model: {tmp_path / 'empty'} has no file checkpoints/*.ckpt"),
     ):
-        with pytest.raises(NmtError) as caught:
-            Comet(name).missing()
+        with Comet(name) as comet, pytest.raises(NmtError) as caught:
+            comet.load()
         assert str(caught.value) == f"COMET cannot score with {name}: {message}"
 
 
-def test_nothing_is_missing_if_model_and_encoder_are_here(comet):
-    assert comet.missing() == []
+def test_a_program_that_is_not_there_is_named_with_how_to_make_one(monkeypatch):
+    monkeypatch.setenv("NMT_COMET_PYTHON", "nowhere/python")
+    with pytest.raises(NmtError, match=r"NMT_COMET_PYTHON names no program: nowhere/python\n.*unbabel-comet==2"):
+        Comet()
+    monkeypatch.delenv("NMT_COMET_PYTHON")
+    with pytest.raises(NmtError, match=r"COMET needs a Python environment of its own.*\n.*unbabel-comet==2"):
+        Comet()
 
 
 BUILD = """
@@ -148,12 +154,11 @@ torch.save({"state_dict": metric.state_dict(), "hyper_parameters": dict(metric.h
 
 
 @pytest.fixture
-def real_python() -> Path:
-    """The Python of the environment that `nmt eval --metrics comet` makes; skips if nobody has made it."""
-    environment = comet_environment()
-    if not environment.is_made():
-        pytest.skip("COMET's environment is not in the cache: nmt eval --metrics comet --yes makes it")
-    return environment.python
+def real_python() -> str:
+    """The Python with COMET itself; skips if there is none."""
+    if "NMT_COMET_PYTHON" not in os.environ:
+        pytest.skip("set NMT_COMET_PYTHON to a Python that has unbabel-comet")
+    return os.environ["NMT_COMET_PYTHON"]
 
 
 @pytest.mark.slow
@@ -169,7 +174,6 @@ def test_the_figure_is_that_of_the_command_of_comet(real_python, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
     theirs = [float(line.rpartition(" ")[2]) for line in done.stdout.splitlines() if "score:" in line]
     with Comet(str(checkpoint), "cpu") as comet:
-        assert comet.missing() == []
         ours = comet.score(*(lines * 15 for lines in texts.values()))
         assert comet.signature["version"] == "2.2.7"
     assert len(set(ours)) > 1

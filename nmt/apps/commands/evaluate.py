@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nmt.apps.commands.comet import Yes, prepared_metrics
+from nmt.apps.commands.comet import prepared_metrics
 from nmt.apps.commands.evaluation import Computation
 from nmt.apps.commands.evaluation_request import Request, run_evaluation
 from nmt.apps.commands.options import (
@@ -111,7 +111,6 @@ def evaluate(
     significance: SignificanceTest = "bootstrap",
     metrics: MetricNames = "bleu,chrf",
     comet_model: CometModel = None,
-    yes: Yes = False,
     augment: Augment = "",
     details: ShowDetails = False,
     report: Report = None,
@@ -133,7 +132,7 @@ def evaluate(
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
     _check_report(report, [hyp, files.src, files.tsv, *files.refs, comet_model, *(compare or [])], found or ())
     test_set = read_set(found, files, split, Languages(to, from_))
-    with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device, yes=yes) as chosen:
+    with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device) as chosen:
         request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
         run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
 

@@ -1,4 +1,4 @@
-"""`nmt eval --metrics comet`: what is installed first, and where the score appears."""
+"""`nmt eval --metrics comet`: where the score appears."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.artifacts.rundir import RunDir
-from nmt.evaluation.comet import comet_environment
 from tests.evaluation.comet_environment import make_comet_environment, write_model
 
 FROZEN = Path(__file__).parents[2] / "frozen" / "format-1"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
+@pytest.fixture
+def python(tmp_path, monkeypatch):
+    monkeypatch.setenv("NMT_COMET_PYTHON", str(make_comet_environment(tmp_path / "environment")))
 
 
 @pytest.fixture
@@ -32,8 +31,8 @@ def evaluate(*arguments: object) -> str:
     return done.stdout if done.exit_code == 0 else str(done.exception)
 
 
+@pytest.mark.usefixtures("python")
 def test_the_score_is_in_the_table_the_json_the_report_and_the_comparison(run, tmp_path):
-    make_comet_environment()
     model = write_model(tmp_path / "model")
     options = ("-m", run.path, "--metrics", "chrf,comet", "--comet-model", model)
     chrf, comet = evaluate(*options).splitlines()
@@ -52,8 +51,8 @@ def test_the_score_is_in_the_table_the_json_the_report_and_the_comparison(run, t
     assert signature in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("python")
 def test_comet_alone_names_no_command_of_sacrebleu(run, tmp_path):
-    make_comet_environment()
     model = write_model(tmp_path / "model")
     record = json.loads(evaluate("-m", run.path, "--metrics", "comet", "--comet-model", model, "--format", "json"))
     assert list(record["scores"]) == ["COMET"]
@@ -66,7 +65,8 @@ def test_a_model_of_comet_without_the_metric_is_a_mistake(run):
     assert "add comet to --metrics" in " ".join(done.output.split())
 
 
-def test_without_sources_comet_cannot_score_and_nothing_is_installed(tmp_path):
+@pytest.mark.usefixtures("python")
+def test_without_sources_comet_cannot_score(tmp_path):
     (tmp_path / "texts").write_text("a b\n")
     files = ("--hyp", tmp_path / "texts", "--ref", tmp_path / "texts", "--to", "en")
     options = ("--metrics", "comet", "--comet-model", write_model(tmp_path / "model"))
@@ -74,16 +74,10 @@ def test_without_sources_comet_cannot_score_and_nothing_is_installed(tmp_path):
         "COMET needs the source sentences, and there are none\n"
         "  give the sources with --src, or a file of pairs with --tsv"
     )
-    assert not (tmp_path / "cache").exists()
-    make_comet_environment()
     assert evaluate(*files, *options, "--src", tmp_path / "texts").startswith("COMET 100.00 ± 0.00  nrefs:1|")
 
 
-def test_nothing_is_installed_unless_the_user_agrees(run, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["nmt", "eval", "-m", "a run", "--metrics", "comet"])
-    said = evaluate("-m", run.path, "--metrics", "comet")
-    assert str(comet_environment().folder) in said
-    assert "1.4 GB" in said
-    assert said.endswith("\n  to install it, run: nmt eval -m 'a run' --metrics comet --yes")
-    assert not comet_environment().folder.parent.exists()
+def test_without_a_python_that_has_comet_nothing_is_translated(run, monkeypatch):
+    monkeypatch.delenv("NMT_COMET_PYTHON", raising=False)
+    assert "set $NMT_COMET_PYTHON" in evaluate("-m", run.path, "--metrics", "comet")
     assert not (run.evaluations / "test.json").exists()
