@@ -1,4 +1,4 @@
-"""Run the command line in a forked process, and keep what it says in a table of docs/reliability.md."""
+"""Run the command line in a forked process, and compare what it says with the files in messages/."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from typing import NamedTuple
 import nmt as package
 from nmt.apps import cli
 
-DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
-UPDATE = "NMT_UPDATE_DOCS"
+MESSAGES = Path(__file__).parent / "messages"
+UPDATE = "NMT_UPDATE_MESSAGES"
 
 
 class Said(NamedTuple):
@@ -107,22 +107,11 @@ def _limit_memory(more: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
 
 
-def in_table(name: str, rows: dict[str, tuple[int, str]]) -> tuple[str, str]:
-    """The table `name` of the page as it is, and as `rows` (what was tried: exit code, what was said) make it."""
-    lines = ["| input | exit | message |", "|---|---|---|"]
-    for tried, (code, said) in rows.items():
-        cell = "<br>".join(f"`` {line.strip()} ``" for line in said.splitlines())
-        lines.append(f"| {_cell(tried)} | {code} | {_cell(cell)} |")
-    made = "\n".join(lines)
-    page = DOCS.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: made by the tests -->\n\n", f"<!-- end of {name} -->"
-    before, rest = page.split(begin)
-    found, after = rest.split(end)
+def assert_messages(name: str, rows: dict[str, tuple[int, str]]) -> None:
+    """Compare `rows` (input: exit code, message) with messages/`name`.txt; $NMT_UPDATE_MESSAGES writes that file."""
+    text = "\n".join(f"# {tried}: exit {code}\n{said.strip()}\n" for tried, (code, said) in rows.items())
+    text = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+    snapshot = MESSAGES / f"{name}.txt"
     if os.environ.get(UPDATE):
-        DOCS.write_text(before + begin + made + "\n\n" + end + after, encoding="utf-8")
-        return made, made
-    return found.strip(), made
-
-
-def _cell(text: str) -> str:
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text).replace("|", "\\|")
+        snapshot.write_text(text, encoding="utf-8")
+    assert text == snapshot.read_text(encoding="utf-8"), f"if the new messages are right, run with {UPDATE}=1"
