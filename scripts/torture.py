@@ -78,7 +78,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "precision": "fp32",
         "optimizer": "muon",
         "schedule": "wsd",
-        "zero_init": True,
         "max_minutes": 1000.0,
         "model": {"qk_norm": True, "activation": "relu2"},
     },

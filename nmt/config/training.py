@@ -117,9 +117,6 @@ class TrainingConfig(Section):
         description="decay of a moving average of the weights, such as 0.999; validation, checkpoints and translation "
         "use the average; 0: none",
     )
-    zero_init: bool = Field(
-        False, description="initialize the last projection of each sublayer to 0, so that layers start as the identity"
-    )
     log_every: Count = Field(50, description="updates per log line")
     tensorboard: bool = Field(
         False, description="write curves and samples for TensorBoard into the run (needs the extra tensorboard)"

@@ -29,14 +29,3 @@ def initialize(model: nn.Module, d_model: int) -> None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=d_model**-0.5)
-
-
-@torch.no_grad()
-def zero_output_projections(layers: nn.Module) -> None:
-    """Set the last projection of each sublayer of `layers` to 0, so that sublayers add nothing at first.
-
-    Each layer then starts as the identity, except for post-norms (Zhang et al. 2019, Fixup, section 3).
-    """
-    for name, parameter in layers.named_parameters():
-        if ".output_proj." in name:
-            parameter.zero_()

@@ -64,7 +64,6 @@ def _methods(training: Training) -> list[str]:
         f"R-Drop (alpha {settings.r_drop:g})": settings.r_drop,
         f"moving average of the weights (decay {settings.ema:g})": settings.ema,
         "Muon": settings.optimizer == "muon",
-        "output projections initialized to 0": settings.zero_init,
         f"ended after {settings.max_minutes:g} minutes": training.is_shortened and training.update == training.end,
     }
     return [name for name, used in methods.items() if used]

@@ -15,7 +15,6 @@ from nmt.base.errors import RunError, counted
 from nmt.config import Config
 from nmt.data.store.redraw import Redraw
 from nmt.model.flops import TrainingFlops
-from nmt.model.initialization import zero_output_projections
 from nmt.model.transformer import Transformer
 from nmt.training.batches import UpdateBatches
 from nmt.training.checkpoints import CheckpointHistory
@@ -48,9 +47,6 @@ class Training:
         torch.manual_seed(self.settings.seed)
         vocab_sizes = (self.tokenizers.src.vocab_size, self.tokenizers.tgt.vocab_size)
         self.model = Transformer(config.model, *vocab_sizes).to(setup.device).train()
-        if self.settings.zero_init:
-            zero_output_projections(self.model.encoder_layers)
-            zero_output_projections(self.model.decoder_layers)
         self.optimizer = Optimizer(self.model, self.settings, setup.precision.dtype)
         self.ema = MovingAverage(self.optimizer.master, self.settings.ema) if self.settings.ema else None
         self.plan: Plan | None = None

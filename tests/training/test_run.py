@@ -135,7 +135,7 @@ OPTIONS = {
     "r_drop, ema": {"training": {"r_drop": 5.0, "ema": 0.9, "tokens_per_update": 500}},
     "muon, bf16": {
         "model": {"qk_norm": True, "activation": "relu2"},
-        "training": {"optimizer": "muon", "precision": "bf16", "schedule": "wsd", "zero_init": True},
+        "training": {"optimizer": "muon", "precision": "bf16", "schedule": "wsd"},
     },
 }
 
@@ -323,15 +323,6 @@ def test_fp16_is_refused_before_the_data_is_prepared(digits, tmp_path, monkeypat
     monkeypatch.setattr("nmt.training.run.prepare", lambda *_: pytest.fail("the data is prepared"))
     with pytest.raises(ConfigError, match="precision fp16 is only for training on CUDA"):
         start_run(tiny_config(digits, training={"precision": "fp16"}), tmp_path / "run")
-
-
-def test_layers_that_begin_with_zeros_add_nothing_to_the_states(digits, tmp_path):
-    start_run(tiny_config(digits, training={"zero_init": True, "lr": 1e-30, "max_updates": 4}), tmp_path / "run")
-    run = RunDir(tmp_path / "run")
-    model = load_model(run, TokenizerPair.load(run.tokenizer), torch.device("cpu"))
-    src = torch.tensor([[5, 6, 7]])
-    with torch.no_grad():
-        assert torch.allclose(model.encode(src).states, model.encoder_norm(model.src_embedding(src)), atol=1e-5)
 
 
 def test_r_drop_without_dropout_is_refused(digits):
