@@ -21,7 +21,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 # The precisions of each system; `auto` is nmt's default.
 PRECISIONS = {
     "nmt": ("auto", "fp32"),
-    "nmt-torch": ("auto", "int8"),
+    "nmt-torch": ("auto",),
     "ctranslate2": ("fp32", "int8"),
     "hf-marian": ("fp32", "bf16"),
     "opennmt-py": ("fp32",),

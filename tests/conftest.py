@@ -180,14 +180,6 @@ def letters_run(stored_run: Callable[[str], Path]) -> Path:
     return stored_run("letters")
 
 
-@pytest.fixture
-def int8_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the trial find int8 faster than fp32, on every processor and for tiny models."""
-    from nmt.decoding import int8
-
-    monkeypatch.setattr(int8, "int8_speedup", lambda model: 2.0)
-
-
 @pytest.fixture(scope="session")
 def words_run(stored_run: Callable[[str], Path]) -> Path:
     """A run that has learned to write words backwards, and to obey a glossary."""

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from nmt.decoding.int8 import Int8Linear
 from nmt.model.transformer import Transformer
 
 DEFAULT_MIN_ROWS = 16  # bit-exact on every machine tried
@@ -22,10 +21,8 @@ _TRIED = (1, 2, 3, 5, 8, 11, 15)
 def min_rows(model: Transformer) -> int:
     """Return 1 if every linear layer computes a single row bit-identically to the same row in a batch, else 16.
 
-    For fp32 models on a CPU, a short trial decides. Int8 models always qualify: integer sums do not depend on order.
+    For fp32 models on a CPU, a short trial decides.
     """
-    if isinstance(model.output_proj, Int8Linear):
-        return 1
     if model.output_proj.weight.dtype != torch.float32 or model.device.type != "cpu":
         return DEFAULT_MIN_ROWS
     layers = {module.weight.shape: module for module in model.modules() if isinstance(module, nn.Linear)}

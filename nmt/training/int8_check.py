@@ -20,7 +20,7 @@ def check_int8(training: Training) -> None:
     Only the native engine is measured, because only its default is int8. If it is missing or does not support the
     model, nothing is measured. A failure is only a warning, because the training itself is complete.
     """
-    if not native_engine.is_available() or not native_engine.serves(training.config.model):
+    if not native_engine.is_available() or native_engine.unsupported(training.config.model):
         return
     run = RunDir(training.run.path)  # training.run might remember an older checkpoint
     try:

@@ -156,7 +156,9 @@ def test_a_model_with_another_attention_says_why(folder, digits_run):
     run.write_config(config.model_copy(update={"model": config.model.model_copy(update={"attention": "additive"})}))
     ((code, _, messages),) = without_torch(["translate", "-m", "other", "12"], cwd=folder)
     assert code == 1
-    assert messages.startswith("error: the native engine does not support additive attention; the engine torch needs")
+    assert messages.startswith(
+        "error: the native engine does not support model.attention: additive; the engine torch needs"
+    )
 
 
 def test_a_server_loads_its_models(folder):

@@ -636,9 +636,6 @@ def test_a_state_file_cannot_run_code(tmp_path):
 
 
 def test_weights_that_do_not_fit_are_named(digits_run):
-    from nmt.artifacts.checkpoint import load_model
-    from nmt.data.tokens.tokenizer import TokenizerPair
-
     run = RunDir(digits_run)
     model = load_model(run, TokenizerPair.load(run.tokenizer), torch.device("cpu"))
     weights = read_weights(run.best_checkpoint())

@@ -6,7 +6,6 @@ import functools
 import inspect
 import logging
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -245,17 +244,6 @@ def load_translator(
     request_exact_mkl()
     from nmt.translation import Translator
 
-    _say_what_would_be_faster(models, engine, device)
     return Translator.load(
         models, engine=engine, device=device, precision=precision, token_scores=token_scores, scores=False
     )
-
-
-def _say_what_would_be_faster(models: list[RunDir] | ExportDir, engine: str, device: str) -> None:
-    """Tell a user at a terminal, but not a program, that torch is used only because there is no C compiler."""
-    from nmt.decoding.engines.selection import NOT_BUILT, obstacle_to_native
-
-    if isinstance(models, ExportDir) or engine != "auto" or device not in ("auto", "cpu"):
-        return
-    if sys.stderr.isatty() and obstacle_to_native(models, device, "auto") == NOT_BUILT:
-        log.info("translating with torch: %s", NOT_BUILT)

@@ -46,10 +46,24 @@ _CACHED_WEIGHTS = (
     16_000_000  # numbers; they fit the processor's cache, so reading them for only a few rows costs nothing extra
 )
 
-_POSITIONS = ("sinusoidal", "learned", "rotary")
-_ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "relu2")
 _PRECISIONS = ("int8", "fp32")
-_QK_NORMS = (False, True, "self")
+
+# The values of model options that the decoder supports, in the order of its own numbers for them. Of an option that is
+# in neither table, it supports the default, so that a new option or value is refused until the decoder knows it.
+_SUPPORTED: dict[str, tuple[object, ...]] = {
+    "attention": ("scaled_dot_product",),
+    "positions": ("sinusoidal", "learned", "rotary"),
+    "norm_position": ("pre", "post"),
+    "norm": ("layer", "rms"),
+    "activation": ("relu", "gelu", "silu", "swiglu", "relu2"),
+    "qk_norm": (False, True, "self"),
+    "tied_embeddings": ("none", "target", "all"),
+    "output_bias": (False, True),
+}
+_ANY_VALUE = {
+    "d_model", "num_heads", "d_ff", "encoder_layers", "decoder_layers", "max_src_len", "max_tgt_len",
+    "language_tags", "dropout", "attention_dropout", "embedding_dropout",
+}  # fmt: skip
 
 
 def is_available() -> bool:
@@ -57,11 +71,15 @@ def is_available() -> bool:
     return _decoder is not None
 
 
-def serves(config: ModelConfig) -> bool:
-    """Return whether the native decoder supports a model with `config`."""
+def unsupported(config: ModelConfig) -> str:
+    """Return what the native decoder does not support of a model with `config`; an empty string if it supports all."""
+    for name, field in ModelConfig.model_fields.items():
+        value = getattr(config, name)
+        if name not in _ANY_VALUE and value not in _SUPPORTED.get(name, (field.default,)):
+            return f"model.{name}: {value}"
     widest = 65_536  # inputs of a matrix product, whose sums must fit into 32 bits
     padded_heads = config.num_heads * math.ceil(config.d_model / config.num_heads / 16) * 16
-    return config.attention == "scaled_dot_product" and max(padded_heads, config.d_ff, config.d_model) <= widest
+    return "models as wide as this" if max(padded_heads, config.d_ff, config.d_model) > widest else ""
 
 
 def kernels() -> list[str]:
@@ -247,12 +265,15 @@ class NativeEngine:
 
 def _numbers(config: ModelConfig, tokenizers: TokenizerPair, precision: str) -> tuple[int, ...]:
     """Return the configuration in the order of struct Config in nmt/decoding/native/decoder.h."""
+
+    def number(name: str) -> int:
+        return _SUPPORTED[name].index(getattr(config, name))
+
     return (
         config.d_model, config.num_heads, config.d_ff, config.encoder_layers, config.decoder_layers,
         tokenizers.src.vocab_size, tokenizers.tgt.vocab_size, config.max_src_len, config.max_tgt_len,
-        _POSITIONS.index(config.positions), config.norm_position == "post", config.norm == "rms",
-        _ACTIVATIONS.index(config.activation), _PRECISIONS.index(precision),
-        _QK_NORMS.index(config.qk_norm),
+        number("positions"), number("norm_position"), number("norm"), number("activation"),
+        _PRECISIONS.index(precision), number("qk_norm"),
     )  # fmt: skip
 
 

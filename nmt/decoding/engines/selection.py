@@ -34,16 +34,22 @@ def load_engine(
 ) -> Engine:
     """Load the best models of `runs` into the engine `engine`: native, torch, or auto.
 
-    The engine auto is native on a CPU if it supports the models, else torch. The precision auto is int8 in the native
-    engine, unless the measurement at the end of training found that int8 costs this run too much quality; in torch it
-    is bf16 on a GPU that is faster with it, else fp32. Without `scores`, the native engine computes scores only if
-    the search needs them. NmtError if the engine does not support this device, precision or model.
+    The engine auto is native on a CPU if it supports the models, else torch. If the native decoder was not built, a
+    warning says so, and torch computes in fp32. The precision auto is int8 in the native engine, unless the measurement
+    at the end of training found that int8 costs this run too much quality; in torch it is bf16 on a GPU that is faster
+    with it, else fp32. Without `scores`, the native engine computes scores only if the search needs them. NmtError if
+    the engine does not support this device, precision or model.
     """
     obstacle = obstacle_to_native(runs, device, precision)
     if engine == "native" and obstacle:
         message = obstacle if obstacle == NOT_BUILT else f"the native engine does not support {obstacle}"
         raise NmtError(message, hint="use the engine torch, or auto")
-    if engine == "torch" or obstacle or (device == "auto" and _has_gpu()):
+    uses_gpu = device == "auto" and _has_gpu()
+    if engine == "auto" and obstacle == NOT_BUILT and not uses_gpu:
+        loaded = _load_torch(runs, tokenizers, device, "fp32", obstacle)
+        log.warning("translating with PyTorch in fp32, slower and not exactly as in int8: %s", NOT_BUILT)
+        return loaded
+    if engine == "torch" or obstacle or uses_gpu:
         return _load_torch(runs, tokenizers, device, precision, obstacle)
     return NativeEngine.load(runs[0], tokenizers, _native_precision(runs[0], precision), scores=scores)
 
@@ -80,9 +86,7 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
         return f"the device {device}"
     if precision not in ("auto", "int8", "fp32"):
         return f"the precision {precision}"
-    if not native_engine.serves(config := runs[0].config().model):
-        return f"{config.attention} attention" if config.attention != "scaled_dot_product" else "models as wide as this"
-    return "" if native_engine.is_available() else NOT_BUILT
+    return native_engine.unsupported(runs[0].config().model) or ("" if native_engine.is_available() else NOT_BUILT)
 
 
 def _has_gpu() -> bool:

@@ -28,7 +28,6 @@ from nmt.decoding.decoder import Decoder, ensemble_log_probs
 from nmt.decoding.engines.per_process import PerProcess
 from nmt.decoding.greedy import greedy_search
 from nmt.decoding.hypothesis import Hypothesis, check_finite
-from nmt.decoding.int8 import Int8Linear, quantize_if_faster
 from nmt.decoding.limits import output_limits
 from nmt.decoding.sampling import Sampler
 from nmt.model.cache import KVCache
@@ -64,20 +63,17 @@ class TorchEngine:
     def load(
         cls, runs: Sequence[RunDir], tokenizers: TokenizerPair, device: str = "auto", precision: str = "fp32"
     ) -> TorchEngine:
-        """Load the best models of `runs`, which share `tokenizers`, in fp32, bf16 or int8 (on a CPU).
+        """Load the best models of `runs`, which share `tokenizers`, in fp32 or bf16.
 
-        `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32. int8 falls back to fp32 if a trial
-        finds int8 slower.
+        `auto` is bf16 on a GPU if a short trial finds it clearly faster, else fp32. NmtError if `precision` is int8.
         """
+        if precision == "int8":
+            hint = "use bf16 or fp32; on a CPU, the native engine translates single models in int8"
+            raise NmtError("the engine torch does not support the precision int8", hint=hint)
         chosen = choose_device(device)
         if precision == "auto":
             precision = "fp32" if chosen.type == "cpu" else choose_precision(precision, chosen).name
-        if precision == "int8" and chosen.type != "cpu":
-            raise NmtError(f"int8 is not available on {chosen.type}", hint="use bf16, or the device cpu")
-        models = [load_model(run, tokenizers, chosen) for run in runs]
-        if precision == "int8":
-            models = quantize_if_faster(models)
-        models = [model.to(DTYPES[precision]) if precision in DTYPES else model for model in models]
+        models = [load_model(run, tokenizers, chosen).to(DTYPES[precision]) for run in runs]
         engine = cls(models, tokenizers)
         engine.load_shortlist = partial(Shortlist.load, runs[0].shortlist, tokenizers)
         return engine
@@ -88,10 +84,8 @@ class TorchEngine:
 
     @property
     def precision(self) -> str:
-        """The precision that the models compute in: fp32, bf16 or int8."""
-        output = self.models[0].output_proj
-        names = {dtype: name for name, dtype in DTYPES.items()}
-        return "int8" if isinstance(output, Int8Linear) else names[output.weight.dtype]
+        """The precision that the models compute in: fp32 or bf16."""
+        return next(name for name, dtype in DTYPES.items() if dtype == self.models[0].output_proj.weight.dtype)
 
     def map(self, function: Callable[[Input], Output], inputs: Sequence[Input]) -> list[Output]:
         """Implement `Engine.map`: on a CPU in a thread pool; on a GPU, or with one thread, sequentially."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import torch
+from torch import nn
 
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -93,6 +95,32 @@ def random_model(seed: int = 3, tgt_vocab: int = TGT_VOCAB, **options: Any) -> R
             parameter.add_(torch.randn_like(parameter) * 0.2)
         model.tgt_embedding.tokens.weight[3] *= 1.5  # so that some outputs end
     return Random(config, model)
+
+
+class RoundedLinear(nn.Module):
+    """A linear layer in 8-bit integers as the C rounds them: inputs up to 127, weights up to 64."""
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.scale = (linear.weight.abs().amax(1) / 64).clamp_min(1e-30)  # [outputs]
+        self.weight, self.bias = (linear.weight / self.scale[:, None]).round(), linear.bias
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Round each row by its own scale. Sums of these integers are exact in fp32."""
+        scale = states.abs().amax(-1, keepdim=True) / 127 + 1e-30
+        outputs = (states / scale).round() @ self.weight.t() * self.scale * scale
+        return outputs if self.bias is None else outputs + self.bias
+
+
+@torch.no_grad()
+def rounded(model: Transformer) -> Transformer:
+    """Return a copy of `model` with every linear layer rounded to 8 bits."""
+    model = copy.deepcopy(model)
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(module, name, RoundedLinear(child))
+    return model
 
 
 def random_ids(count: int, shortest: int = 1, longest: int = 40, seed: int = 1) -> list[list[int]]:

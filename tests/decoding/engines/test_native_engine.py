@@ -23,11 +23,18 @@ from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions
 from nmt.decoding.engines import native_engine
 from nmt.decoding.engines.native_engine import arrays_in_order, kernels
-from nmt.decoding.engines.torch_engine import TorchEngine
-from nmt.decoding.int8 import quantize
 from nmt.model.shapes import parameter_shapes
 from nmt.model.transformer import Transformer
-from tests.decoding.engines.native import MODELS, SRC_VOCAB, TGT_VOCAB, TOKENIZERS, Random, random_ids, random_model
+from tests.decoding.engines.native import (
+    MODELS,
+    SRC_VOCAB,
+    TGT_VOCAB,
+    TOKENIZERS,
+    Random,
+    random_ids,
+    random_model,
+    rounded,
+)
 
 pytestmark = pytest.mark.skipif(not native_engine.is_available(), reason="built without a C compiler")
 
@@ -72,10 +79,10 @@ def test_scores_and_translations_are_those_of_torch_for_every_option_of_the_mode
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_int8_rounds_as_torch_does(name):
+def test_int8_rounds_inputs_and_weights_row_by_row(name):
     model = random_model(**MODELS[name])
-    rounded = TorchEngine([quantize(copy.deepcopy(model.model))], TOKENIZERS, 1)
-    found, expected = model.native("int8").score(SOURCES, TARGETS), rounded.score(SOURCES, TARGETS)
+    reference = Random(model.config, rounded(model.model)).torch()
+    found, expected = model.native("int8").score(SOURCES, TARGETS), reference.score(SOURCES, TARGETS)
     # Keys and values are in bfloat16 here. A number between two integers may be rounded to either; layers carry it on.
     differences = sorted(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
     assert differences[len(differences) // 2] < 0.06
@@ -297,12 +304,22 @@ def test_frequencies_that_are_no_numbers_are_refused_by_the_search(model):
 
 
 @pytest.mark.parametrize(
-    ("change", "served"),
-    [({}, True), ({"attention": "additive"}, False), ({"attention": "gaussian"}, False), ({"d_ff": 65_537}, False)],
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"attention": "gaussian"}, "model.attention: gaussian"),
+        ({"activation": "mish"}, "model.activation: mish"),
+        ({"d_ff": 65_537}, "models as wide as this"),
+    ],
 )
-def test_it_serves_models_with_dot_products_that_are_not_too_wide(model, change, served):
-    config = SimpleNamespace(**{**model.config.model_dump(), **change})
-    assert native_engine.serves(config) is served
+def test_it_says_what_it_does_not_support_of_a_model_also_if_that_is_new(model, change, reason):
+    assert native_engine.unsupported(model.config.model_copy(update=change)) == reason
+
+
+def test_an_option_that_it_does_not_know_is_supported_at_its_default_only(model, monkeypatch):
+    monkeypatch.delitem(native_engine._SUPPORTED, "output_bias")
+    assert native_engine.unsupported(model.config) == ""
+    assert native_engine.unsupported(model.config.model_copy(update={"output_bias": True})) == "model.output_bias: True"
 
 
 def test_a_transformer_of_the_papers_base_size_is_that_of_torch():

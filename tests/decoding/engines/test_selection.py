@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
 
 import pytest
 
-from nmt.apps.commands.options import load_translator
+from nmt import Translator
 from nmt.artifacts.rundir import Int8Scores, RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -93,22 +92,15 @@ def test_the_native_engine_refuses_in_one_message_what_it_does_not_serve(run, nu
     assert caught.value.hint == "use the engine torch, or auto"
 
 
-def test_without_the_extension_auto_is_torch(run, monkeypatch):
+@pytest.mark.parametrize("precision", ["auto", "int8", "fp32"])
+def test_without_the_extension_auto_is_torch_in_fp32_and_one_warning_says_so(run, messages, monkeypatch, precision):
     monkeypatch.setattr(native_engine, "_decoder", None)
-    assert isinstance(load(run), TorchEngine)
-
-
-@pytest.mark.parametrize(
-    ("at_a_terminal", "engine", "said"), [(True, "auto", 1), (True, "torch", 0), (False, "auto", 0)]
-)
-def test_a_person_is_told_that_torch_translates_for_want_of_a_compiler(
-    run, messages, monkeypatch, at_a_terminal, engine, said
-):
-    monkeypatch.setattr(native_engine, "_decoder", None)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: at_a_terminal)
-    load_translator([run], engine, "cpu", "auto")
+    with Translator.load(run, precision=precision) as translator:
+        assert isinstance(translator.engine, TorchEngine)
+        assert translator.precision == "fp32"
+        translator.translate(["123"])
     reason = "the native decoder was not built when nmt was installed (it needs a C compiler)"
-    assert messages == [f"translating with torch: {reason}"] * said
+    assert messages == [f"warning: translating with PyTorch in fp32, slower and not exactly as in int8: {reason}"]
 
 
 def test_without_the_extension_torch_translates_in_silence_if_it_is_named_or_must(run, messages, monkeypatch):

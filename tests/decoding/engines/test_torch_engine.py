@@ -15,7 +15,6 @@ from nmt.base.special_tokens import EOS_ID
 from nmt.config import SearchOptions, TokenizerConfig
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.decoding import int8
 
 TEXTS = ["1 2 3", "98765", "", "4"]
 
@@ -35,18 +34,14 @@ def test_precision_auto_is_fp32_on_a_cpu_without_a_trial(digits_run, monkeypatch
     assert Translator.load(digits_run, engine="torch", device="cpu").engine.precision == "fp32"
 
 
-@pytest.mark.usefixtures("int8_faster")
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_engine_says_what_it_computes_in(digits_run, precision):
     assert Translator.load(digits_run, engine="torch", device="cpu", precision=precision).engine.precision == precision
 
 
-@pytest.mark.parametrize(("speedup", "served"), [(2.0, "int8"), (0.1, "fp32")])
-def test_int8_is_computed_only_if_a_trial_finds_it_faster_than_fp32(digits_run, monkeypatch, caplog, speedup, served):
-    monkeypatch.setattr(int8, "int8_speedup", lambda model: speedup)
-    assert Translator.load(digits_run, engine="torch", device="cpu", precision="int8").engine.precision == served
-    slower = "int8 takes 10.0 times as long as fp32 on this processor with a model of this size: computing in fp32"
-    assert [record.message for record in caplog.records] == ([slower] if served == "fp32" else [])
+def test_int8_is_refused_with_the_engine_that_has_it(digits_run):
+    with pytest.raises(NmtError, match=r"torch does not support the precision int8\n  .*the native engine"):
+        Translator.load(digits_run, engine="torch", device="cpu", precision="int8")
 
 
 def test_forced_scores_of_weights_that_are_not_finite_are_refused(digits_run):
