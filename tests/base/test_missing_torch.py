@@ -92,7 +92,7 @@ NEED_TORCH = {
     "resume": "train --resume --run run",
     "export ctranslate2": "export ctranslate2 run new",
     "export hf": "export hf run new",
-    "export argos": "export argos run -o new.argosmodel",
+    "export argos": "export argos run new.argosmodel",
     "import hf": "import hf nothing new",
 }
 NOT_TRIED = {"serve", "push"}  # the first does not end; see below. The second needs a hub

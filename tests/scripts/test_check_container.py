@@ -15,6 +15,7 @@ import yaml
 from typer.main import get_command
 
 from nmt.apps.cli import app
+from nmt.apps.server.settings import Settings
 from scripts.check_container import DOCKERFILE, ROOT, read_steps, requirements
 
 STEPS = read_steps(DOCKERFILE.read_text(encoding="utf-8"))
@@ -53,7 +54,7 @@ def test_every_file_that_the_image_copies_exists_and_is_sent_to_the_builder():
 
 
 def test_compose_and_systemd_wait_longer_than_the_grace_of_the_server():
-    grace = next(p for p in get_command(app).commands["serve"].params if p.name == "grace").default
+    grace = Settings().grace
     assert int(COMPOSE["services"]["nmt"]["stop_grace_period"].removesuffix("s")) > grace
     assert int(re.search("^TimeoutStopSec=([0-9]+)$", UNIT, re.MULTILINE)[1]) > grace
 

@@ -69,10 +69,14 @@ FailOn = Annotated[
     typer.Option("--fail-on", metavar="RULE", help="Exit with code 1 if a pair breaks this rule. May be repeated."),
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File for the kept pairs, tab-separated.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File for the kept pairs, tab-separated; `cut -f 1` and `cut -f 2` split it into its languages.",
+    ),
 ]
-OutputSrc = Annotated[Path | None, typer.Option(metavar="FILE", help="File for the kept sources, instead of --output.")]
-OutputTgt = Annotated[Path | None, typer.Option(metavar="FILE", help="File for their translations, line by line.")]
 Rejected = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="File for the dropped pairs, tab-separated: rules, file:line, source, target."),
@@ -123,9 +127,7 @@ def check(
 
 @app.command()
 def clean(
-    output: Output = None,
-    output_src: OutputSrc = None,
-    output_tgt: OutputTgt = None,
+    output: Output,
     rejected: Rejected = None,
     config: ConfigPath = None,
     src: Src = None,
@@ -147,17 +149,14 @@ def clean(
     Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
     --set data.filters.RULE=VALUE.
     """
-    if (output is None) == (output_src is None) or (output_src is None) != (output_tgt is None):
-        raise typer.BadParameter("give either --output, or --output-src and --output-tgt")
     files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
     data = _data_section(config, files, overrides)
-    kept = [path for path in (output, output_src, output_tgt) if path]
-    _refuse_outputs([*kept, rejected] if rejected else kept, config, data, overwrite)
+    _refuse_outputs([output, rejected] if rejected else [output], config, data, overwrite)
     from nmt.data.check.cleaning import Outputs, describe_counts
 
     checking = _Checking(data, langid=langid, workers=workers)
     with ExitStack() as stack:
-        outputs = Outputs(stack, data, kept=kept, rejected=rejected)
+        outputs = Outputs(stack, data, kept=output, rejected=rejected)
         for chunk in checking.chunks():
             outputs.write(chunk)
     log.info(describe_counts(outputs))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,8 @@ from nmt.base.errors import NmtError
 
 log = logging.getLogger(__name__)
 
+RunToExport = Annotated[Path, typer.Argument(help="Run to export.")]
+
 app = typer.Typer(help="Export a run for another runtime.", no_args_is_help=True)
 
 
@@ -27,7 +28,7 @@ def _several() -> None:
 
 @app.command()
 def ctranslate2(
-    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    run: RunToExport,
     out: Annotated[Path, typer.Argument(help="Folder to write.")],
     quantization: Annotated[
         Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
@@ -46,7 +47,7 @@ def ctranslate2(
 
 @app.command()
 def hf(
-    run: Annotated[Path, typer.Argument(help="Run to export.")],
+    run: RunToExport,
     out: Annotated[Path, typer.Argument(help="Folder to write.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the Marian folder if it exists.")] = False,
 ) -> None:
@@ -62,36 +63,21 @@ def hf(
 
 @app.command()
 def argos(
-    run: Annotated[Path, typer.Argument(help="Run to export.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as de_en.argosmodel.")],
-    quantization: Annotated[
-        Quantization, typer.Option(help="Format of the stored weights; none: fp32. See docs/how-to/export.md.")
-    ] = "int8",
-    package_version: Annotated[str, typer.Option(help="Version of the package.")] = "1.0",
-    from_name: Annotated[str | None, typer.Option(help="Name of the source language. Default: its code.")] = None,
-    to_name: Annotated[str | None, typer.Option(help="Name of the target language. Default: its code.")] = None,
-    sentences: Annotated[
-        Path | None,
-        typer.Option(
-            help="Sentence splitter to include: a MiniSBD model (.onnx) or a stanza folder. Default: none; Argos "
-            "Translate downloads its own."
-        ),
-    ] = None,
+    run: RunToExport,
+    out: Annotated[Path, typer.Argument(help="File to write, such as de_en.argosmodel.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Export a run to a package for Argos Translate and LibreTranslate."""
+    """Export a run, quantized to int8, to a package for Argos Translate and LibreTranslate."""
     found = find_run(str(run))
-    if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.]*", package_version):
-        raise typer.BadParameter("a version consists of numbers and dots, such as 1.0")
-    refuse_replacing([output], filter(None, [sentences]), [found])
-    if output.exists() and not overwrite:
+    refuse_replacing([out], [], [found])
+    if out.exists() and not overwrite:
         hint = "replace it with --overwrite, or choose another name"
-        raise NmtError("this path already exists", path=output, hint=hint)
-    from nmt.apps.interop.argos import PackageOptions, export_argos
+        raise NmtError("this path already exists", path=out, hint=hint)
+    from nmt.apps.interop.argos import export_argos
 
-    export_argos(found, output, PackageOptions(package_version, from_name, to_name, sentences), quantization)
-    size = output.stat().st_size / 1e6
-    log.info(f"done: {output}, {size:.1f} MB\n  argostranslate.package.install_from_path({str(output)!r}) installs it")
+    export_argos(found, out)
+    size = out.stat().st_size / 1e6
+    log.info(f"done: {out}, {size:.1f} MB\n  argostranslate.package.install_from_path({str(out)!r}) installs it")
 
 
 def _megabytes(folder: Path) -> float:

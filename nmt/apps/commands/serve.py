@@ -42,13 +42,6 @@ MemoryLimit = Annotated[
     ),
 ]
 BatchTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum source tokens per batch.")]
-BatchWait = Annotated[
-    float,
-    typer.Option(min=0, max=1000, metavar="MS", help="Milliseconds that an idle engine waits for more requests."),
-]
-QueueTokens = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Maximum source tokens queued per model; beyond it, requests get 429.")
-]
 CharLimit = Annotated[int, typer.Option(min=1, max=10_000_000, metavar="N", help="Maximum characters per request.")]
 BatchLimit = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Maximum texts per request.")]
 FileLimit = Annotated[
@@ -66,7 +59,6 @@ Timeout = Annotated[
     float,
     typer.Option(min=0.1, metavar="S", help="Seconds until a request that is not streamed gets 503."),
 ]
-Grace = Annotated[float, typer.Option(min=1, metavar="S", help="Seconds for running requests to finish after SIGTERM.")]
 
 
 def _origin(value: str) -> str:
@@ -91,14 +83,11 @@ def serve(
     api_keys: Keys = None,
     memory_limit: MemoryLimit = 0,
     batch_tokens: BatchTokens = 4096,
-    batch_wait: BatchWait = 0.0,
-    queue_tokens: QueueTokens = 100_000,
     char_limit: CharLimit = 20_000,
     batch_limit: BatchLimit = 500,
     file_limit: FileLimit = 2.0,
     rate_limit: RateLimit = 0,
     timeout: Timeout = 60.0,
-    grace: Grace = 30.0,
     allow_origin: AllowOrigin = "",
     engine: Engine = "auto",
     device: Device = "auto",
@@ -110,9 +99,17 @@ def serve(
     running requests, then stops.
     """
     settings = Settings(
-        host, port, memory_limit * 1_000_000, batch_tokens, batch_wait / 1000, queue_tokens, char_limit, batch_limit,
-        int(file_limit * 1_000_000), rate_limit, timeout, grace, allow_origin=allow_origin,
-    )  # fmt: skip
+        host=host,
+        port=port,
+        memory_limit=memory_limit * 1_000_000,
+        batch_tokens=batch_tokens,
+        char_limit=char_limit,
+        batch_limit=batch_limit,
+        file_limit=int(file_limit * 1_000_000),
+        rate_limit=rate_limit,
+        timeout=timeout,
+        allow_origin=allow_origin,
+    )
     _serve([*models] if models else [None], (engine, device, precision), settings, api_keys)
 
 

@@ -73,13 +73,11 @@ class Synthesis(NamedTuple):
 
     def _settings(self, translator: BlockTranslator) -> Settings:
         """Return the options that determine the corpus."""
-        noise = self.corpus.noise
         languages = {"to": self.request.to, "from": self.request.from_}
         return {
             **self.request.options.model_dump(),
             "precision": translator.precision,
             "forward": self.corpus.forward,
-            **{f"noise_{name}": value for name, value in noise._asdict().items()},
             **{name: value for name, value in self.limits._asdict().items() if name != "allowed"},
             "allow": sorted(self.limits.allowed),
             **{name: code for name, code in languages.items() if code is not None},

@@ -28,7 +28,6 @@ from nmt.config.filters import THRESHOLDS
 
 if TYPE_CHECKING:
     from nmt.apps.recipes.selection import Limits
-    from nmt.apps.recipes.source_noise import SourceNoise
 
 Input = Annotated[
     str,
@@ -54,27 +53,6 @@ Forward = Annotated[
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue the --output of an interrupted run after its last line.")
-]
-Noise = Annotated[
-    bool,
-    typer.Option(
-        "--noise",
-        help="Add noise to each src, as in Edunov et al. 2018: --drop-words 0.1 --blank-words 0.1 --shuffle-words 3. "
-        "--seed chooses the words.",
-    ),
-]
-DropWords = Annotated[
-    float | None, typer.Option(min=0.0, max=0.9, metavar="P", help="Drop words of src with this probability.")
-]
-BlankWords = Annotated[
-    float | None,
-    typer.Option(min=0.0, max=0.9, metavar="P", help="Replace words of src with --blank-token with this probability."),
-]
-ShuffleWords = Annotated[
-    int | None, typer.Option(min=0, max=100, metavar="N", help="Move words of src by up to N places.")
-]
-BlankToken = Annotated[
-    str, typer.Option(help="Token for --blank-words; list it in tokenizer.user_symbols when you train.")
 ]
 MinScore = Annotated[
     float | None,
@@ -122,11 +100,6 @@ def synthesize(
     to: To = None,
     from_: From = None,
     search: SearchFlags = SearchFlags({}),  # noqa: B008 (one option per field)
-    noise: Noise = False,
-    drop_words: DropWords = None,
-    blank_words: BlankWords = None,
-    shuffle_words: ShuffleWords = None,
-    blank_token: BlankToken = "[BLANK]",
     min_score: MinScore = None,
     keep: Keep = 1.0,
     length_ratio: LengthRatio = THRESHOLDS["length_ratio"],
@@ -144,10 +117,9 @@ def synthesize(
     when complete; --resume continues a stopped command after the last line.
     """
     options = _Options(input, output, forward, resume, to, from_)
-    changes = _noise(noise, drop_words, blank_words, shuffle_words, blank_token)
     limits = _limits(min_score, keep, length_ratio, allow or [])
     computation = Computation(engine, device, precision, ray, ray_workers)
-    _run(options, find_models(models, checkpoint), search, changes, limits, computation)
+    _run(options, find_models(models, checkpoint), search, limits, computation)
 
 
 class _Options(NamedTuple):
@@ -162,9 +134,8 @@ class _Options(NamedTuple):
 
 
 def _run(
-    options: _Options, models: list[RunDir] | ExportDir, search: SearchFlags, noise: SourceNoise, limits: Limits,
-    computation: Computation,
-) -> None:  # fmt: skip
+    options: _Options, models: list[RunDir] | ExportDir, search: SearchFlags, limits: Limits, computation: Computation
+) -> None:
     from nmt.apps.commands.synthesis import Synthesis, check_files
     from nmt.apps.commands.synthetic_corpus import CorpusWriter, form_of
     from nmt.apps.ray.ray_worker import checksums_of_weights
@@ -179,29 +150,13 @@ def _run(
         if isinstance(models, ExportDir) and found.sample:
             raise NmtError("CTranslate2 cannot draw samples line by line", path=models.path, hint="sample with the run")
         direction = translator.languages.direction(options.to, options.from_)
-        corpus = CorpusWriter(options.output, form, direction, options.forward, noise, found.seed)
+        corpus = CorpusWriter(options.output, form, direction, options.forward)
         request = Request(found, None, options.to, options.from_, draw_by_line=True)
         synthesis = Synthesis(options.input, corpus, limits, request)
         synthesis.log_plan()
         weights = [*checksums_of_weights(models)]
         identity = {"models": identify_models(models), "weights": weights, **identify_shortlist(models, found)}
         synthesis.run(translator, identity, resume=options.resume)
-
-
-def _noise(preset: bool, drop: float | None, blank: float | None, shuffle: int | None, blank_token: str) -> SourceNoise:
-    """Return the noise given by the options; each of them overrides the preset."""
-    from nmt.apps.recipes.source_noise import EDUNOV, SourceNoise
-    from nmt.config.corpora import fault_of_symbol
-
-    if fault := fault_of_symbol(blank_token):
-        raise typer.BadParameter(f"--blank-token: {fault}")
-    base = EDUNOV if preset else SourceNoise()
-    return SourceNoise(
-        base.drop if drop is None else drop,
-        base.blank if blank is None else blank,
-        base.shuffle if shuffle is None else shuffle,
-        blank_token,
-    )
 
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:

@@ -14,10 +14,9 @@ from nmt.apps.commands.outputs import PartialFile, Settings
 from nmt.apps.commands.streams import to_json
 from nmt.apps.recipes.candidates import FORMAT, Candidates
 from nmt.apps.recipes.selection import Kept, Limits, Selection
-from nmt.apps.recipes.source_noise import SourceNoise
 from nmt.base.errors import DataError, NmtError
 from nmt.base.files import flush
-from nmt.base.languages import Direction, written_without_spaces
+from nmt.base.languages import Direction
 from nmt.data.read.lines import MAX_LINE_BYTES, as_cell, open_new_text
 
 _MAX_CANDIDATES_BYTES = 64 * MAX_LINE_BYTES  # one given line with its outputs, most characters written as escapes
@@ -93,8 +92,6 @@ class CorpusWriter(NamedTuple):
     form: Form
     direction: Direction  # of the model
     forward: bool  # the given text is the source of a pair, not its target
-    noise: SourceNoise
-    seed: int
 
     @property
     def languages(self) -> Direction:
@@ -112,12 +109,9 @@ class CorpusWriter(NamedTuple):
         return selection
 
     def _render(self, pair: Kept) -> str:
-        """Return the line of a pair, with noise on its source."""
+        """Return the line of a pair."""
         given, output = pair.text.strip(), pair.candidate.output
         src, tgt = (given, output) if self.forward else (output, given)
-        if self.noise:
-            spaces = not written_without_spaces(self.languages.src)
-            src = self.noise.apply(src, (self.seed, pair.line, pair.rank), spaces=spaces)
         if self.form == "tsv":
             return "\t".join(as_cell(text).replace("\r", " ") for text in (src, tgt)) + "\n"
         return to_json({"src": src, "tgt": tgt, "score": pair.candidate.score, "line": pair.line}) + "\n"
@@ -135,6 +129,4 @@ class CorpusWriter(NamedTuple):
             "    - {…, weight: 1}  # your parallel corpus",
             f"    - {{{self.form}: {to_json(str(self.path))}, {columns}tag: {tag}, weight: 1}}",
         ]
-        if self.noise.blank:
-            lines += ["tokenizer:", f"  user_symbols: [{to_json(self.noise.blank_token)}]"]
         return "\n".join(f"  {line}" for line in lines)

@@ -94,11 +94,6 @@ Alignments = Annotated[
     Path | None,
     typer.Option(help="Write word alignments (source-target token pairs, i-j) to this file, one line per input."),
 ]
-AttentionLayer = Annotated[int, typer.Option(help="Decoder layer for --attention and --alignments; -1 is the last.")]
-AttentionHead = Annotated[
-    int | None, typer.Option(help="Attention head for --attention and --alignments. Default: average over heads.")
-]
-
 
 GlossaryFile = Annotated[
     Path | None,
@@ -125,8 +120,6 @@ def translate(
     glossary: GlossaryFile = None,
     attention: Picture = None,
     alignments: Alignments = None,
-    attention_layer: AttentionLayer = -1,
-    attention_head: AttentionHead = None,
     engine: Engine = "auto",
     device: Device = "auto",
     precision: Precision = "auto",
@@ -141,7 +134,7 @@ def translate(
     files = _Files(texts or [], input, output, alignments, attention, glossary, resume)
     computation = Computation(engine, device, precision, ray, ray_workers)
     _check_usage(files, prefix, computation)
-    wanted = _Wanted(search, format, prefix, to, from_, attention_layer, attention_head)
+    wanted = _Wanted(search, format, prefix, to, from_)
     document = document_in(files.texts, output, _for_texts(files, wanted))
     if input is not None:
         refuse_corpus(input)
@@ -201,8 +194,6 @@ class _Wanted(NamedTuple):
     prefix: str | None
     to: str | None
     from_: str | None
-    layer: int  # of the attention
-    head: int | None
 
 
 def _for_texts(files: _Files, wanted: _Wanted) -> dict[str, object]:
@@ -227,7 +218,7 @@ def _run(
         from nmt.apps.ray.ray_worker import checksums_of_weights
         from nmt.translation.blocks import Request
 
-        _, _, prefix, to, from_, layer, head = wanted
+        _, _, prefix, to, from_ = wanted
         options = wanted.search.change(translator.options)
         if to is not None or from_ is not None:
             translator.languages.direction(to, from_)  # rejects languages that the model does not know
@@ -235,7 +226,7 @@ def _run(
             translate_document(translator.local, document, options, to, from_, glossary)
             return
         request = Request(options, prefix, to, from_, glossary=glossary)
-        job = _Job(files, translator, request, wanted.format, _Attention(translator.local, layer, head))
+        job = _Job(files, translator, request, wanted.format, _Attention(translator.local))
         identity: dict[str, object] = {**identify_shortlist(models, options), **identify_glossary(files.glossary)}
         if files.output is not None:
             identity["weights"] = [*checksums_of_weights(models)]
@@ -282,9 +273,8 @@ class _Job(NamedTuple):
             alignments = None
             if files.alignments is not None:
                 settings = {**settings, "alignments": os.path.realpath(files.alignments)}
-                attention = {"layer": self.attention.layer, "head": self.attention.head}
                 # The file that is opened last gets its final name first. If a kill separates them, nothing is lost.
-                opened = open_output(files.alignments, {**settings, **attention}, 1, resume=files.resume)
+                opened = open_output(files.alignments, settings, 1, resume=files.resume)
                 alignments = stack.enter_context(opened)
             output = stack.enter_context(open_output(files.output, settings, lines_per_text, resume=files.resume))
             yield output, alignments
@@ -409,16 +399,14 @@ def _fields(translation: Translation, translator: BlockTranslator) -> dict[str, 
 
 
 class _Attention:
-    """The attention of one decoder layer: one head, or the mean over heads. It needs the model in this process."""
+    """The mean attention over the heads of the last decoder layer. It needs the model in this process."""
 
-    def __init__(self, translator: Translator | None, layer: int, head: int | None):
+    def __init__(self, translator: Translator | None):
         self.translator = translator
-        self.layer = layer
-        self.head = head
 
     def _weights(self, segment: SegmentTranslation) -> list[list[float]]:
         assert self.translator is not None
-        return self.translator.cross_attention(segment, self.layer, self.head)
+        return self.translator.cross_attention(segment)
 
     def alignment(self, translation: Translation) -> str:
         """Return `i-j` for each aligned pair of a source and a target token; empty for a blank text.

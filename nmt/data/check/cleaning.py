@@ -16,15 +16,15 @@ from nmt.data.read.lines import as_cell, open_new_text
 class Outputs:
     """The output files, which appear when the stack that opened them closes without an error.
 
-    `kept` is one tab-separated file, or two aligned ones. In tab-separated files, a tab inside a sentence becomes a
-    space. Files that end in `.gz`, `.xz` or `.zst` are compressed.
+    Both are tab-separated; a tab inside a sentence becomes a space. Files that end in `.gz`, `.xz` or `.zst` are
+    compressed.
     """
 
-    def __init__(self, stack: ExitStack, data: DataConfig, *, kept: list[Path], rejected: Path | None):
+    def __init__(self, stack: ExitStack, data: DataConfig, *, kept: Path, rejected: Path | None):
         self.num_kept = self.num_rejected = 0
         self.by_rule = dict.fromkeys(RULES, 0)
         self._corpora = data.corpora("train")
-        self._kept = [open_new_text(stack, path) for path in kept]
+        self._kept = open_new_text(stack, kept)
         self._rejected = None if rejected is None else open_new_text(stack, rejected)
 
     def write(self, chunk: CheckedPairs) -> None:
@@ -33,15 +33,8 @@ class Outputs:
             if flags:
                 self._reject(pair, flags)
             else:
-                self._keep(pair)
-
-    def _keep(self, pair: SentencePair) -> None:
-        self.num_kept += 1
-        if len(self._kept) == 1:
-            self._kept[0].write(f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n")
-        else:
-            for file, text in zip(self._kept, (pair.src, pair.tgt), strict=True):
-                file.write(f"{text}\n")
+                self.num_kept += 1
+                self._kept.write(f"{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n")
 
     def _reject(self, pair: SentencePair, flags: int) -> None:
         self.num_rejected += 1

@@ -25,6 +25,10 @@ BROKEN = {
 }
 
 
+FILES = ("--src", "a.de", "--tgt", "a.en")
+LANGUAGES = ("--src-lang", "de", "--tgt-lang", "en")
+
+
 @pytest.fixture(autouse=True)
 def _in_a_folder_with_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,9 +44,6 @@ def _in_a_folder_with_a_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def run(*arguments: str):
     return CliRunner().invoke(app, ["data", *arguments])
-
-
-FILES = ("--src", "a.de", "--tgt", "a.en")
 
 
 def report(*arguments: str) -> dict[str, dict[str, object]]:
@@ -122,11 +123,11 @@ def test_clean_writes_kept_and_rejected_pairs(messages):
     assert messages == ["kept 41 of 45 pairs; rejected: 1 empty, 1 duplicate, 1 mojibake, 1 spreadsheet"]
 
 
-def test_clean_writes_aligned_and_compressed_files_that_are_clean():
-    arguments = ("--output-src", "kept.de.gz", "--output-tgt", "kept.en")
-    assert run("clean", *FILES, *arguments, "--set", "data.filters.number_mismatch=true").exit_code == 0
-    assert gzip.decompress(Path("kept.de.gz").read_bytes()).decode() == "".join(f"{src}\n" for src, _ in SOUND)
-    again = run("clean", "--src", "kept.de.gz", "--tgt", "kept.en", "-o", "again.tsv", "--rejected", "none.tsv")
+def test_clean_writes_compressed_files_that_are_clean():
+    assert run("clean", *FILES, "-o", "kept.tsv.gz", "--set", "data.filters.number_mismatch=true").exit_code == 0
+    kept = gzip.decompress(Path("kept.tsv.gz").read_bytes()).decode()
+    assert kept == "".join(f"{src}\t{tgt}\n" for src, tgt in SOUND)
+    again = run("clean", "--tsv", "kept.tsv.gz", *LANGUAGES, "-o", "again.tsv", "--rejected", "none.tsv")
     assert again.exit_code == 0
     assert lines("none.tsv") == []
     assert len(lines("again.tsv")) == len(SOUND)
@@ -137,7 +138,7 @@ def test_clean_writes_what_the_ending_of_a_name_says(ending):
     pytest.importorskip({".xz": "lzma", ".zst": "backports.zstd"}[ending])
     first = run("clean", *FILES, "-o", f"kept.tsv{ending}")
     assert first.exit_code == 0, first.output
-    again = run("clean", "--tsv", f"kept.tsv{ending}", "--src-lang", "de", "--tgt-lang", "en", "-o", "again.tsv")
+    again = run("clean", "--tsv", f"kept.tsv{ending}", *LANGUAGES, "-o", "again.tsv")
     assert again.exit_code == 0, again.output
     assert not Path(f"kept.tsv{ending}").read_bytes().startswith(lines("again.tsv")[0].encode())
     assert len(lines("again.tsv")) == len(SOUND) + 1

@@ -225,7 +225,7 @@ CORPUS = "--tsv a.tsv --src-lang en --tgt-lang en"
         "pack run -o run/config.yaml --overwrite",
         "pack m.zip -o m.zip --overwrite",
         "plot -m run -o run/checkpoints/a.svg",
-        "export argos run -o run/config.yaml --overwrite",
+        "export argos run run/config.yaml --overwrite",
         "export ctranslate2 run run/tokenizer --overwrite",
         "export hf run run/hf",
         "import hf run run --overwrite",

@@ -10,16 +10,13 @@ import yaml
 from nmt.apps.commands.synthetic_corpus import CandidateFile, CorpusWriter, form_of
 from nmt.apps.recipes.candidates import Candidate, Candidates
 from nmt.apps.recipes.selection import Limits
-from nmt.apps.recipes.source_noise import SourceNoise
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
-
-NOISE = SourceNoise(shuffle=5)
 
 
 def written(path: Path, texts: list[tuple[str, str]], *, forward: bool):
     """Write a corpus of given texts and outputs; return its rows and its writer."""
-    writer = CorpusWriter(path, form_of(path), Direction("en", "zh"), forward, NOISE, 1)
+    writer = CorpusWriter(path, form_of(path), Direction("en", "zh"), forward)
     with CandidateFile(path, {}, resume=False) as file:
         file.write("".join(Candidates(given, [Candidate(output, -0.5)]).to_line() for given, output in texts))
         writer.write(file, Limits())
@@ -34,23 +31,11 @@ def test_the_languages_are_those_of_the_training(forward, languages, tmp_path):
     assert data["train"][1]["tag"] == ("<st>" if forward else "<bt>")
 
 
-def test_noise_is_on_the_source_alone_and_of_each_line_its_own(tmp_path):
-    given, output = "one two three four five six seven eight", "一二三四五六七八九十"
-    back, _ = written(tmp_path / "back.tsv", [(given, output)] * 4, forward=False)
-    forward, _ = written(tmp_path / "forward.tsv", [(given, output)] * 4, forward=True)
-    assert [tgt for _, tgt in back] == [given] * 4
-    assert [tgt for _, tgt in forward] == [output] * 4
-    assert {"".join(sorted(src)) for src, _ in back} == {"".join(sorted(output))}  # moved by characters, without spaces
-    assert {" ".join(sorted(src.split())) for src, _ in forward} == {" ".join(sorted(given.split()))}
-    assert len({src for src, _ in back}) == len({src for src, _ in forward}) == 4
-
-
 def test_names_with_quotes_and_colons_are_valid_yaml(tmp_path):
     path = tmp_path / 'a: "b" #{c}.jsonl.gz'
-    writer = CorpusWriter(path, form_of(path), Direction("en", "de"), False, SourceNoise(blank=0.1), 1)
+    writer = CorpusWriter(path, form_of(path), Direction("en", "de"), False)
     printed = yaml.safe_load(writer.describe_training().replace("{…, ", "{tsv: x, "))
     assert printed["data"]["train"][1] == {"jsonl": str(path), "tag": "<bt>", "weight": 1}
-    assert printed["tokenizer"] == {"user_symbols": ["[BLANK]"]}
 
 
 def test_a_folder_in_the_place_of_the_output_is_refused_before_the_work(tmp_path):
