@@ -48,7 +48,7 @@ USES_WITHOUT_TORCH = (
     ("eval", "--model", "tiny"),
     ("score", "--model", "tiny", "--tsv", "valid.tsv"),
     ("plot", "--model", "tiny", "--output", "curves.svg"),
-    ("config", "new", "--tsv", "train.tsv", "--src-lang", "en", "--tgt-lang", "en"),
+    ("config", "new", "--corpus", "train.tsv", "--src-lang", "en", "--tgt-lang", "en"),
     ("data", "check", "--config", "tiny.yaml"),
     ("serve", "--help"),
 )
@@ -161,7 +161,7 @@ def use(programs: Path, folder: Path) -> None:
     if version != run(programs / "python", "-c", metadata, cwd=folder).strip():
         raise SystemExit(f"`nmt --version` prints {version!r}, and the metadata has another")
     languages = ("--src-lang", "en", "--tgt-lang", "en")
-    if "src_lang" not in run(nmt, "config", "new", "--tsv", "train.tsv", *languages, cwd=folder):
+    if "src_lang" not in run(nmt, "config", "new", "--corpus", "train.tsv", *languages, cwd=folder):
         raise SystemExit("`nmt config new` printed no configuration")
     run(nmt, "train", "--config", "tiny.yaml", "--run", "tiny", cwd=folder)
     num_lines = run(nmt, "translate", "--model", "tiny", cwd=folder, stdin="1234\n\n567\n").count("\n")

@@ -77,7 +77,7 @@ WORK = {
     "plot": "plot -m run -o curves.png",
     "vocab": "vocab -c x.yaml -o vocab",
     "shortlist": "shortlist -m run",
-    "config new": "config new --tsv train.tsv --src-lang en --tgt-lang en",
+    "config new": "config new --corpus train.tsv --src-lang en --tgt-lang en",
     "config show": "config show -c x.yaml",
     "config check": "config check -c x.yaml",
     "data check": "data check -c x.yaml",
@@ -86,7 +86,7 @@ WORK = {
 }
 NEED_TORCH = {
     "train": "train -c x.yaml --run new",
-    "adapt": "adapt run --tsv train.tsv --run new",
+    "adapt": "adapt run --corpus train.tsv --run new",
     "distill": "distill run --run new",
     "train in several processes": "train -c x.yaml --run new --num-processes 2",
     "resume": "train --resume --run run",

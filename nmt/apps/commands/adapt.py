@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from nmt.apps.commands.corpus_options import NO_FILES, Columns, CorpusFiles, CorpusOptions, Fields, Sheet, Src, Tgt, Tsv
+from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, Tgt
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
@@ -36,7 +36,6 @@ _MORE_MIX = "more of the old corpus (such as --mix old:0.7)"
 
 BaseRun = Annotated[Path | None, typer.Argument(help="Run or packed model to adapt.", show_default=False)]
 NewRun = Annotated[Path, typer.Option("--run", help="Run directory to write.")]
-Tmx = Annotated[list[str] | None, typer.Option(metavar="FILE", help="Translation memory (TMX). May be repeated.")]
 Language = Annotated[str | None, typer.Option(help="Language of the new corpus, if the run has several.")]
 Mix = Annotated[
     str | None,
@@ -82,12 +81,7 @@ def adapt(
     base: BaseRun = None,
     src: Src = None,
     tgt: Tgt = None,
-    tsv: Tsv = None,
-    tmx: Tmx = None,
     corpus: CorpusFiles = None,
-    columns: Columns = "1,2",
-    sheet: Sheet = None,
-    fields: Fields = "src,tgt",
     src_lang: Language = None,
     tgt_lang: Language = None,
     mix: Mix = None,
@@ -100,11 +94,10 @@ def adapt(
 ) -> None:
     """Adapt a model to another domain.
 
-    `nmt adapt runs/general --tsv client.tsv --run runs/client` continues training with settings that suit the new
+    `nmt adapt runs/general --corpus client.tsv --run runs/client` continues training with settings that suit the new
     corpus, mixes in part of the old one to prevent forgetting, and prints BLEU and chrF before and after.
     """
-    named = (src or [], tgt or [], tsv or [], corpus or [])
-    options = CorpusOptions(*named, columns, fields, src_lang, tgt_lang, sheet, tmx or ())
+    options = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang)
     _check_usage(base, options, {"--mix": mix, "--test": test}, overrides, resume)
     run, check = _folder_of(run), Check(old_test or [], max_loss)
     _refuse_existing(run, check, resume, overwrite)
@@ -128,8 +121,8 @@ def _check_usage(
     """
     if not resume and base is None:
         raise typer.BadParameter("give the run to adapt (or an adaptation to resume: --resume --run FOLDER)")
-    if not resume and not options.name_a_file:
-        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), --tsv, --tmx or --corpus")
+    if not resume and not any(options[:3]):
+        raise typer.BadParameter("give the new corpus: --src and --tgt (two aligned files), or --corpus")
     given = [*options.given(), *(name for name, value in others.items() if value)] if resume else []
     if given:
         raise typer.BadParameter(f"a resumed adaptation already has its corpus; omit {', '.join(given)}")
@@ -202,8 +195,8 @@ def _request(
 
 
 def _old_test_files(named: list[str], data: DataConfig, direction: Direction) -> tuple[ParallelFiles, ...]:
-    options = NO_FILES.for_files(named)
-    return options.corpora_of(data.model_copy(update={"src_lang": direction.src, "tgt_lang": direction.tgt}))
+    options = CorpusOptions(src_lang=direction.src, tgt_lang=direction.tgt)
+    return options.for_files(named).corpora_of(data)
 
 
 def _start(base: RunDir, run: Path, request: Request, check: Check, overrides: list[str], *, overwrite: bool) -> None:

@@ -12,18 +12,7 @@ from typing import Annotated
 
 import typer
 
-from nmt.apps.commands.corpus_options import (
-    Columns,
-    CorpusFiles,
-    CorpusOptions,
-    Fields,
-    Sheet,
-    Src,
-    SrcLang,
-    Tgt,
-    TgtLang,
-    Tsv,
-)
+from nmt.apps.commands.corpus_options import CorpusFiles, CorpusOptions, Src, SrcLang, Tgt, TgtLang
 from nmt.apps.commands.options import Overrides, not_dash
 from nmt.apps.commands.outputs import refuse_replacing
 from nmt.apps.commands.streams import print_text
@@ -56,11 +45,7 @@ ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="Configuration 
 def new(
     src: Src = None,
     tgt: Tgt = None,
-    tsv: Tsv = None,
     corpus: CorpusFiles = None,
-    columns: Columns = "1,2",
-    sheet: Sheet = None,
-    fields: Fields = "src,tgt",
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
     student: Annotated[
@@ -76,11 +61,9 @@ def new(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write a commented configuration that suits your data: nmt config new --src a.de --tgt a.en -o my.yaml"""
-    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
-    train = files.corpora()
+    data = CorpusOptions(src, tgt, corpus, src_lang, tgt_lang).data_section()
     if output is not None:
-        _refuse_output(output, train, overwrite)
-    data = files.data_section(train)
+        _refuse_output(output, data.corpora("train"), overwrite)
     text = _suggestion(data, str(output) if output else "THIS-FILE.yaml", student=student)
     if output is None:
         print_text(text.removesuffix("\n"))

@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.apps.commands.corpus_options import (
-    Columns,
     CorpusFiles,
     CorpusOptions,
-    Fields,
-    Sheet,
     Src,
     SrcLang,
     Tgt,
     TgtLang,
-    Tsv,
 )
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
@@ -88,11 +84,7 @@ def check(
     config: ConfigPath = None,
     src: Src = None,
     tgt: Tgt = None,
-    tsv: Tsv = None,
     corpus: CorpusFiles = None,
-    columns: Columns = "1,2",
-    sheet: Sheet = None,
-    fields: Fields = "src,tgt",
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
@@ -108,8 +100,7 @@ def check(
     Prints what each rule finds, examples with their line numbers, and what each filter would cost. Changes no corpus.
     """
     _refuse_unknown_rules(fail_on or [])
-    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
-    data = _data_section(config, files, overrides)
+    data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     run = None if model is None else find_run(model)  # before the check, so that a wrong name fails early
     if html is not None:
         refuse_unwritable(html)
@@ -132,11 +123,7 @@ def clean(
     config: ConfigPath = None,
     src: Src = None,
     tgt: Tgt = None,
-    tsv: Tsv = None,
     corpus: CorpusFiles = None,
-    columns: Columns = "1,2",
-    sheet: Sheet = None,
-    fields: Fields = "src,tgt",
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
     overrides: Overrides = [],  # noqa: B006
@@ -149,8 +136,7 @@ def clean(
     Uses the filters of --config if it turns any on, otherwise those that `nmt config new` writes. Change them with
     --set data.filters.RULE=VALUE.
     """
-    files = CorpusOptions(src or [], tgt or [], tsv or [], corpus or [], columns, fields, src_lang, tgt_lang, sheet)
-    data = _data_section(config, files, overrides)
+    data = _data_section(config, CorpusOptions(src, tgt, corpus, src_lang, tgt_lang), overrides)
     _refuse_outputs([output, rejected] if rejected else [output], config, data, overwrite)
     from nmt.data.check.cleaning import Outputs, describe_counts
 
@@ -177,11 +163,11 @@ def _score(run: RunDir, data: DataConfig) -> ModelReport:
 
 def _data_section(config: Path | None, files: CorpusOptions, overrides: list[str]) -> DataConfig:
     """Return the data section to check, with the filters of the configuration, or the safe ones if all are off."""
-    if (config is None) != files.name_a_file:
-        raise typer.BadParameter("give either --config, or the files: --src and --tgt, --tsv or --corpus")
+    if (config is None) == (not any(files[:3])):
+        raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
     if config is None:
-        inputs = files.data_section(files.corpora())
-        return load_text(dump_config(Config(data=inputs)), Path("the command line"), overrides).data
+        inputs = dump_config(Config(data=files.data_section()))
+        return load_text(inputs, Path("the command line"), overrides).data
     data = load_config(config, overrides).data
     if any(data.filters_of(files) != Filters() for files in data.corpora("train")):
         return data

@@ -15,6 +15,7 @@ import typer
 from nmt.apps.commands.progress import Progress
 from nmt.base.errors import DataError, counted
 from nmt.config import SearchOptions
+from nmt.data.read.table_names import format_of
 
 if TYPE_CHECKING:
     from nmt.apps.documents.formats import BlockReport
@@ -76,6 +77,20 @@ def warn_of_lines(path: Path | None) -> None:
         name = shlex.quote(str(path))
         again = f"nmt translate {name} --output NAME{path.suffix} keeps its format"
         log.warning("%s: this document is translated line by line, markup included; %s", path, again)
+
+
+def refuse_corpus(path: Path) -> None:
+    """Raise DataError if the extension of a text file says that it has other columns, fields or markup than the text.
+
+    Documents are exempt; `nmt translate` warns of them.
+    """
+    form = format_of(path.name)
+    if form is None or path.suffix.lower() in SUFFIXES:
+        return
+    name = shlex.quote(str(path))
+    commands = {".tsv": f", such as: cut -f 1 {name} > NAME.txt", ".jsonl": f", such as: jq -r .src {name} > NAME.txt"}
+    hint = f"write the texts to translate into a file with one per line{commands.get(path.suffix.lower(), '')}"
+    raise DataError(f"a {form} file is not plain text with one sentence per line", path=path, hint=hint)
 
 
 def _is_file(name: str) -> bool:

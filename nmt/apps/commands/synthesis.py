@@ -12,7 +12,7 @@ from typing import NamedTuple
 import typer
 
 from nmt.apps.commands import streams
-from nmt.apps.commands.corpus_options import refuse_corpus
+from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input, read_text_file
 from nmt.apps.commands.outputs import Settings, exit_code_of, refuse_replacing, stop_on_sigterm, tell_what_is_kept
 from nmt.apps.commands.progress import Progress

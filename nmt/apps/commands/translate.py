@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.apps.commands.corpus_options import refuse_corpus
-from nmt.apps.commands.documents import DocumentPaths, document_in, translate_document, warn_of_lines
+from nmt.apps.commands.documents import (
+    DocumentPaths,
+    document_in,
+    refuse_corpus,
+    translate_document,
+    warn_of_lines,
+)
 from nmt.apps.commands.identity import identify_glossary, identify_models, identify_shortlist
 from nmt.apps.commands.inputs import (
     Checksum,

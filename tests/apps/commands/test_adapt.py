@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.apps.commands.adapt import candidate_of
-from nmt.apps.commands.corpus_options import NO_FILES
+from nmt.apps.commands.corpus_options import CorpusOptions
 from nmt.apps.recipes import adaptation
 from nmt.apps.recipes.adaptation import adapted_config
 from nmt.apps.recipes.adaptation_corpus import AdaptationCorpus, Part, Request, collect
@@ -79,7 +79,7 @@ def runs(tmp_path, base) -> Path:
 
 def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, client, monkeypatch):
     run, settings = runs / "client", (*FAST, "training.max_updates=30", "training.lr=1e-2")
-    done = adapt(runs / "base", "--tsv", client, "--run", run, "--mix", "old:0", settings=settings)
+    done = adapt(runs / "base", "--corpus", client, "--run", run, "--mix", "old:0", settings=settings)
     assert isinstance(done.exception, RunError)
     kept = candidate_of(run)
     assert str(done.exception).startswith(f"{run}: not delivered: the old test set (en-th) loses ")
@@ -91,7 +91,9 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     best = RunDir(kept).best_checkpoint()
     weights = best.read_bytes()
     assert not json.loads((kept / "adaptation.json").read_text())["accepted"]
-    assert isinstance(adapt(runs / "base", "--tsv", client, "--run", run).exception, RunError)  # neither is overwritten
+    assert isinstance(
+        adapt(runs / "base", "--corpus", client, "--run", run).exception, RunError
+    )  # neither is overwritten
     with monkeypatch.context() as patch:
         patch.setattr(adaptation, "old_sets", lambda _: {"test": []})
         unmeasured = nmt("adapt", "--resume", "--run", run)
@@ -110,7 +112,7 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
 
 
 def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs, client):
-    done = adapt(runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    done = adapt(runs / "base", "--corpus", client, "--run", runs / "client", "--max-loss", 100)
     assert done.exit_code == 0, done.output
     run, old = RunDir(runs / "client"), RunDir(runs / "base")
     new_part, old_part = run.config().data.corpora("train")
@@ -133,7 +135,7 @@ def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs
 
 
 def test_an_adaptation_that_was_stopped_ends_as_one_that_was_not(runs, client, monkeypatch):
-    command = (runs / "base", "--tsv", client, "--max-loss", 100, "--run")
+    command = (runs / "base", "--corpus", client, "--max-loss", 100, "--run")
     assert adapt(*command, runs / "whole").exit_code == 0
     step = Step.__call__
 
@@ -159,7 +161,7 @@ def test_an_adaptation_that_was_stopped_ends_as_one_that_was_not(runs, client, m
 def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messages):
     config = runs / "base" / "config.yaml"
     config.write_text(config.read_text().replace("train.tsv", "gone.tsv"))
-    command = (runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    command = (runs / "base", "--corpus", client, "--run", runs / "client", "--max-loss", 100)
     done = adapt(*command, "--mix", "old:0.5")
     assert isinstance(done.exception, RunError)
     assert "its old corpus cannot be read: no such file" in str(done.exception)
@@ -174,7 +176,7 @@ def test_an_old_corpus_that_is_gone_is_warned_of_or_refused(runs, client, messag
 def test_a_model_of_several_directions_keeps_all_of_them(two_run, two_corpora, tmp_path):
     rows = [line.split("\t")[0] for line in (two_corpora / "train.tsv").read_text().splitlines()[:100]]
     (tmp_path / "new.tsv").write_text("".join(f"{row}\tx{row}\n" for row in rows))
-    command = (two_run, "--tsv", tmp_path / "new.tsv", "--run", tmp_path / "run", "--max-loss", 100)
+    command = (two_run, "--corpus", tmp_path / "new.tsv", "--run", tmp_path / "run", "--max-loss", 100)
     assert "it has en-de, en-fr" in str(adapt(*command, "--tgt-lang", "es").exception)
     assert "forgets those it is not trained on" in str(adapt(*command, "--tgt-lang", "fr", "--mix", "0").exception)
     done = adapt(*command, "--tgt-lang", "fr")
@@ -194,9 +196,9 @@ def test_a_translation_memory_is_read_as_tmx_whatever_its_name(base, client):
         f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="th"><seg>{tgt}</seg></tuv></tu>'
         for src, tgt in rows
     )
-    memory = client.with_name("memory.xml")
+    memory = client.with_name("memory.tmx")
     memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>')
-    options = NO_FILES._replace(tmx=[str(memory)])
+    options = CorpusOptions(corpus=[str(memory)])
     (corpus,) = options.corpora_of(RunDir(base).config().data)
     assert corpus.form == "tmx"
     assert [(pair.src, pair.tgt) for pair in read_parallel((corpus,))] == [tuple(row) for row in rows]
@@ -207,7 +209,7 @@ def test_a_test_set_of_the_user_is_not_trained_on(runs, client, messages):
     (runs / "test.tsv").write_text("".join(lines[:20]))
     for name, column in (("old.src", 0), ("old.tgt", 1)):
         (runs / name).write_text("".join(line.strip().split("\t")[column] + "\n" for line in lines[:15]))
-    command = (runs / "base", "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    command = (runs / "base", "--corpus", client, "--run", runs / "client", "--max-loss", 100)
     tests = ("--test", runs / "test.tsv", "--old-test", runs / "old.src", "--old-test", runs / "old.tgt")
     done = adapt(*command, *tests)
     assert done.exit_code == 0, done.output
@@ -282,7 +284,7 @@ def test_an_adaptation_that_replaces_a_run_is_resumed_by_the_command_that_it_pri
 
     with monkeypatch.context() as patch:
         patch.setattr(Step, "__call__", stopping_step)
-        command = (runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100)
+        command = (runs / "base", "--corpus", client, "--run", runs / "client", "--overwrite", "--max-loss", 100)
         assert adapt(*command).exit_code == 130
     resume = next(line for line in messages if "nmt adapt --resume" in line).partition("nmt adapt ")[2]
     assert resume.endswith("client --overwrite --max-loss 100")
@@ -299,7 +301,7 @@ def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
     (runs / "client").symlink_to(runs / "disk" / "client")
     for _ in range(2):
         done = adapt(
-            runs / "base", "--tsv", client, "--run", runs / "client", "--overwrite", "--max-loss", 100, "--mix", "0"
+            runs / "base", "--corpus", client, "--run", runs / "client", "--overwrite", "--max-loss", 100, "--mix", "0"
         )
         assert done.exit_code == 0, done.output
         assert (runs / "client").is_symlink()
@@ -308,10 +310,13 @@ def test_a_link_keeps_leading_to_the_run_that_was_replaced(runs, client):
 
 
 FAULTS = {
-    "no run": (("--tsv", "a"), "Missing option '--run'"),
-    "no base": (("--tsv", "a", "--run", "r"), "give the run to adapt"),
-    "mix": (("{base}", "--tsv", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
-    "corpus": (("--resume", "--run", "r", "--tsv", "a"), "a resumed adaptation already has its corpus; omit --tsv"),
+    "no run": (("--corpus", "a"), "Missing option '--run'"),
+    "no base": (("--corpus", "a", "--run", "r"), "give the run to adapt"),
+    "mix": (("{base}", "--corpus", "a", "--run", "r", "--mix", "old:1"), "expected old:SHARE"),
+    "corpus": (
+        ("--resume", "--run", "r", "--corpus", "a"),
+        "a resumed adaptation already has its corpus; omit --corpus",
+    ),
     "other": (("--resume", "--run", "r", "--mix", "0.9", "--src-lang", "de"), "omit --src-lang, --mix"),
 }
 
@@ -328,13 +333,13 @@ def test_faults_leave_nothing_behind(runs, client):
     run = ("--run", runs / "client")
     (runs / "few.tsv").write_text("1\t1\n" * 30)
     for arguments, kind in (
-        ((runs / "base", "--tsv", runs / "gone.tsv", *run), NmtError),
-        ((runs / "base", "--tsv", runs / "few.tsv", *run), NmtError),
+        ((runs / "base", "--corpus", runs / "gone.tsv", *run), NmtError),
+        ((runs / "base", "--corpus", runs / "few.tsv", *run), NmtError),
         ((runs / "base", *run), SystemExit),
-        ((runs / "base", "--tsv", client, "--run", runs / "base"), RunError),
-        ((runs / "base", "--tsv", client, "--run", runs / "base", "--overwrite"), NmtError),
+        ((runs / "base", "--corpus", client, "--run", runs / "base"), RunError),
+        ((runs / "base", "--corpus", client, "--run", runs / "base", "--overwrite"), NmtError),
         (("--resume", *run), RunError),
-        ((runs / "base", "--tsv", client, *run, "--old-test", runs / "gone.tsv"), NmtError),
+        ((runs / "base", "--corpus", client, *run, "--old-test", runs / "gone.tsv"), NmtError),
     ):
         assert isinstance(nmt("adapt", *arguments).exception, kind), arguments
     (runs / "few.tsv").unlink()
@@ -345,7 +350,7 @@ def test_a_packed_model_is_adapted_and_a_finished_adaptation_says_so(runs, clien
     monkeypatch.setenv("NMT_CACHE", str(runs / "cache"))
     packed = runs / "base.zip"
     assert nmt("pack", runs / "base", "-o", packed).exit_code == 0
-    done = adapt(packed, "--tsv", client, "--run", runs / "client", "--max-loss", 100)
+    done = adapt(packed, "--corpus", client, "--run", runs / "client", "--max-loss", 100)
     assert done.exit_code == 0, done.output
     again = nmt("adapt", "--resume", "--run", runs / "client").exception
     assert isinstance(again, RunError)

@@ -127,7 +127,7 @@ def test_clean_writes_compressed_files_that_are_clean():
     assert run("clean", *FILES, "-o", "kept.tsv.gz", "--set", "data.filters.number_mismatch=true").exit_code == 0
     kept = gzip.decompress(Path("kept.tsv.gz").read_bytes()).decode()
     assert kept == "".join(f"{src}\t{tgt}\n" for src, tgt in SOUND)
-    again = run("clean", "--tsv", "kept.tsv.gz", *LANGUAGES, "-o", "again.tsv", "--rejected", "none.tsv")
+    again = run("clean", "--corpus", "kept.tsv.gz", *LANGUAGES, "-o", "again.tsv", "--rejected", "none.tsv")
     assert again.exit_code == 0
     assert lines("none.tsv") == []
     assert len(lines("again.tsv")) == len(SOUND)
@@ -138,7 +138,7 @@ def test_clean_writes_what_the_ending_of_a_name_says(ending):
     pytest.importorskip({".xz": "lzma", ".zst": "backports.zstd"}[ending])
     first = run("clean", *FILES, "-o", f"kept.tsv{ending}")
     assert first.exit_code == 0, first.output
-    again = run("clean", "--tsv", f"kept.tsv{ending}", *LANGUAGES, "-o", "again.tsv")
+    again = run("clean", "--corpus", f"kept.tsv{ending}", *LANGUAGES, "-o", "again.tsv")
     assert again.exit_code == 0, again.output
     assert not Path(f"kept.tsv{ending}").read_bytes().startswith(lines("again.tsv")[0].encode())
     assert len(lines("again.tsv")) == len(SOUND) + 1
@@ -169,8 +169,8 @@ def test_a_corpus_that_cannot_be_read_to_its_end_leaves_no_output():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--src", "a.de"), "give --src and --tgt (two aligned files), --tsv or --corpus"),
-        (("--tsv", "test.tsv"), "tsv files do not name their languages; --src-lang is missing"),
+        (("--src", "a.de"), "give --src and --tgt (two aligned files), or --corpus"),
+        (("--corpus", "test.tsv"), "tsv files do not name their languages; --src-lang is missing"),
         ((*FILES, "--set", "data.filters.too_long=0"), "data.filters.too_long must be a whole number"),
         ((*FILES, "--set", "data.filters.duplicates=true"), "unknown key 'duplicates' in data.filters"),
     ],

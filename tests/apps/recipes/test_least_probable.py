@@ -60,7 +60,7 @@ def test_each_corpus_is_scored_in_its_own_language(two_run, two_corpora):
 @pytest.mark.parametrize("arguments", [("--json",), ()])
 def test_a_check_lists_them(digits_run, tmp_path, arguments):
     Path(tmp_path / "a.tsv").write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in pairs()))
-    files = ("--tsv", str(tmp_path / "a.tsv"), "--src-lang", "de", "--tgt-lang", "en", "--model", str(digits_run))
+    files = ("--corpus", str(tmp_path / "a.tsv"), "--src-lang", "de", "--tgt-lang", "en", "--model", str(digits_run))
     result = CliRunner().invoke(app, ["data", "check", *files, *arguments, "--html", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
     if arguments:
