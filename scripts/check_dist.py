@@ -47,7 +47,7 @@ USES_WITHOUT_TORCH = (
     ("translate", "--model", "tiny", "1234"),
     ("eval", "--model", "tiny"),
     ("score", "--model", "tiny", "--tsv", "valid.tsv"),
-    ("plot", "--model", "tiny", "--output", "curves.svg"),
+    ("plot", "tiny", "--output", "curves.svg"),
     ("config", "new", "--corpus", "train.tsv", "--src-lang", "en", "--tgt-lang", "en"),
     ("data", "check", "--config", "tiny.yaml"),
     ("serve", "--help"),

@@ -113,16 +113,15 @@ def options() -> list[str]:
     """Return the options of all commands, as `nmt translate --beam`; `--help` and arguments are not among them."""
     import typer.main
 
-    from nmt.apps.cli import app
+    from nmt.apps.cli import all_commands, app
 
-    def visit(command: object, name: str) -> Iterator[str]:
-        for parameter in getattr(command, "params", ()):
-            if parameter.param_type_name == "option" and parameter.name != "help":
-                yield f"{name} {parameter.opts[0]}"
-        for child in sorted(getattr(command, "commands", {})):
-            yield from visit(command.get_command(None, child), f"{name} {child}")  # type: ignore[attr-defined]
-
-    return list(visit(typer.main.get_command(app), "nmt"))
+    commands = [("", typer.main.get_command(app)), *all_commands()]
+    return [
+        f"nmt {name} {parameter.opts[0]}"
+        for name, command in commands
+        for parameter in command.params
+        if parameter.param_type_name == "option" and parameter.name != "help"
+    ]
 
 
 def keys() -> list[str]:

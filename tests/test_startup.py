@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from nmt.apps.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "matplotlib", "sacrebleu", "sentencepiece")
@@ -16,6 +19,30 @@ def test_the_command_line_starts_without_what_is_slow_to_import():
     check = f"import nmt.apps.cli, sys; sys.exit(' '.join(name for name in {HEAVY} if name in sys.modules) or 0)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
+def test_help_imports_no_command_and_a_command_only_its_own():
+    check = """
+import sys
+from nmt.apps.cli import app
+for arguments in (["--help"], ["train", "--help"]):
+    try:
+        app(arguments)
+    except SystemExit:
+        pass
+    names = sorted(name for name in sys.modules if name.startswith("nmt.apps.commands."))
+    print("imported:", *(name.rpartition(".")[2] for name in names))
+"""
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("imported:")]
+    assert lines == ["imported: streams", "imported: options outputs streams train"]
+
+
+def test_the_table_of_commands_has_every_module_of_a_command_and_its_help():
+    for name, (module, text) in COMMANDS.items():
+        found = importlib.import_module(f"nmt.apps.commands.{module}")
+        help_text = found.app.info.help if hasattr(found, "app") else getattr(found, module).__doc__
+        assert help_text.strip().partition("\n")[0] == text, name
 
 
 def test_a_model_is_loaded_without_torchs_compiler(digits_run):

@@ -6,42 +6,86 @@ import errno
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from nmt.apps.commands import (
-    adapt,
-    compare,
-    config,
-    data,
-    distill,
-    evaluate,
-    export,
-    import_,
-    info,
-    pack,
-    plot,
-    push,
-    score,
-    serve,
-    shortlist,
-    synthesize,
-    train,
-    translate,
-    vocab,
-)
-from nmt.apps.commands.outputs import exit_code_of, stop_on_sigterm
-from nmt.apps.commands.streams import discard_output, prepare_streams, print_text
+from nmt.apps.commands.streams import discard_output, exit_code_of, prepare_streams, print_text, stop_on_sigterm
 from nmt.base.errors import NmtError, printable
 from nmt.base.missing_torch import missing_torch
 
 log = logging.getLogger(__name__)
 
 
+COMMANDS = {
+    "train": ("train", "Train a model on a parallel corpus."),
+    "adapt": ("adapt", "Adapt a model to another domain."),
+    "distill": ("distill", "Train a student on the translations of a teacher."),
+    "translate": ("translate", "Translate text, files, documents or standard input."),
+    "synthesize": ("synthesize", "Make synthetic sentence pairs from monolingual text."),
+    "eval": ("evaluate", "Compute BLEU, chrF, TER and COMET, with confidence intervals."),
+    "compare": ("compare", "Compare models: scores, size, minutes, settings that differ."),
+    "score": ("score", "Compute the log-probability of given translations."),
+    "serve": ("serve", "Serve models over HTTP, with a web page."),
+    "vocab": ("vocab", "Train only the tokenizer."),
+    "shortlist": ("shortlist", "Build the lexical shortlist of a run, and measure its effect."),
+    "plot": ("plot", "Draw the learning curves of a run."),
+    "info": ("info", "Describe a model: size, languages, scores, license, exports."),
+    "pack": ("pack", "Pack a run into one file, for use with --model FILE."),
+    "push": ("push", "Upload a run to the Hugging Face Hub."),
+    "config": ("config", "Write, show and check a configuration file."),
+    "data": ("data", "Find problems in parallel text, and clean it."),
+    "export": ("export", "Export a run for another runtime."),
+    "import": ("import_", "Convert a model trained with another toolkit into a run."),
+}
+"""For each command, its module in `nmt.apps.commands`, imported only if it runs, and its first line of help."""
+
+
+class Command(TyperCommand):
+    """A command whose help groups the options by `rich_help_panel`, the main ones first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and the options to `formatter`."""
+        panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            panel = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                panels.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(record)
+        for title, records in panels.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class _Lazy(TyperCommand):
+    """A command of `COMMANDS` whose module has not been imported."""
+
+    def load(self) -> Any:
+        """Import the module, and return the command, or the group of commands."""
+        name = self.name or ""
+        module = import_module(f"nmt.apps.commands.{COMMANDS[name][0]}")
+        holder = typer.Typer(rich_markup_mode=None, callback=lambda: None)
+        if hasattr(module, "app"):
+            holder.add_typer(module.app, name=name)
+        else:
+            holder.command(name, cls=Command)(getattr(module, COMMANDS[name][0]))
+        return typer.main.get_group(holder).commands[name]
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Prepare the command to run, with its arguments."""
+        return self.load().make_context(*arguments, **options)
+
+
 class _Commands(TyperGroup):
     """The commands; one that does not handle Ctrl-C or SIGTERM itself ends with one line and exit code 130 or 143."""
+
+    def __init__(self, **attributes: Any):
+        lazy = {name: _Lazy(name, help=text) for name, (_, text) in COMMANDS.items()}
+        super().__init__(**{**attributes, "commands": lazy})
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -57,29 +101,22 @@ app = typer.Typer(
     cls=_Commands,
     help="Train, evaluate, run and ship your own neural translation model.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(train.train)
-app.command()(adapt.adapt)
-app.command()(distill.distill)
-app.command()(translate.translate)
-app.command()(synthesize.synthesize)
-app.command(name="eval")(evaluate.evaluate)
-app.command()(compare.compare)
-app.command()(score.score)
-app.command()(serve.serve)
-app.command()(vocab.vocab)
-app.command()(shortlist.shortlist)
-app.command()(plot.plot)
-app.command()(info.info)
-app.command()(pack.pack)
-app.command()(push.push)
-app.add_typer(config.app, name="config")
-app.add_typer(data.app, name="data")
-app.add_typer(export.app, name="export")
-app.add_typer(import_.app, name="import")
+
+
+def all_commands() -> Iterator[tuple[str, Any]]:
+    """Yield each command with its full name, such as `config new`. Imports the modules of all of them."""
+    for name in COMMANDS:
+        command = _Lazy(name).load()
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+        else:
+            yield from ((f"{name} {each}", inner[each]) for each in inner)
+
 
 _HINTS = {  # by the error of the system
     errno.ENOSPC: "free some space on this disk, or choose a path on another one",

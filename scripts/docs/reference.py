@@ -16,13 +16,13 @@ from typer.models import ArgumentInfo, OptionInfo
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
-    from typer import Typer
 
 
 def cli_reference() -> str:
     """Return the page on the command line: every command with its arguments, options, values and defaults."""
-    from nmt.apps.cli import app
+    from nmt.apps.cli import all_commands
 
+    sections = [_command_lines(command.callback.__wrapped__, f"nmt {name}") for name, command in all_commands()]
     return "\n".join([
         "# Command line",
         "",
@@ -30,20 +30,8 @@ def cli_reference() -> str:
         "",
         "See also: [exit codes](exit-codes.md) and [the JSON output](jsonl.md).",
         "",
-        *_app_lines(app, "nmt"),
+        *(line for lines in sections for line in lines),
     ])  # fmt: skip
-
-
-def _app_lines(app: Typer, name: str) -> list[str]:
-    """Return the sections of the commands of `app`, its groups last."""
-    lines = []
-    for command in app.registered_commands:
-        assert command.callback is not None
-        lines += _command_lines(command.callback, f"{name} {command.name or command.callback.__name__}")
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        lines += _app_lines(group.typer_instance, f"{name} {group.name}")
-    return lines
 
 
 def _command_lines(function: Callable[..., Any], name: str) -> list[str]:

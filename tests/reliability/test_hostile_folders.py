@@ -27,7 +27,7 @@ COMMANDS = {
     "translate": ["translate", "--model", "run", "12"],
     "translate --engine torch": ["translate", "--model", "run", "--engine", "torch", "12"],
     "eval": ["eval", "--model", "run"],
-    "plot": ["plot", "--model", "run"],
+    "plot": ["plot", "run"],
     "resume": ["train", "--resume", "--run", "run"],
 }
 MEMORY = 1 << 30  # more than the process has when the command begins

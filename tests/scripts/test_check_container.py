@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.main import get_command
 
-from nmt.apps.cli import app
+from nmt.apps.cli import all_commands
 from nmt.apps.server.settings import Settings
 from scripts.check_container import DOCKERFILE, ROOT, read_steps, requirements
 
@@ -31,7 +30,7 @@ def commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("command", commands(), ids=["Dockerfile", "compose", "systemd"])
 def test_the_command_of_the_server_is_one_that_nmt_has(command):
-    serve = get_command(app).commands["serve"]
+    serve = dict(all_commands())["serve"]
     known = {name for parameter in serve.params for name in parameter.opts}
     assert command[:2] == ["nmt", "serve"]
     assert {word for word in command if word.startswith("--")} <= known

@@ -47,7 +47,15 @@ def nmt(*arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("flags", [(), ("--split", "never"), ("--beam", "3"), ("--no-protect", "--no-retry-loops")])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        ("--split", "never"),
+        ("--beam", "3"),
+        ("--set", "decoding.protect=false", "--set", "decoding.retry_loops=false"),
+    ],
+)
 def test_the_command_and_the_python_interface_give_the_same_texts(letters_run, flags, tmp_path):
     translator = Translator.load(letters_run, device="cpu")
     changes = {"--split": {"split": "never"}, "--beam": {"beam_size": 3}}

@@ -14,9 +14,9 @@ import typer
 
 from nmt.apps.commands.config import count_pairs
 from nmt.apps.commands.options import Device, Overrides, Precision, load_translator
-from nmt.apps.commands.outputs import PartialFile, exit_code_of, stop_on_sigterm
+from nmt.apps.commands.outputs import PartialFile
 from nmt.apps.commands.progress import Progress
-from nmt.apps.commands.streams import print_text
+from nmt.apps.commands.streams import exit_code_of, print_text, stop_on_sigterm
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir, refuse_existing

@@ -96,7 +96,7 @@ Report = Annotated[
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 
-@search_flags("beam_size", "length_penalty", "sample", "temperature", "seed", "shortlist", "rerank", "num_candidates")
+@search_flags("beam_size", "length_penalty", "sample", "temperature", "seed")
 def evaluate(
     models: Models = None,
     checkpoint: Checkpoint = None,

@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,15 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        help="Run directory, packed model or hf:user/name. Default: $NMT_MODEL, or the most recently trained run in "
-        "./runs.",
-    ),
-]
+SEARCH_PANEL = "Search (defaults: those of the run)"
+RARE_PANEL = "Rarely needed"
+
 Models = Annotated[
     list[str] | None,
     typer.Option(
@@ -48,7 +42,9 @@ Models = Annotated[
 Checkpoint = Annotated[
     str | None,
     typer.Option(
-        "--checkpoint", help="Checkpoint of the run to use, for example step-00002000 or average. Default: the best."
+        "--checkpoint",
+        help="Checkpoint of the run to use, for example step-00002000 or average. Default: the best.",
+        rich_help_panel=RARE_PANEL,
     ),
 ]
 Overrides = Annotated[
@@ -65,6 +61,7 @@ Precision = Annotated[
         "--precision",
         help="Arithmetic precision. auto: int8 with the native engine, unless it lowers the run's quality; with torch, "
         "bf16 on GPUs where it is faster, else fp32.",
+        rich_help_panel=RARE_PANEL,
     ),
 ]
 Engine = Annotated[
@@ -72,6 +69,7 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         help="Engine for a run's model. auto: native, the fastest on a CPU, if it supports the model; else torch.",
+        rich_help_panel=RARE_PANEL,
     ),
 ]
 
@@ -97,47 +95,69 @@ From = Annotated[
         help="Source language. Imported M2M-100 models with several source languages need it. For other models, give "
         "it if the source languages write sentences differently, such as zh and en. Default: the first one for --to "
         "in the configuration.",
+        rich_help_panel=RARE_PANEL,
     ),
 ]
-Device = Annotated[Literal["auto", "cuda", "mps", "cpu"], typer.Option("--device", help="Device to run on.")]
+Device = Annotated[
+    Literal["auto", "cuda", "mps", "cpu"],
+    typer.Option("--device", help="Device to run on.", rich_help_panel=RARE_PANEL),
+]
 
 SEARCH_FLAGS = {
     "beam_size": "--beam",
     "num_hypotheses": "--n-best",
     "length_penalty": "--length-penalty",
-    "no_repeat_ngram": "--no-repeat-ngram",
-    "min_len": "--min-length",
-    "exact": "--exact/--no-exact",
     "sample": "--sample/--no-sample",
     "temperature": "--temperature",
     "top_k": "--top-k",
     "top_p": "--top-p",
     "seed": "--seed",
     "split": "--split",
-    "protect": "--protect/--no-protect",
     "shortlist": "--shortlist/--no-shortlist",
-    "retry_loops": "--retry-loops/--no-retry-loops",
     "rerank": "--rerank",
     "num_candidates": "--candidates",
 }
-"""Fields of `SearchOptions` to the flags that change them."""
+"""Fields of `SearchOptions` to the flags that change them; --set changes any field."""
+
 
 _METAVARS = {"length_penalty": "A", "temperature": "T", "top_k": "K", "top_p": "P"}
 _MAX_LENGTH = "max_length"
 _MAX_LENGTH_HELP = "Maximum output length in tokens, end of sentence included."
+_SETTINGS_HELP = (
+    "Set another key of the section decoding, for example decoding.exact=true, no_repeat_ngram, min_len, protect or "
+    "retry_loops. May be repeated."
+)
+_SETTINGS = inspect.Parameter(
+    "settings",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=[],
+    annotation=Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help=_SETTINGS_HELP, rich_help_panel=SEARCH_PANEL)
+    ],
+)
 
 
 class SearchFlags:
     """The search options given on the command line."""
 
-    def __init__(self, given: Mapping[str, object]):
-        """`given`: values by field of `SearchOptions`, and `max_length`; None if a flag is not given."""
+    def __init__(self, given: Mapping[str, object], settings: Sequence[str] = ()):
+        """Keep the values given by flags, by field of `SearchOptions` (and `max_length`; None: not given) and by --set.
+
+        typer.BadParameter if a setting is malformed, or is not one of the section `decoding`.
+        """
         self.given = {name: value for name, value in given.items() if value is not None}
+        for setting in settings:
+            name, equals, value = setting.partition("=")
+            section, _, field = name.strip().rpartition(".")
+            if not equals or section != "decoding" or field not in SearchOptions.model_fields:
+                keys = ", ".join(SearchOptions.model_fields)
+                raise typer.BadParameter(f"--set {setting}: expected decoding.KEY=VALUE; the keys are {keys}")
+            self.given[field] = value.strip()
 
     def change(self, options: SearchOptions) -> SearchOptions:
         """Return `options` changed by the given flags; typer.BadParameter if they conflict."""
         changes: dict[str, object] = {}
-        if self.given.get("sample"):  # override the run's beam search
+        if self.given.get("sample") is True:  # override the run's beam search
             changes = {"beam_size": 1, "exact": False}
         changes |= self.given
         if (max_length := changes.pop(_MAX_LENGTH, None)) is not None:
@@ -149,10 +169,10 @@ class SearchFlags:
 
 
 def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for each of `fields` of `SearchOptions`, or for all of them.
+    """Give a command --set, and an option for each of `fields` of `SearchOptions`, or for all of `SEARCH_FLAGS`.
 
     The options replace the command's parameter `search: SearchFlags`. Each has the type, limits and help of its field.
-    There is one more, `max_length`, which sets the maximum length independently of the source.
+    All of them include `max_length`, which sets the maximum length independently of the source.
     """
     offered = fields or (*SEARCH_FLAGS, _MAX_LENGTH)
     parameters = [_parameter(name, offered) for name in offered]
@@ -160,13 +180,13 @@ def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def with_flags(**values: Any) -> None:
-            flags = SearchFlags({parameter.name: values.pop(parameter.name) for parameter in parameters})
-            command(**values, search=flags)
+            flags = {parameter.name: values.pop(parameter.name) for parameter in parameters}
+            command(search=SearchFlags(flags, values.pop("settings")), **values)
 
         signature = inspect.signature(command, eval_str=True)
         others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
         place = next(i for i, parameter in enumerate(others) if parameter.name == "search")
-        others[place : place + 1] = parameters
+        others[place : place + 1] = [*parameters, _SETTINGS]
         with_flags.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in others}
         return with_flags
@@ -177,14 +197,20 @@ def search_flags(*fields: str) -> Callable[[Callable[..., None]], Callable[..., 
 def _parameter(name: str, offered: Collection[str]) -> inspect.Parameter:
     """Return the option for one field, in a command with the options `offered`; its value None means not given."""
     if name == _MAX_LENGTH:
-        option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP)
+        option = typer.Option("--max-length", min=1, metavar="N", help=_MAX_LENGTH_HELP, rich_help_panel=SEARCH_PANEL)
         annotation: object = Annotated[int | None, option]
     else:
         field = SearchOptions.model_fields[name]
         limits: dict[str, Any] = (
             {"metavar": _METAVARS.get(name, "N"), **_limits(field)} if field.annotation in (int, float) else {}
         )
-        option = typer.Option(SEARCH_FLAGS[name], help=_help(field, offered), show_default=False, **limits)
+        option = typer.Option(
+            SEARCH_FLAGS[name],
+            help=_help(field, offered),
+            show_default=False,
+            rich_help_panel=SEARCH_PANEL,
+            **limits,
+        )
         annotation = Annotated[field.annotation | None, option]  # type: ignore[operator]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
@@ -204,13 +230,13 @@ def _help(field: FieldInfo, offered: Collection[str]) -> str:
     text = "; ".join(clause for clause in clauses if set(re.findall(r"`(\w+)`", clause)) <= set(offered))
     text = re.sub(r"`(\w+)`", lambda match: SEARCH_FLAGS[match[1]].partition("/")[0], text)
     opens_with_value = text.partition(" ")[0].endswith(":")
-    return f"{text if opens_with_value else text[:1].upper() + text[1:]}. Default: the run's."
+    return f"{text if opens_with_value else text[:1].upper() + text[1:]}."
 
 
 def _message(error: ValidationError) -> str:
-    """Return the first error in plain words, with its flag."""
+    """Return the first error in plain words, with its flag or its key."""
     fault = error.errors()[0]
-    flag = "".join(f"{SEARCH_FLAGS.get(str(name), name)}: " for name in fault["loc"])
+    flag = "".join(f"{SEARCH_FLAGS.get(str(name), f'decoding.{name}')}: " for name in fault["loc"])
     return flag + fault["msg"].removeprefix("Value error, ")
 
 

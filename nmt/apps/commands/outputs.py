@@ -10,13 +10,10 @@ import json
 import logging
 import os
 import shlex
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import IO, BinaryIO, Protocol, Self, cast
 
 import typer
@@ -346,31 +343,3 @@ def _pipe_or_device(path: Path) -> Iterator[IO[str]]:
         if error.filename is not None:
             raise
         raise NmtError(f"cannot be written ({error.strerror or error})", path=path) from None
-
-
-class Stopped(KeyboardInterrupt):
-    """SIGTERM, raised in the main thread."""
-
-
-@contextmanager
-def stop_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt; an ignored signal stays ignored."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup after the first
-        raise Stopped
-
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def exit_code_of(stop: KeyboardInterrupt) -> int:
-    """Return the exit code that shells report for a process ended by a signal: 130 for Ctrl-C, 143 for SIGTERM."""
-    return 128 + (signal.SIGTERM if isinstance(stop, Stopped) else signal.SIGINT)

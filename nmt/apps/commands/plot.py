@@ -15,9 +15,8 @@ log = logging.getLogger(__name__)
 
 
 def plot(
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--model", "-m", help="Run directory. Default: $NMT_MODEL, or the newest run in ./runs."),
+    model: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Run. Default: $NMT_MODEL, or the newest run in ./runs.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -30,9 +29,7 @@ def plot(
     """
     from nmt.evaluation.plots import draw_curves, read_metrics  # not needed by the other commands
 
-    if models and len(models) > 1:
-        raise typer.BadParameter("only one run can be drawn; give --model once")
-    run = find_run(models[0] if models else None)
+    run = find_run(model)
     picture = output or run.path / "curves.svg"
     refuse_replacing([picture], [], [run])
     draw_curves(read_metrics(run.metrics), picture)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from nmt.apps.commands.options import load_translator
+from nmt.apps.commands.options import RARE_PANEL, load_translator
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 
@@ -22,6 +22,7 @@ Ray = Annotated[
         metavar="ADDRESS",
         help="Translate on a Ray cluster (needs the extra ray): auto (this machine's cluster), local (start one here), "
         "HOST:PORT or ray://HOST:PORT. The model must be at the same path on every node.",
+        rich_help_panel=RARE_PANEL,
     ),
 ]
 RayWorkers = Annotated[
@@ -32,6 +33,7 @@ RayWorkers = Annotated[
         max=10_000,
         metavar="N",
         help="Number of Ray workers; each loads the model. Default: one per free GPU, else one per free CPU.",
+        rich_help_panel=RARE_PANEL,
     ),
 ]
 

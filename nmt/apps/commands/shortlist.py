@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.options import Model
 from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.base.machine import request_exact_mkl
@@ -18,22 +17,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+BEST = 50  # candidates per source token, at most
+FREQUENT = 100  # target tokens that every source may be translated with
+
 
 def shortlist(
-    model: Model = None,
-    best: Annotated[
-        int, typer.Option("--best", min=1, max=10_000, metavar="N", help="Maximum candidates per source token.")
-    ] = 50,
-    frequent: Annotated[
-        int,
-        typer.Option(
-            "--frequent",
-            min=0,
-            max=1_000_000,
-            metavar="N",
-            help="Most frequent target tokens to allow for every source.",
-        ),
-    ] = 100,
+    model: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Run. Default: $NMT_MODEL, or the newest run in ./runs.")
+    ] = None,
 ) -> None:
     """Build the lexical shortlist of a run, and measure its effect.
 
@@ -48,7 +39,7 @@ def shortlist(
     run.usable_checkpoint()  # fail early if the run cannot translate
     from nmt.apps.recipes.shortlist import compare_shortlist, make_shortlist
 
-    sizes = make_shortlist(run, best, frequent)
+    sizes = make_shortlist(run, BEST, FREQUENT)
     log.info("wrote %s; translating the validation set with it and without it", run.shortlist)
     print_text(_describe(sizes, compare_shortlist(run)))
     log.info(f"done: use it with\n  nmt translate --shortlist --model {shlex.quote(str(run.path))}")

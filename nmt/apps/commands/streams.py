@@ -1,4 +1,4 @@
-"""Make standard input, output and error robust: closed, broken, on a full disk, or in another encoding."""
+"""Make standard input, output and error robust (closed, broken, full, in another encoding); end on signals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import io
 import json
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import IO, Literal, TextIO, cast
 
 import typer
@@ -129,3 +132,31 @@ def discard_output() -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
+
+
+class Stopped(KeyboardInterrupt):
+    """SIGTERM, raised in the main thread."""
+
+
+@contextmanager
+def stop_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise Stopped, as Ctrl-C raises KeyboardInterrupt; an ignored signal stays ignored."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not interrupt the cleanup after the first
+        raise Stopped
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def exit_code_of(stop: KeyboardInterrupt) -> int:
+    """Return the exit code that shells report for a process ended by a signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (signal.SIGTERM if isinstance(stop, Stopped) else signal.SIGINT)

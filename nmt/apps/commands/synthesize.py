@@ -89,7 +89,9 @@ Allow = Annotated[
 ]
 
 
-@search_flags()
+@search_flags(
+    "beam_size", "num_hypotheses", "length_penalty", "sample", "temperature", "top_k", "top_p", "seed", "split"
+)
 def synthesize(
     input: Input,
     output: Output,

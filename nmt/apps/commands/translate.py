@@ -30,6 +30,7 @@ from nmt.apps.commands.inputs import (
     without,
 )
 from nmt.apps.commands.options import (
+    RARE_PANEL,
     Checkpoint,
     Device,
     Engine,
@@ -46,17 +47,15 @@ from nmt.apps.commands.outputs import (
     Output,
     PartialFile,
     Settings,
-    exit_code_of,
     open_output,
     refuse_compressed,
     refuse_losing_lines,
     refuse_replacing,
-    stop_on_sigterm,
     tell_what_is_kept,
 )
 from nmt.apps.commands.progress import Progress
 from nmt.apps.commands.ray_options import Computation, Ray, RayWorkers, open_translator
-from nmt.apps.commands.streams import STANDARD_INPUT, to_json
+from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm, to_json
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
@@ -91,13 +90,22 @@ Resume = Annotated[
 Format = Annotated[
     Literal["text", "jsonl"], typer.Option(help="jsonl: one JSON object per line with text, scores, tokens and flags.")
 ]
-Prefix = Annotated[str | None, typer.Option("--prefix", help="Text that every translation must begin with.")]
+Prefix = Annotated[
+    str | None,
+    typer.Option("--prefix", help="Text that every translation must begin with.", rich_help_panel=RARE_PANEL),
+]
 Picture = Annotated[
-    Path | None, typer.Option(help="Draw a heat map of the cross-attention for one text (.svg or .png).")
+    Path | None,
+    typer.Option(
+        help="Draw a heat map of the cross-attention for one text (.svg or .png).", rich_help_panel=RARE_PANEL
+    ),
 ]
 Alignments = Annotated[
     Path | None,
-    typer.Option(help="Write word alignments (source-target token pairs, i-j) to this file, one line per input."),
+    typer.Option(
+        help="Write word alignments (source-target token pairs, i-j) to this file, one line per input.",
+        rich_help_panel=RARE_PANEL,
+    ),
 ]
 
 GlossaryFile = Annotated[

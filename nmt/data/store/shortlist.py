@@ -63,9 +63,9 @@ class Shortlist(NamedTuple):
     def load(cls, path: Path, tokenizers: TokenizerPair) -> Self:
         """Read what `save` wrote. RunError if it is missing, damaged, too large, or for other tokenizers."""
         if not path.exists():
-            hint = "build one with `nmt shortlist --model RUN`, or translate without --shortlist"
+            hint = "build one with `nmt shortlist RUN`, or translate without --shortlist"
             raise RunError("this run has no shortlist", path=path, hint=hint)
-        hint = "rebuild it with `nmt shortlist --model RUN`"
+        hint = "rebuild it with `nmt shortlist RUN`"
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise ValueError(f"over {MAX_BYTES:,} bytes")
@@ -94,7 +94,7 @@ class Shortlist(NamedTuple):
 
 def refuse_shortlist() -> Shortlist:
     """Raise NmtError, because the model does not come from a run."""
-    raise NmtError("this model has no shortlist", hint="shortlists belong to runs: `nmt shortlist --model RUN`")
+    raise NmtError("this model has no shortlist", hint="shortlists belong to runs: `nmt shortlist RUN`")
 
 
 def _ints(entries: dict[str, Any], name: str) -> array[int]:

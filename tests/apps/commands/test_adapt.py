@@ -91,9 +91,7 @@ def test_a_model_that_forgets_is_not_delivered_and_its_weights_are_kept(runs, cl
     best = RunDir(kept).best_checkpoint()
     weights = best.read_bytes()
     assert not json.loads((kept / "adaptation.json").read_text())["accepted"]
-    assert isinstance(
-        adapt(runs / "base", "--corpus", client, "--run", run).exception, RunError
-    )  # neither is overwritten
+    assert isinstance(adapt(runs / "base", "--corpus", client, "--run", run).exception, RunError)
     with monkeypatch.context() as patch:
         patch.setattr(adaptation, "old_sets", lambda _: {"test": []})
         unmeasured = nmt("adapt", "--resume", "--run", run)

@@ -183,12 +183,6 @@ def test_learning_curves_are_drawn(work):
     assert "BLEU" in (work / "runs/digits/curves.svg").read_text()
 
 
-def test_only_one_run_is_drawn(work):
-    done = nmt("plot", "-m", "runs/digits", "-m", "runs/digits", cwd=work)
-    assert done.returncode == 2
-    assert "only one run can be drawn; give --model once" in " ".join(done.stderr.replace("│", " ").split())
-
-
 def test_a_vocabulary_is_trained_alone_and_used(work):
     assert nmt("vocab", "--config", "digits.yaml", "--output", "v", cwd=work).returncode == 0
     extra = ["--set", "tokenizer.path=v", "--set", "training.max_updates=4", "--run", "runs/other"]

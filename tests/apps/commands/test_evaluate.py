@@ -487,9 +487,9 @@ def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tm
 
 def test_a_shortlist_is_used_and_its_scores_have_a_name_of_their_own(run):
     run.shortlist.unlink(missing_ok=True)
-    assert "this run has no shortlist" in evaluate("-m", run.path, "--shortlist", code=1)
-    assert CliRunner().invoke(app, ["shortlist", "-m", str(run.path), "--best", "20"]).exit_code == 0
-    evaluate("-m", run.path, "--shortlist")
+    assert "this run has no shortlist" in evaluate("-m", run.path, "--set", "decoding.shortlist=true", code=1)
+    assert CliRunner().invoke(app, ["shortlist", str(run.path)]).exit_code == 0
+    evaluate("-m", run.path, "--set", "decoding.shortlist=true")
     assert (run.evaluations / "test-shortlist.json").exists()
 
 

@@ -224,7 +224,7 @@ CORPUS = "--tsv a.tsv --src-lang en --tgt-lang en"
         f"config new {CORPUS} -o run/config.yaml --overwrite",
         "pack run -o run/config.yaml --overwrite",
         "pack m.zip -o m.zip --overwrite",
-        "plot -m run -o run/checkpoints/a.svg",
+        "plot run -o run/checkpoints/a.svg",
         "export argos run run/config.yaml --overwrite",
         "export ctranslate2 run run/tokenizer --overwrite",
         "export hf run run/hf",

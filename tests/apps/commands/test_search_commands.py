@@ -46,7 +46,18 @@ def test_prefix_lengths_and_repeats_are_kept_to(nmt):
     assert nmt("translate", "--prefix", "77", "123").startswith("77")
     row = json.loads(nmt("translate", "--format", "jsonl", "--max-length", 2, "12345"))
     assert (len(row["tokens"]), row["finished"]) == (2, False)
-    row = json.loads(nmt("translate", "--format", "jsonl", "--min-length", 9, "--no-repeat-ngram", 2, "123"))
+    row = json.loads(
+        nmt(
+            "translate",
+            "--format",
+            "jsonl",
+            "--set",
+            "decoding.min_len=9",
+            "--set",
+            "decoding.no_repeat_ngram=2",
+            "123",
+        )
+    )
     assert len(row["tokens"]) >= 9
     pairs = list(zip(row["tokens"], row["tokens"][1:], strict=False))
     assert len(set(pairs)) == len(pairs)
@@ -65,6 +76,8 @@ def test_samples_follow_the_seed(nmt):
         (("--n-best", "2"), "2 hypotheses need a beam of that size; it is 1"),
         (("--sample", "--beam", "2"), "sampling and beam search cannot be combined"),
         (("--top-p", "0.5"), "temperature, top_k and top_p are for sampling"),
+        (("--set", "exact=true"), "--set exact=true: expected decoding.KEY=VALUE; the keys are batch_tokens, max_len"),
+        (("--set", "decoding.min_len=many"), "decoding.min_len: Input should be a valid integer"),
         (("--prefix", "a\nb"), "--prefix is one line: it must not contain line breaks"),
         (("--beam", "100000"), "--beam"),
         (("--length-penalty", "1000"), "--length-penalty"),
@@ -128,4 +141,4 @@ def test_the_help_of_a_command_names_no_option_that_it_does_not_have():
     for command in ("eval", "translate"):
         text = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output.split())
         assert ("--n-best sets how many" in text) == (command == "translate")
-        assert " mbr-chrf: find --candidates" in text
+        assert (" mbr-chrf: find --candidates" in text) == (command == "translate")

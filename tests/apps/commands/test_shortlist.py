@@ -6,7 +6,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
@@ -21,7 +20,7 @@ def nmt(*arguments: object):
 
 
 def test_the_command_prints_cost_and_speed_and_translate_uses_the_list(digits_run):
-    done = nmt("shortlist", "--model", digits_run, "--best", 20)
+    done = nmt("shortlist", digits_run)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert [line.split("  ")[0] for line in lines[:3]] == [
@@ -72,8 +71,3 @@ def test_an_export_refuses_a_shortlist(digits_export):
     done = nmt("translate", "-m", digits_export, "--shortlist", "12")
     assert isinstance(done.exception, NmtError)
     assert done.exception.message == "CTranslate2 does not support the shortlists of runs"
-
-
-@pytest.mark.parametrize("flag", ["--best", "--frequent"])
-def test_sizes_must_not_be_negative(digits_run, flag):
-    assert nmt("shortlist", "--model", digits_run, flag, -1).exit_code == 2

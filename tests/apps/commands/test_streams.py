@@ -150,7 +150,7 @@ def test_training_goes_on_though_nobody_can_read_its_messages(fault, digits, tmp
 
 @needs_full
 @pytest.mark.parametrize("fault", ["broken", "full"])
-@pytest.mark.parametrize(("arguments", "code"), [(["train"], 2), (["plot", "-m", "nowhere"], 1)])
+@pytest.mark.parametrize(("arguments", "code"), [(["train"], 2), (["plot", "nowhere"], 1)])
 def test_a_fault_that_nobody_hears_of_has_the_same_exit_code(arguments, code, fault, tmp_path):
     stderr = broken_pipe() if fault == "broken" else full_disk()
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}

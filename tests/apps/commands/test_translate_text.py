@@ -55,7 +55,9 @@ def test_protected_spans_are_kept_unless_that_is_turned_off(letters_run):
     kept = nmt("translate", "-m", letters_run, "--format", "jsonl", "12 {user_name}.")
     assert json.loads(kept.stdout)["num_protected"] == 1
     assert "{user_name}" in json.loads(kept.stdout)["text"]
-    plain = nmt("translate", "-m", letters_run, "--format", "jsonl", "--no-protect", "12 {user_name}.")
+    plain = nmt(
+        "translate", "-m", letters_run, "--format", "jsonl", "--set", "decoding.protect=false", "12 {user_name}."
+    )
     assert json.loads(plain.stdout)["num_protected"] == 0
 
 

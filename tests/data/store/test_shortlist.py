@@ -35,7 +35,7 @@ def test_a_file_gives_back_what_was_saved(tmp_path):
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path):
-    with pytest.raises(RunError, match=r"this run has no shortlist\n.*nmt shortlist --model RUN"):
+    with pytest.raises(RunError, match=r"this run has no shortlist\n.*nmt shortlist RUN"):
         Shortlist.load(tmp_path / "list", tokenizers())
 
 
