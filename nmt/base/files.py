@@ -35,6 +35,14 @@ Guard = Callable[[Path], AbstractContextManager[object]]
 """Raises if the folder at a path must not be replaced; entered while it is moved out of the way."""
 
 
+def to_json(value: object, *, indent: int | None = None) -> str:
+    """Return `value` as JSON. NmtError if it contains NaN or infinity, which JSON does not have."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow") from None
+
+
 def resolve_output(path: Path) -> Path:
     """Follow the links of the output `path`. NmtError if it is a folder, a pipe, a device or `-`."""
     if path == Path("-"):

@@ -1,4 +1,4 @@
-"""Render comparisons and details of an evaluation as text."""
+"""Render an evaluation as text: scores, comparisons and details."""
 
 from __future__ import annotations
 
@@ -6,10 +6,42 @@ from collections.abc import Iterator
 
 from nmt.base.errors import printable
 from nmt.evaluation.details import Details, Grouping, TestSentence
+from nmt.evaluation.evaluation import Evaluation
+from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.significance import LEVEL, ComparedSystem, describe_test
 
 MIN_NAME_WIDTH = 5
 """Width of the column with the names of scores."""
+
+
+def render_evaluation(evaluation: Evaluation) -> Iterator[str]:
+    """Yield the lines of scores, of the set and of its changed versions, then of comparisons and details."""
+    yield from _scores(evaluation)
+    for kind, each in (evaluation.changed or {}).items():
+        yield from (f"{kind}  {line}" for line in _scores(each))
+    for other in evaluation.compared:
+        assert evaluation.system is not None
+        yield ""
+        yield from render_comparison(evaluation.system.name, other)
+    if evaluation.details is not None:
+        yield from render_details(evaluation.details)
+
+
+def _scores(evaluation: Evaluation) -> Iterator[str]:
+    name_width = max(MIN_NAME_WIDTH, *(len(score.name) for score in evaluation.scores))
+    if not evaluation.directions:
+        for score in evaluation.scores:
+            yield f"{score.name:<{name_width}} {_value(score)}  {score.signature}"
+        return
+    for direction, each in evaluation.directions.items():
+        yield from (f"{direction}  {line}" for line in _scores(each))
+    width = max(map(len, evaluation.directions))
+    for score in evaluation.scores:
+        yield f"{'mean':<{width}}  {score.name:<{name_width}} {_value(score)}"
+
+
+def _value(score: MetricScore) -> str:
+    return f"{score.value:6.2f}" + (f" ± {score.interval.half_width:.2f}" if score.interval is not None else "")
 
 
 def render_comparison(name: str, compared: ComparedSystem) -> Iterator[str]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.streams import print_text, to_json
+from nmt.apps.commands.streams import print_text
 from nmt.artifacts.exportdir import ExportDir, is_export
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HUB_PREFIX
 from nmt.artifacts.packed import is_packed
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
+from nmt.base.files import to_json
 
 if TYPE_CHECKING:
     from nmt.evaluation.runs import RunComparison, RunSummary

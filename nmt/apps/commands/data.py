@@ -24,12 +24,13 @@ from nmt.apps.commands.corpus_options import (
 )
 from nmt.apps.commands.options import Overrides
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
-from nmt.apps.commands.progress import Progress
-from nmt.apps.commands.streams import print_text, to_json
+from nmt.apps.commands.streams import print_text
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import ConfigError
+from nmt.base.files import to_json
 from nmt.base.machine import num_cores
+from nmt.base.progress import Progress
 from nmt.config import Config, DataConfig, dump_config, load_config
 from nmt.config.filters import SAFE_FILTERS, Filters
 from nmt.config.load import load_text

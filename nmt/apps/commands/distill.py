@@ -15,12 +15,12 @@ import typer
 from nmt.apps.commands.config import count_pairs
 from nmt.apps.commands.options import Device, Overrides, Precision, load_translator
 from nmt.apps.commands.outputs import PartialFile
-from nmt.apps.commands.progress import Progress
 from nmt.apps.commands.streams import exit_code_of, print_text, stop_on_sigterm
 from nmt.apps.commands.train import log_next_steps, prepare_to_train, refuse_replacing_parts, train_run
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, NmtError, RunError
+from nmt.base.progress import Progress
 from nmt.config import Config, DataConfig, SearchOptions, dump_config, load_config, suggest_config
 from nmt.config.load import load_text
 from nmt.config.nodes import read_tree

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from nmt.apps.commands.progress import Progress
 from nmt.base.errors import DataError, counted
+from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.table_names import format_of
 

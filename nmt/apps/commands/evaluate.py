@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from nmt.apps.commands.comet import prepared_metrics
-from nmt.apps.commands.evaluation import Computation
-from nmt.apps.commands.evaluation_request import Request, run_evaluation
 from nmt.apps.commands.options import (
     Checkpoint,
     Device,
@@ -21,15 +22,29 @@ from nmt.apps.commands.options import (
     SearchFlags,
     To,
     find_models,
+    load_translator,
     search_flags,
 )
 from nmt.apps.commands.outputs import refuse_replacing, refuse_unwritable
-from nmt.apps.commands.test_sets import Files, Languages, read_set
+from nmt.apps.commands.streams import print_text
 from nmt.artifacts.exportdir import ExportDir
-from nmt.artifacts.rundir import RunDir
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import DataError, NmtError, RunError, counted
+from nmt.base.files import to_json, write_text
+from nmt.base.languages import Direction
 from nmt.config.data import AUGMENT_KINDS
-from nmt.evaluation import METRICS
-from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL
+from nmt.evaluation.scores import COMET, DEFAULT_COMET_MODEL, METRICS, describe_quality
+
+if TYPE_CHECKING:
+    from nmt.evaluation.details import Details
+    from nmt.evaluation.evaluation import Evaluation, Evaluator, Metrics
+    from nmt.evaluation.test_sets import TestSet
+    from nmt.translation import LanguagePair
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of ISO 639, with script or region
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[
@@ -125,33 +140,77 @@ def evaluate(
     Evaluates on the run's test set or on your own files. Saves hypotheses and scores in the folder `eval` of the run
     or export.
     """
-    files, kinds = Files(src, ref or [], tsv), _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
-    _check_usage(files, hyp, kinds, checkpoint)
-    _refuse_idle(files, split, hyp, compare or [], search)
+    files, compared = _Files(src, ref or [], tsv), compare or []
+    kinds = _names(augment, AUGMENT_KINDS, "kind of change") if augment else []
+    _check_usage(files, hyp, kinds, checkpoint, split, bool(search.given and not compared))
     names = _metric_names(metrics, comet_model)
     found = find_models(models, checkpoint) if hyp is None or models or not files else None
-    _check_report(report, [hyp, files.src, files.tsv, *files.refs, comet_model, *(compare or [])], found or ())
-    test_set = read_set(found, files, split, Languages(to, from_))
-    with prepared_metrics(names, test_set, comet_model or DEFAULT_COMET_MODEL, device) as chosen:
-        request = Request(chosen, kinds, hyp, compare or [], significance, details, report, format)
-        run_evaluation(request, test_set, found, checkpoint, Computation(search, engine, device, precision))
-
-
-def _refuse_idle(files: Files, split: str, hyp: Path | None, compared: list[str], search: SearchFlags) -> None:
-    """Reject options that would have no effect."""
-    if files and split != "test":
-        raise typer.BadParameter("--split names a data set of the run; omit it, or the files")
-    if hyp is not None and search.given and not compared:
-        raise typer.BadParameter("--hyp scores a file; search options need a model")
-
-
-def _check_report(
-    report: Path | None, inputs: Sequence[Path | str | None], found: Sequence[RunDir] | ExportDir
-) -> None:
-    """Raise NmtError if the report cannot be written, or would replace an input."""
     if report is not None:
         refuse_unwritable(report)
-        refuse_replacing([report], [Path(name) for name in inputs if name], found)
+        inputs = [Path(name) for name in (hyp, src, tsv, *files.refs, comet_model, *compared) if name]
+        refuse_replacing([report], inputs, found or ())
+    from nmt.evaluation.comet import Comet
+    from nmt.evaluation.evaluation import Evaluator, Metrics, OtherSystem, compare_with, evaluate_file
+
+    test_set = _read_test_set(found, files, split, to, from_)
+    if len(test_set.sets) > 1 and (hyp or compared or details or report):
+        raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
+    if COMET.lower() in names and not test_set.has_sources:
+        hint = "give the sources with --src, or a file of pairs with --tsv"
+        raise DataError("COMET needs the source sentences, and there are none", hint=hint)
+
+    def load(model: list[RunDir] | ExportDir, folder: Path | None, checkpoint: str | None = None) -> Evaluator:
+        translator = load_translator(model, engine, device, precision)
+        marks = [mark for mark in (checkpoint, engine, precision) if mark not in (None, "auto")]
+        return Evaluator(model, translator, search.change(translator.options), marks, folder)
+
+    with ExitStack() as stack:
+        comet = None
+        if COMET.lower() in names:
+            comet = stack.enter_context(Comet(comet_model or DEFAULT_COMET_MODEL, device))
+            comet.load()  # errors come before the translation
+        chosen = Metrics([name for name in names if name in METRICS], comet)
+        others = [OtherSystem.find(name, test_set) for name in compared]  # first, so that a wrong name fails early
+        if hyp is not None:
+            evaluation = evaluate_file(hyp, test_set, chosen)
+        else:
+            assert found is not None
+            evaluation = _evaluate(load(found, None, checkpoint), test_set, chosen, kinds)
+        if others:
+            evaluation = compare_with(evaluation, others, test_set, chosen, significance, load)
+    examined = _examine(evaluation, test_set, found) if details or report else None
+    _print(replace(evaluation, details=examined if details else None), format)
+    if report is not None and examined is not None:
+        _write_report(report, evaluation, examined)
+
+
+class _Files(NamedTuple):
+    """Files of a test set, as given on the command line."""
+
+    src: Path | None
+    refs: list[Path]
+    tsv: Path | None
+
+    def __bool__(self) -> bool:
+        return bool(self.refs) or self.tsv is not None
+
+
+def _check_usage(
+    files: _Files, hyp: Path | None, kinds: list[str], checkpoint: str | None, split: str, only_search: bool
+) -> None:
+    """Reject options that conflict or have no effect; `only_search`: search options, and nothing to compare with."""
+    if (files.src is not None and not files.refs) or (files.src is None and files.refs and hyp is None):
+        raise typer.BadParameter("--src and --ref go together")
+    if files.tsv is not None and (files.src is not None or files.refs):
+        raise typer.BadParameter("give --src and --ref, or --tsv, not both")
+    if hyp is not None and (kinds or checkpoint is not None):
+        raise typer.BadParameter("--hyp scores a file; --augment and --checkpoint need a model")
+    if kinds and len(files.refs) > 1:
+        raise typer.BadParameter("--augment works with only one reference; give one --ref")
+    if files and split != "test":
+        raise typer.BadParameter("--split names a data set of the run; omit it, or the files")
+    if hyp is not None and only_search:
+        raise typer.BadParameter("--hyp scores a file; search options need a model")
 
 
 def _metric_names(given: str, comet_model: str | None) -> list[str]:
@@ -169,13 +228,132 @@ def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _check_usage(files: Files, hyp: Path | None, kinds: list[str], checkpoint: str | None) -> None:
-    """Reject conflicting options before computing anything."""
-    if (files.src is not None and not files.refs) or (files.src is None and files.refs and hyp is None):
-        raise typer.BadParameter("--src and --ref go together")
-    if files.tsv is not None and (files.src is not None or files.refs):
-        raise typer.BadParameter("give --src and --ref, or --tsv, not both")
-    if hyp is not None and (kinds or checkpoint is not None):
-        raise typer.BadParameter("--hyp scores a file; --augment and --checkpoint need a model")
-    if kinds and len(files.refs) > 1:
-        raise typer.BadParameter("--augment works with only one reference; give one --ref")
+def _direction(found: list[RunDir] | ExportDir | None, to: str | None, from_: str | None) -> Direction:
+    """Return the direction of a test set in files. NmtError if neither a model nor --to names the target language."""
+    if found is not None:
+        return _languages_of(found).direction(to, from_)
+    if to is None:
+        hint = "give the language of the translations with --to, or their model with --model"
+        raise NmtError("BLEU's tokenizer depends on the target language, which is unknown", hint=hint)
+    if not _CODE.fullmatch(to):
+        log.warning("--to %s is not a language code, such as zh, so BLEU uses its default tokenizer (13a)", to)
+    return Direction(from_ or UNKNOWN_LANGUAGE, to)
+
+
+def _languages_of(found: list[RunDir] | ExportDir) -> LanguagePair:
+    from nmt.translation import LanguagePair
+
+    return LanguagePair.of_export(found.info()) if isinstance(found, ExportDir) else LanguagePair.of(found[0].config())
+
+
+def _read_test_set(
+    found: list[RunDir] | ExportDir | None, files: _Files, split: str, to: str | None, from_: str | None
+) -> TestSet:
+    """Return the test set `files`, or else a data set of the (first) run. Warn of empty references."""
+    from nmt.evaluation.test_sets import read_files, read_split
+
+    if files:
+        test_set = read_files(*files, _direction(found, to, from_))
+    elif isinstance(found, ExportDir):
+        hint = "give a test set with --src and --ref, or with --tsv"
+        raise RunError("an export holds no test set", path=found.path, hint=hint)
+    else:
+        assert found is not None
+        languages = _languages_of(found)
+        test_set = read_split(found, split, Direction(languages.src, languages.tgt), to, from_)
+    columns = [*(each.references for each in test_set.sets), *test_set.more_references]
+    if num_empty := sum(not text.strip() for lines in columns for text in lines):
+        log.warning("references without text: %d; scores against them mean nothing, so remove these rows", num_empty)
+    return test_set
+
+
+def _evaluate(evaluator: Evaluator, test_set: TestSet, metrics: Metrics, kinds: list[str]) -> Evaluation:
+    """Translate and score the set and its changed versions, in which the user symbols of the model stay unchanged."""
+    with evaluator.translator as translator:
+        evaluation = evaluator.evaluate(test_set, metrics)
+        symbols = {*translator.tokenizers.src.user_symbols, *translator.tokenizers.tgt.user_symbols}
+        changed = {kind: evaluator.evaluate(test_set.changed(kind, symbols), metrics) for kind in kinds}
+    return replace(evaluation, changed=changed)
+
+
+def _examine(evaluation: Evaluation, test_set: TestSet, found: list[RunDir] | ExportDir | None) -> Details:
+    """Return details on the errors of the translations; with the run's training data, also by rare words."""
+    from nmt.evaluation.details import examine
+
+    (each,), system = test_set.sets, evaluation.system
+    assert system is not None
+    if not test_set.has_sources:
+        return examine(system, None, each.direction.src)
+    frequencies = _count_training_words(found[0], each) if isinstance(found, list) else None
+    return examine(system, each.sources, each.direction.src, frequencies)
+
+
+def _count_training_words(run: RunDir, test_set: DirectedPairs) -> Mapping[str, int] | None:
+    """Return how often the words of the test set's sources are in the sources that the run was trained on.
+
+    Only the corpora of the same direction count, without the pairs that the filters drop. None if there is no such
+    corpus, or if it cannot be read.
+    """
+    from nmt.evaluation.details import count_words
+
+    direction = test_set.direction
+    if direction not in run.config().data.directions:
+        log.warning("no scores by rare words: %s has no training data from %s to %s", run.path, *direction)
+        return None
+    log.info("counting the words of the training data")
+    try:
+        return count_words(_training_sources(run, direction), test_set.sources)
+    except NmtError as error:
+        log.warning("no scores by rare words: the training data of %s cannot be read: %s", run.path, error)
+        return None
+
+
+def _training_sources(run: RunDir, direction: Direction) -> Iterator[str]:
+    """Yield the sources of one direction that the run was trained on."""
+    from nmt.training.corpus.corpus_files import whole
+    from nmt.training.corpus.filtering import FilteredCorpus
+
+    corpus = FilteredCorpus(run.config())
+    return (pair.src for pair in whole(corpus.train_pairs()) if corpus.direction("train", pair) == direction)
+
+
+def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:
+    """Write the HTML page."""
+    from nmt.evaluation.render_html import EvaluationReport, render_html
+
+    assert evaluation.system is not None
+    title = f"{evaluation.system.name} on {evaluation.set}"
+    write_text(path, render_html(EvaluationReport(title, evaluation.scores, details, evaluation.compared)))
+    log.info("report: %s", path)
+
+
+def _print(evaluation: Evaluation, format: str) -> None:
+    """Print the scores of a set and of its changed versions, the comparisons and the details."""
+    from nmt.evaluation.render_text import render_evaluation
+
+    if format == "json":
+        print_text(to_json(evaluation.as_json(), indent=2))
+    else:
+        print_text("\n".join(render_evaluation(evaluation)))
+    scores = {score.name: score.value for score in evaluation.scores}
+    if "BLEU" in scores:
+        log.info("BLEU %.2f: %s", scores["BLEU"], describe_quality(scores["BLEU"], scores.get("chrF2", 0.0)))
+    if evaluation.details is None:
+        log.info("--details shows which sentences go wrong, and how")
+    for each in evaluation.parts():
+        log.info("%s; hypotheses in %s", _describe_translation(each), each.hypotheses)
+        if each.sacrebleu is not None:
+            log.info("the same with sacreBLEU: %s", each.sacrebleu)
+    if evaluation.sacrebleu_compared is not None:
+        log.info("the comparison with sacreBLEU: %s", evaluation.sacrebleu_compared)
+
+
+def _describe_translation(evaluation: Evaluation) -> str:
+    """Return what was scored, with the precision and the beam size."""
+    sentences = counted(evaluation.sentences, "sentence")
+    if evaluation.options is None:
+        return sentences
+    text = f"{sentences}, translated in {evaluation.precision} with beam size {evaluation.options.beam_size}"
+    if evaluation.set.split(".")[0] == "valid" and evaluation.precision != "fp32":
+        text += " (nmt train, nmt plot and index.json have scores in fp32; for these, add --precision fp32)"
+    return text

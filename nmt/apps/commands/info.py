@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt.apps.commands.streams import print_text, to_json
+from nmt.apps.commands.streams import print_text
 from nmt.artifacts.cachedir import GB, LIMIT_VARIABLE, cache_folder, cache_limit, cached_models
 from nmt.base.errors import counted
+from nmt.base.files import to_json
 
 if TYPE_CHECKING:
     from nmt.apps.interop.describe import ModelInfo

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nmt.apps.commands.options import Device, Engine, From, Models, Precision, To, find_models, load_translator
-from nmt.apps.commands.streams import print_text, to_json
+from nmt.apps.commands.streams import print_text
+from nmt.base.files import to_json
 from nmt.config.corpora import ParallelFiles
 from nmt.data.read.corpus import read_parallel, read_rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import signal
@@ -85,14 +84,6 @@ def print_text(text: str) -> None:
     """
     with standard_output() as file:
         file.write(text + "\n")
-
-
-def to_json(value: object, *, indent: int | None = None) -> str:
-    """Return `value` as JSON. NmtError if it contains NaN or infinity, which JSON does not have."""
-    try:
-        return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        raise NmtError("a score is not a finite number", hint="the model's weights are damaged or overflow") from None
 
 
 class _Terminal:

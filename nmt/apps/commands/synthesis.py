@@ -15,13 +15,13 @@ from nmt.apps.commands import streams
 from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.inputs import read_standard_input, read_text_file
 from nmt.apps.commands.outputs import Settings, refuse_replacing, tell_what_is_kept
-from nmt.apps.commands.progress import Progress
 from nmt.apps.commands.streams import exit_code_of, stop_on_sigterm
 from nmt.apps.commands.synthetic_corpus import CandidateFile, CorpusWriter
 from nmt.apps.recipes.candidates import candidates_of, fault_of_text
 from nmt.apps.recipes.selection import Limits
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
+from nmt.base.progress import Progress
 from nmt.config import SearchOptions
 from nmt.data.read.lines import count_lines, open_text
 from nmt.translation.blocks import BlockTranslator, Request

@@ -11,11 +11,10 @@ from typing import Literal, NamedTuple, cast
 import typer
 
 from nmt.apps.commands.outputs import PartialFile, Settings
-from nmt.apps.commands.streams import to_json
 from nmt.apps.recipes.candidates import FORMAT, Candidates
 from nmt.apps.recipes.selection import Kept, Limits, Selection
 from nmt.base.errors import DataError, NmtError
-from nmt.base.files import flush
+from nmt.base.files import flush, to_json
 from nmt.base.languages import Direction
 from nmt.data.read.lines import MAX_LINE_BYTES, as_cell, open_new_text
 

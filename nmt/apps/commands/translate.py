@@ -53,12 +53,13 @@ from nmt.apps.commands.outputs import (
     refuse_replacing,
     tell_what_is_kept,
 )
-from nmt.apps.commands.progress import Progress
 from nmt.apps.commands.ray_options import Computation, Ray, RayWorkers, open_translator
-from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm, to_json
+from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
+from nmt.base.files import to_json
+from nmt.base.progress import Progress
 from nmt.data.read.lines import count_lines
 from nmt.data.text.glossary import read_glossary
 

@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 from nmt.apps.cli import app
 from nmt.apps.commands.evaluate import ShowDetails
-from nmt.apps.commands.evaluation import sacrebleu_command
 from nmt.artifacts.rundir import RunDir
 from nmt.config import Config
 from nmt.evaluation import score
 from nmt.evaluation.details import FLAGS
+from nmt.evaluation.evaluation import sacrebleu_command
 from nmt.evaluation.scores import describe_quality
 from tests.stored import add_last_checkpoint
 from tests.tiny import tiny_values

@@ -200,7 +200,7 @@ def folder(digits_run, digits, tmp_path_factory):
     return folder
 
 
-CORPUS = "--tsv a.tsv --src-lang en --tgt-lang en"
+CORPUS = "--corpus a.tsv --src-lang en --tgt-lang en"
 
 
 @pytest.mark.parametrize(

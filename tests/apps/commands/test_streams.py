@@ -17,8 +17,9 @@ import pytest
 import yaml
 
 from nmt.apps.commands.outputs import open_output
-from nmt.apps.commands.streams import StandardError, print_text, to_json
+from nmt.apps.commands.streams import StandardError, print_text
 from nmt.base.errors import NmtError
+from nmt.base.files import to_json
 from tests.reliability.running import nmt
 from tests.tiny import tiny_values
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from nmt.apps.commands import progress
-from nmt.apps.commands.progress import Progress
+from nmt.base.progress import Progress
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -35,7 +35,7 @@ class Progress:
         self._total, self._done, self._unit = total, done, unit
         self._log_lines = log_lines
         self._began = self._logged = time.monotonic()
-        self._bar: tqdm | None = None
+        self._bar: tqdm[NoReturn] | None = None
         if bar:
             from tqdm import tqdm
 

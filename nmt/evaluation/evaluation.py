@@ -1,0 +1,403 @@
+"""Evaluate a model, or translations in a file, on a test set: scores, comparisons, and the files of results."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from nmt.artifacts.exportdir import ExportDir
+from nmt.artifacts.find_model import find_model
+from nmt.artifacts.hub import HUB_PREFIX
+from nmt.artifacts.packed import is_packed
+from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.base.errors import NmtError
+from nmt.base.files import is_writable, to_json, write_text
+from nmt.base.languages import Direction, bleu_tokenizer
+from nmt.base.progress import Progress
+from nmt.config import SearchOptions
+from nmt.data.read.lines import MODULES, open_text
+from nmt.evaluation.comet import Comet
+from nmt.evaluation.details import Details
+from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, tokenization_fault
+from nmt.evaluation.significance import ComparedSystem, Test, compare_systems, mean_with_interval, with_interval
+from nmt.evaluation.statistics import Scorer, System
+from nmt.evaluation.test_sets import TestSet, hash_of, read_hypotheses, read_split
+from nmt.translation import Translator
+
+log = logging.getLogger(__name__)
+
+_SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp", "num_candidates": "candidates"}
+_VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that sacreBLEU cannot compute along with their base metric
+
+
+class Metrics(NamedTuple):
+    """The metrics of an evaluation."""
+
+    names: Sequence[str]  # of METRICS
+    comet: Comet | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of one system on a test set, from which text, JSON and HTML are rendered.
+
+    If the set has several directions, the scores are means over `directions`, and what follows has no value.
+    """
+
+    models: list[str]  # empty for translations in a file
+    checkpoints: list[str]  # of runs, in the order of `models`
+    set: str
+    sentences: int
+    scores: list[MetricScore]
+    directions: dict[str, Evaluation]  # by name, such as de-en; empty if there is only one direction
+    system: System | None = None
+    options: SearchOptions | None = None  # None for translations in a file
+    precision: str | None = None
+    hypotheses: Path | None = None
+    references: Sequence[Path] = ()  # files for sacreBLEU; none if it cannot read all files
+    sacrebleu: str | None = None  # command that prints the same scores; None without files that sacreBLEU can read
+    changed: dict[str, Evaluation] | None = None  # by the kind of change of the test set
+    compared: Sequence[ComparedSystem] = ()
+    sacrebleu_compared: str | None = None  # command that makes the same comparison
+    details: Details | None = None
+
+    def parts(self) -> list[Evaluation]:
+        """Return the evaluation of each direction, for the unchanged set and for each changed version."""
+        return [
+            part for each in (self, *(self.changed or {}).values()) for part in (each.directions.values() or [each])
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the evaluation as JSON values."""
+        values: dict[str, object] = {
+            "models": self.models,
+            "checkpoints": self.checkpoints,
+            "set": self.set,
+            "sentences": self.sentences,
+        }
+        scores = {each.name: _score_as_json(each) for each in self.scores}
+        if self.directions:
+            directions = {name: each.as_json() for name, each in self.directions.items()}
+            values |= {"scores": scores, "directions": directions}
+        else:
+            values |= {
+                "beam_size": self.options and self.options.beam_size,
+                "length_penalty": self.options and self.options.length_penalty,
+                "precision": self.precision,
+                "scores": scores,
+                "hypotheses": str(self.hypotheses),
+                "sacrebleu": self.sacrebleu,
+            }
+        if self.changed:
+            values["augmented"] = {kind: each.as_json() for kind, each in self.changed.items()}
+        if self.compared:
+            values["compared"] = [_comparison_as_json(each) for each in self.compared]
+            values["sacrebleu_compared"] = self.sacrebleu_compared
+        if self.details is not None:
+            worst = [asdict(sentence) for sentence in self.details.worst()]
+            groupings = [asdict(grouping) for grouping in self.details.groupings]
+            values["details"] = {"groupings": groupings, "flags": self.details.flags, "worst": worst}
+        return values
+
+
+def _score_as_json(score: MetricScore) -> dict[str, object]:
+    values: dict[str, object] = {"value": round(score.value, 2), "signature": score.signature}
+    if score.interval is not None:
+        values["interval"] = {name: round(value, 2) for name, value in score.interval._asdict().items()}
+    return values
+
+
+def _comparison_as_json(compared: ComparedSystem) -> dict[str, object]:
+    differences = {
+        each.name: {
+            "value": round(each.value, 2),
+            "other": round(each.other, 2),
+            "p_value": each.p_value,
+            "sacrebleu_p_value": each.sacrebleu_p_value,
+            "significant": each.is_significant,
+            "verdict": each.verdict(),
+            "signature": each.signature,
+        }
+        for each in compared.differences
+    }
+    return {"other": compared.system.name, "test": compared.test, "differences": differences}
+
+
+def evaluate(run: RunDir, split: str = "test", metrics: Sequence[str] = ("bleu", "chrf")) -> Evaluation:
+    """Translate and score a data set of `run` with its own search; save the results in its folder `eval`."""
+    with Translator.load([run]) as translator:
+        languages = translator.languages
+        test_set = read_split([run], split, Direction(languages.src, languages.tgt))
+        return Evaluator([run], translator, translator.options).evaluate(test_set, Metrics(metrics))
+
+
+class Evaluator:
+    """A model whose translations of test sets are scored, and saved with the scores in a folder."""
+
+    def __init__(
+        self,
+        model: list[RunDir] | ExportDir,
+        translator: Translator,
+        options: SearchOptions,
+        marks: Sequence[str] = (),
+        folder: Path | None = None,
+    ):
+        """Set the folder for results: the one in the model, or else one in the current folder, by default.
+
+        `marks` are added to the names of files, such as a checkpoint. NmtError if no folder is writable.
+        """
+        self.translator, self.options, self._marks = translator, options, marks
+        if isinstance(model, ExportDir):
+            self.paths, self._checkpoints = [model.path], list[str]()
+        else:
+            self.paths = [run.path for run in model]
+            self._checkpoints = [run.usable_checkpoint().stem for run in model]
+        self.folder = folder or _writable(model.path / "eval" if isinstance(model, ExportDir) else model[0].results)
+
+    def evaluate(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+        """Translate and score `test_set`; save hypotheses and scores."""
+        evaluate = self._evaluate_direction if len(test_set.sets) == 1 else self._evaluate_directions
+        evaluation = evaluate(test_set, metrics)
+        path = self.folder / f"{test_set.name}{self.suffix()}.json"
+        write_text(path, to_json(evaluation.as_json(), indent=2) + "\n")
+        return evaluation
+
+    def _evaluate_directions(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+        sets = [TestSet(f"{test_set.name}.{each.direction}", [each]) for each in test_set.sets]
+        directions = {str(each.sets[0].direction): self.evaluate(each, metrics) for each in sets}
+        measured = [each.system.measured for each in directions.values() if each.system is not None]
+        return Evaluation(
+            models=list(map(str, self.paths)),
+            checkpoints=self._checkpoints,
+            set=test_set.name,
+            sentences=sum(len(each.sources) for each in test_set.sets),
+            scores=[mean_with_interval(each) for each in zip(*measured, strict=True)],
+            directions=directions,
+        )
+
+    def _evaluate_direction(self, test_set: TestSet, metrics: Metrics) -> Evaluation:
+        hypotheses = self.translate(test_set.sets[0])
+        path = write_lines(self.folder / f"{test_set.name}{self.suffix()}.hyp", hypotheses)
+        references = self._reference_files(test_set)
+        system = measure(" + ".join(map(str, self.paths)), hypotheses, test_set, metrics)
+        return Evaluation(
+            models=list(map(str, self.paths)),
+            checkpoints=self._checkpoints,
+            set=test_set.name,
+            sentences=len(hypotheses),
+            scores=[with_interval(each) for each in system.measured],
+            directions={},
+            system=system,
+            options=self.options,
+            precision=self.translator.engine.precision,
+            hypotheses=path,
+            references=references,
+            sacrebleu=sacrebleu_command([path], references, metrics.names, system.tgt_lang),
+        )
+
+    def _reference_files(self, test_set: TestSet) -> list[Path]:
+        """Return the reference files; references that are not in the run's data are written beside the hypotheses."""
+        if test_set.paths and all(path.parent == self.folder.parent / "data" for path in test_set.paths):
+            return test_set.paths
+        names = [f"{test_set.name}.ref{number or ''}" for number in range(len(test_set.references))]
+        pairs = zip(names, test_set.references, strict=True)
+        return [write_lines(self.folder / name, lines) for name, lines in pairs]
+
+    def translate(self, each: DirectedPairs) -> list[str]:
+        """Return one line per source; warn about sources that are too long."""
+        src, tgt = each.direction
+        translations = self.translator.translate(each.sources, self.options, to=tgt, from_=src)
+        limit = self.translator.max_src_len
+        for number, translation in enumerate(translations, 1):
+            if translation.truncated:
+                log.warning("source %d is longer than %d tokens; its end is not translated", number, limit)
+        return [translation.text.replace("\n", " ") for translation in translations]
+
+    def suffix(self) -> str:
+        """Return a file-name suffix for the options that differ from the best checkpoint with default options."""
+        before, after = self.translator.options.model_dump(), self.options.model_dump()
+        parts = []
+        for name, value in after.items():
+            if value != before[name]:  # beam5, shortlist, no_shortlist
+                is_flag = isinstance(value, bool)
+                parts.append(f"{'' if value else 'no_'}{name}" if is_flag else f"{_SHORT_NAMES.get(name, name)}{value}")
+        others = [path.resolve() for path in self.paths[1:]]
+        parts += [*self._marks, *(f"with-{path.name}-{hash_of([str(path)])}" for path in others)]
+        return "".join(f"-{part}" for part in parts)
+
+
+def _writable(folder: Path) -> Path:
+    """Return `folder` for results, or a folder in the current one, with a warning, if `folder` is not writable.
+
+    NmtError if neither is.
+    """
+    if is_writable(folder):
+        return folder
+    here = Path(f"{folder.absolute().parent.name}-eval" if folder.name == "eval" else folder.name)
+    if not is_writable(here):
+        hint = "run the command in a folder in which you may write"
+        raise NmtError("results cannot be saved here, nor in the current folder", path=folder, hint=hint)
+    log.warning("cannot write to %s; saving results in %s", folder, here)
+    return here
+
+
+def evaluate_file(path: Path, test_set: TestSet, metrics: Metrics) -> Evaluation:
+    """Score the translations in a file; save nothing."""
+    hypotheses = read_hypotheses(path, test_set)
+    system = measure(str(path), hypotheses, test_set, metrics)
+    files = [*zip(test_set.paths, test_set.references, strict=False), (path, hypotheses)]  # paths may be missing
+    if not test_set.paths:
+        log.info("no sacreBLEU command: sacreBLEU needs a file with one reference per line (--ref)")
+    references = test_set.paths if test_set.paths and _sacrebleu_can_read_all(files) else []
+    return Evaluation(
+        models=[],
+        checkpoints=[],
+        set=test_set.name,
+        sentences=len(hypotheses),
+        scores=[with_interval(each) for each in system.measured],
+        directions={},
+        system=system,
+        hypotheses=path,
+        references=references,
+        sacrebleu=sacrebleu_command([path], references, metrics.names, system.tgt_lang) if references else None,
+    )
+
+
+class OtherSystem(NamedTuple):
+    """A system to compare with: a run or an export, or the translations of another system."""
+
+    path: Path
+    model: list[RunDir] | ExportDir | None
+    hypotheses: list[str]
+
+    @classmethod
+    def find(cls, name: str, test_set: TestSet) -> OtherSystem:
+        """Find the system called `name`. NmtError if there is none, or if it translates another test set."""
+        path = Path(name)
+        if name.startswith(HUB_PREFIX) or path.is_dir() or is_packed(path):
+            model = find_model(name)
+            return cls(path, model if isinstance(model, ExportDir) else [model], [])
+        if not path.exists():
+            raise NmtError("no such run, export or file of translations", path=path)
+        return cls(path, None, read_hypotheses(path, test_set))
+
+    def file_name(self, test_set: TestSet, suffix: str = "") -> str:
+        """Return a name for the file of translations that no other system has."""
+        name = "-".join(Path(os.path.abspath(self.path)).parts[-2:])
+        # Two models may have the same last folders, and two pipes the same path: hash all of a model's path, and the
+        # text of a file.
+        identity = [str(self.path.resolve())] if self.model is not None else self.hypotheses
+        return f"{test_set.name}-of-{name}-{hash_of(identity)}{suffix}.hyp"
+
+
+Load = Callable[[list[RunDir] | ExportDir, Path | None], Evaluator]
+"""Loads a model, with a folder for its results; None: its own."""
+
+
+def compare_with(
+    evaluation: Evaluation,
+    others: Sequence[OtherSystem],
+    test_set: TestSet,
+    metrics: Metrics,
+    test: Test,
+    load: Load,
+) -> Evaluation:
+    """Return `evaluation` with the differences to `others`, tested for significance.
+
+    Translations of models are saved beside those of the evaluated one, or else in the model's own folder. A file that
+    sacreBLEU cannot read is copied there.
+    """
+    system = evaluation.system
+    if system is None or evaluation.hypotheses is None:
+        return evaluation
+    folder = evaluation.hypotheses.parent if evaluation.options is not None else None
+    compared, files = [], [(evaluation.hypotheses, system.hypotheses)]
+    for other in others:
+        hypotheses, path = other.hypotheses, other.path
+        if other.model is not None:
+            evaluator = load(other.model, folder)
+            with evaluator.translator:
+                hypotheses = evaluator.translate(test_set.sets[0])
+            path = write_lines(evaluator.folder / other.file_name(test_set, evaluator.suffix()), hypotheses)
+        elif folder is not None and not _sacrebleu_can_read(path, hypotheses):
+            path = write_lines(folder / other.file_name(test_set), hypotheses)
+        compared.append(compare_systems(system, measure(str(other.path), hypotheses, test_set, metrics), test))
+        files.append((path, hypotheses))
+    command = None
+    # sacreBLEU refuses a file listed twice.
+    if evaluation.references and len(dict(files)) > 1 and _sacrebleu_can_read_all(files):
+        options = ["--paired-bs" if test == "bootstrap" else "--paired-ar", "-f", "text"]
+        paths = [path for path, _ in files]
+        command = sacrebleu_command(paths, evaluation.references, metrics.names, system.tgt_lang, options)
+    return replace(evaluation, compared=compared, sacrebleu_compared=command)
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> Path:
+    """Write one item per line, atomically; return the path."""
+    write_text(path, "".join(line + "\n" for line in lines))
+    return path
+
+
+def _sacrebleu_can_read(path: Path, lines: Sequence[str]) -> bool:
+    """Return whether sacreBLEU reads `lines` from the file at `path`.
+
+    It does not if the file is a pipe, which can be read only once, is compressed with xz or Zstandard, or begins with a
+    byte order mark.
+    """
+    if not path.is_file() or path.suffix in MODULES:
+        return False
+    with open_text(path) as file:
+        text = file.read().replace(b"\r\n", b"\n")
+    return text.removesuffix(b"\n") == "\n".join(lines).encode()
+
+
+def _sacrebleu_can_read_all(files: Iterable[tuple[Path, Sequence[str]]]) -> bool:
+    """Return whether sacreBLEU can read the lines of each file; if not, log which file it cannot read."""
+    for path, lines in files:
+        if not _sacrebleu_can_read(path, lines):
+            log.info("no sacreBLEU command: sacreBLEU cannot read %s (a pipe, .xz, .zst, or a byte order mark)", path)
+            return False
+    return True
+
+
+def measure(name: str, hypotheses: Sequence[str], test_set: TestSet, metrics: Metrics) -> System:
+    """Return the measured system `name`, whose translations of the first direction are `hypotheses`."""
+    if fault := tokenization_fault(hypotheses, test_set.references[0]):
+        log.warning("%s: %s", name, fault)
+    system = Scorer(test_set.references, test_set.sets[0].direction.tgt, metrics.names).measure(name, hypotheses)
+    if metrics.comet is None:
+        return system
+    metrics.comet.load()
+    texts = test_set.sets[0].sources, hypotheses, test_set.references[0]
+    with Progress(total=len(hypotheses), bar=sys.stderr.isatty(), log_lines=True, done="scored") as progress:
+        return replace(system, measured=[*system.measured, metrics.comet.measure(*texts, progress.add)])
+
+
+def sacrebleu_command(
+    hypotheses: Sequence[Path],
+    references: Sequence[Path],
+    metrics: Sequence[str],
+    tgt_lang: str,
+    test: Sequence[str] = ("--confidence",),
+) -> str | None:
+    """Return the shell command that computes the same with sacreBLEU; two commands if metrics cannot be combined.
+
+    None if sacreBLEU computes none of them.
+    """
+    groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
+    commands = []
+    for names in filter(None, groups):
+        # sacreBLEU refuses a file that is listed twice.
+        command = ["sacrebleu", *map(str, references), "-i", *dict.fromkeys(map(str, hypotheses))]
+        command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", *test]
+        command += ["-tok", bleu_tokenizer(tgt_lang)] if "bleu" in names else []
+        command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
+        command += ["--chrf-word-order", "2"] if "chrf++" in names else []
+        commands.append(shlex.join(command))
+    return " && ".join(commands) or None
