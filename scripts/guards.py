@@ -121,7 +121,7 @@ GUARDS = [
     ),
     Guard(
         "a synthetic corpus is resumed with the lines that it was begun with",
-        "nmt/apps/commands/synthetic_corpus.py",
+        "nmt/apps/recipes/synthesis.py",
         "            if line != candidates.text:\n",
         "            if False:\n",
         "tests/apps/commands/test_synthesize.py::test_an_output_is_not_resumed_with_other_options_input_or_weights",

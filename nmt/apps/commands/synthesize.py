@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
+from nmt.apps.commands.documents import refuse_corpus
 from nmt.apps.commands.identity import identify_models, identify_shortlist
+from nmt.apps.commands.inputs import read_standard_input, read_text_file
 from nmt.apps.commands.options import (
     Checkpoint,
     Device,
@@ -20,14 +26,26 @@ from nmt.apps.commands.options import (
     find_models,
     search_flags,
 )
+from nmt.apps.commands.outputs import refuse_replacing, tell_what_is_kept
 from nmt.apps.commands.ray_options import Computation, Ray, RayWorkers, open_translator
+from nmt.apps.commands.streams import STANDARD_INPUT, exit_code_of, stop_on_sigterm
+from nmt.apps.ray.ray_worker import checksums_of_weights
+from nmt.apps.recipes.candidates import FAULTS, candidates_of, fault_of_text
+from nmt.apps.recipes.selection import Limits
+from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
 from nmt.artifacts.exportdir import ExportDir
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
+from nmt.base.progress import Progress
+from nmt.config import SearchOptions
 from nmt.config.filters import THRESHOLDS
+from nmt.data.read.lines import count_lines, open_text
+from nmt.translation.blocks import BlockTranslator, Request
+from nmt.translation.stream import grow_blocks
 
-if TYPE_CHECKING:
-    from nmt.apps.recipes.selection import Limits
+log = logging.getLogger(__name__)
+
+_DASH = "-"  # --input -: standard input
 
 Input = Annotated[
     str,
@@ -118,54 +136,107 @@ def synthesize(
     from de to en. Outputs that look wrong are dropped and counted. --output writes FILE.partial and renames it to FILE
     when complete; --resume continues a stopped command after the last line.
     """
-    options = _Options(input, output, forward, resume, to, from_)
+    form = form_of(output)
     limits = _limits(min_score, keep, length_ratio, allow or [])
     computation = Computation(engine, device, precision, ray, ray_workers)
-    _run(options, find_models(models, checkpoint), search, limits, computation)
-
-
-class _Options(NamedTuple):
-    """The files of a command, and what they are for."""
-
-    input: str
-    output: Path
-    forward: bool
-    resume: bool
-    to: str | None
-    from_: str | None
-
-
-def _run(
-    options: _Options, models: list[RunDir] | ExportDir, search: SearchFlags, limits: Limits, computation: Computation
-) -> None:
-    from nmt.apps.commands.synthesis import Synthesis, check_files
-    from nmt.apps.commands.synthetic_corpus import CorpusWriter, form_of
-    from nmt.apps.ray.ray_worker import checksums_of_weights
-    from nmt.translation.blocks import Request
-
-    form = form_of(options.output)
     computation.check()
-    check_files(options.input, options.output, models)
-    scores = limits.needs_scores or form == "jsonl"
-    with open_translator(models, computation, token_scores=scores) as translator:
-        found = search.change(translator.options)
-        if isinstance(models, ExportDir) and found.sample:
-            raise NmtError("CTranslate2 cannot draw samples line by line", path=models.path, hint="sample with the run")
-        direction = translator.languages.direction(options.to, options.from_)
-        corpus = CorpusWriter(options.output, form, direction, options.forward)
-        request = Request(found, None, options.to, options.from_, draw_by_line=True)
-        synthesis = Synthesis(options.input, corpus, limits, request)
-        synthesis.log_plan()
-        weights = [*checksums_of_weights(models)]
-        identity = {"models": identify_models(models), "weights": weights, **identify_shortlist(models, found)}
-        synthesis.run(translator, identity, resume=options.resume)
+    found = find_models(models, checkpoint)
+    _check_files(input, output, found)
+    with open_translator(found, computation, token_scores=limits.needs_scores or form == "jsonl") as translator:
+        options = search.change(translator.options)
+        if isinstance(found, ExportDir) and options.sample:
+            raise NmtError("CTranslate2 cannot draw samples line by line", path=found.path, hint="sample with the run")
+        direction = translator.languages.direction(to, from_)
+        corpus = CorpusWriter(output, form, direction, forward)
+        _log_plan(input, corpus, options)
+        settings = {
+            **options.model_dump(),
+            "precision": translator.precision,
+            "forward": forward,
+            **{name: value for name, value in limits._asdict().items() if name != "allowed"},
+            "allow": sorted(limits.allowed),
+            **{name: code for name, code in {"to": to, "from": from_}.items() if code is not None},
+            "models": identify_models(found),
+            "weights": [*checksums_of_weights(found)],
+            **identify_shortlist(found, options),
+        }
+        request = Request(options, None, to, from_, draw_by_line=True)
+        try:
+            with stop_on_sigterm(), CandidateFile(output, settings, resume=resume) as file:
+                try:
+                    _translate(translator, request, input, file)
+                    log.info("writing %s", output)
+                    selection = corpus.write(file, limits)
+                except BaseException as error:
+                    tell_what_is_kept([file], error)
+                    raise
+        except KeyboardInterrupt as stop:
+            raise typer.Exit(exit_code_of(stop)) from None
+    log.info(selection.describe())
+    if selection.num_kept:
+        log.info("to train on it, with a tag before each source:\n%s", corpus.describe_training())
+
+
+def _check_files(name: str, output: Path, models: list[RunDir] | ExportDir) -> None:
+    """Raise NmtError if the file `name` cannot be opened, or `output` would replace an input. Pipes are not opened."""
+    if name != _DASH:
+        refuse_corpus(Path(name))
+    if name != _DASH and not Path(name).is_fifo():
+        open_text(Path(name)).close()
+    refuse_replacing([output], [STANDARD_INPUT if name == _DASH else Path(name)], models)
+
+
+def _log_plan(name: str, corpus: CorpusWriter, options: SearchOptions) -> None:
+    """Log which side is the given text, and how the model translates."""
+    src, tgt = corpus.languages
+    given, output = f"a line of {'standard input' if name == _DASH else Path(name).name}", "the model's output"
+    kind, other = ("self-training", "") if corpus.forward else ("back-translation", "; --forward swaps them")
+    sides = (given, output) if corpus.forward else (output, given)
+    log.info("%s: src (%s) is %s, tgt (%s) is %s%s", kind, src, sides[0], tgt, sides[1], other)
+    log.info("search: %s", _describe_search(options))
+
+
+def _describe_search(options: SearchOptions) -> str:
+    """Describe the search in words."""
+    if options.rerank != "none":
+        best = f", the {options.num_hypotheses} best" if options.num_hypotheses > 1 else ", the best"
+        return f"{_describe_search(options.of_candidates())}{best} by {options.rerank}"
+    if options.sample:
+        limits = [f"top {options.top_k:,}"] if options.top_k else []
+        limits += [f"top p {options.top_p:g}"] if options.top_p < 1 else []
+        found = ", ".join([f"sampling at temperature {options.temperature:g}", *limits, f"seed {options.seed}"])
+    else:
+        found = "greedy" if options.beam_size == 1 else f"beam {options.beam_size}"
+    count = options.num_hypotheses
+    return found + (f", {count} outputs per line" if count > 1 else "")
+
+
+def _translate(translator: BlockTranslator, request: Request, name: str, file: CandidateFile) -> None:
+    """Add the candidates of the lines that are not finished, with a bar on a terminal, and log lines elsewhere."""
+    lines = read_standard_input() if name == _DASH else read_text_file(Path(name))
+    if file.num_texts:
+        file.skip_finished(lines, "standard input" if name == _DASH else name)
+        log.info("resuming after %s lines", f"{file.num_texts:,}")
+    given = deque[str]()
+    blocks = grow_blocks(_fit_to_translate(lines, given))
+    total = count_lines(Path(name)) if Path(name).is_file() else None
+    bar = sys.stderr.isatty()
+    with Progress(total=total, start=file.num_texts, bar=bar, log_lines=not bar) as progress:
+        for _, translations in translator.translate_blocks(blocks, request, file.num_texts + 1):
+            found = (candidates_of(given.popleft(), translation) for translation in translations)
+            file.write("".join(candidates.to_line() for candidates in found))
+            progress.add(len(translations))
+
+
+def _fit_to_translate(lines: Iterable[str], given: deque[str]) -> Iterator[str]:
+    """Yield each line that becomes a pair, and "" for the others; append all lines to `given`."""
+    for line in lines:
+        given.append(line)
+        yield "" if fault_of_text(line) else line
 
 
 def _limits(min_score: float | None, keep: float, length_ratio: float, allowed: list[str]) -> Limits:
     """Return the requirements on a pair given by the options."""
-    from nmt.apps.recipes.candidates import FAULTS
-    from nmt.apps.recipes.selection import Limits
-
     for reason in allowed:
         if reason not in FAULTS:
             raise typer.BadParameter(f"--allow {reason}: the reasons are {', '.join(FAULTS)}")

@@ -18,7 +18,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nmt.apps.cli import app
-from nmt.apps.commands.synthetic_corpus import CorpusWriter
+from nmt.apps.recipes.synthesis import CorpusWriter
 from nmt.artifacts.checkpoint import read_weights, save_weights
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError

@@ -1,4 +1,4 @@
-"""The files of `nmt synthesize`: candidates, kept if the command is stopped, and the corpus made from them."""
+"""Synthetic pairs: their candidates, kept if the command is stopped, and the corpus made from them."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmt.apps.commands.synthetic_corpus import CandidateFile, CorpusWriter, form_of
 from nmt.apps.recipes.candidates import Candidate, Candidates
 from nmt.apps.recipes.selection import Limits
+from nmt.apps.recipes.synthesis import CandidateFile, CorpusWriter, form_of
 from nmt.base.errors import NmtError
 from nmt.base.languages import Direction
 
